@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sccl.compiled import compiled
+from sccl.compiled import compiled, compiled_in_place
 from sccl.train.placing import NEVER, rests
 from sccl.train.problem import StepArrays, Whole
 from sccl.train.sharing import SharedUse, free_for, nobody_has, take
@@ -57,6 +57,7 @@ class ListRoom(NamedTuple):
         waits: of each op: for how many it waits still.
         left: of each op: motifs that have not started.
         ended: of each op: when the last of those that started ends.
+        blocked: of motifs that use the same: until when there is no room for them.
     """
 
     shared: SharedUse
@@ -64,6 +65,7 @@ class ListRoom(NamedTuple):
     waits: Whole
     left: Whole
     ended: Whole
+    blocked: Whole
 
 
 @compiled
@@ -78,20 +80,26 @@ def _urgent_first(step: StepArrays, choice: Whole) -> Whole:
     return np.argsort(-longest, kind="mergesort")
 
 
-@compiled
-def _could_start(step: StepArrays, room: ListRoom, starts: Whole, op: int, motif: int) -> int:
+@compiled_in_place
+def _could_start(  # noqa: PLR0913, PLR0917 - loops
+    step: StepArrays, room: ListRoom, starts: Whole, op: int, motif: int, now: int
+) -> int:
     """Return the tick from which a motif could start by what has started so far."""
     at = room.ready[op]
     for k in range(step.wait_first[motif], step.wait_first[motif + 1]):
         other = step.wait[k]
         at = max(at, NEVER if starts[other] == NEVER else starts[other] + step.ticks[other])
-    if at < NEVER and step.ticks[motif]:
+    if at > now or step.ticks[motif] == 0:
+        return int(at)
+    # what has started since has left no more room: most motifs need not be looked at again
+    sort = step.sort[motif]
+    if room.blocked[sort] <= now:
         low, high = step.use_first[motif], step.use_first[motif + 1]
-        at = free_for(room.shared, step.use, step.share, low, high, at)
-    return int(at)
+        room.blocked[sort] = free_for(room.shared, step.use, step.share, low, high, now)
+    return int(max(at, room.blocked[sort]))
 
 
-@compiled
+@compiled_in_place
 def _started(  # noqa: PLR0913, PLR0917 - loops
     step: StepArrays, choice: Whole, room: ListRoom, starts: Whole, op: int, now: int
 ) -> int:
@@ -100,7 +108,7 @@ def _started(  # noqa: PLR0913, PLR0917 - loops
     for motif in range(step.motif_first[option], step.motif_first[option + 1]):
         if starts[motif] < NEVER:
             continue
-        at = _could_start(step, room, starts, op, motif)
+        at = _could_start(step, room, starts, op, motif, now)
         if at > now:
             soonest = min(soonest, at)
             continue
@@ -114,7 +122,7 @@ def _started(  # noqa: PLR0913, PLR0917 - loops
     return soonest
 
 
-@compiled
+@compiled_in_place
 def _let_go(step: StepArrays, room: ListRoom, op: int) -> int:
     """Note that all motifs of an op have started; return when the first that waits could."""
     soonest = NEVER
@@ -157,6 +165,7 @@ def listed(step: StepArrays, choice: Whole, order: Whole, starts: Whole, most: i
         (step.before_first[1:] - step.before_first[:-1]).copy(),
         np.zeros(ops, dtype=np.int64),
         np.zeros(ops, dtype=np.int64),
+        np.zeros(step.sort.max() + 1 if len(step.sort) else 1, dtype=np.int64),
     )
     for op in range(ops):
         option = step.option_first[op] + choice[op]
@@ -165,15 +174,23 @@ def listed(step: StepArrays, choice: Whole, order: Whole, starts: Whole, most: i
         if room.waits[op] == 0:
             room.ready[op] = 0
     now, undone, finish = 0, ops, 0
+    waiting, count = order.copy(), ops
     while undone and finish <= most:
-        soonest = NEVER
-        for op in order:
-            if room.left[op] == 0 or room.ready[op] == NEVER:
+        soonest, every = NEVER, count
+        count = 0
+        for place in range(every):
+            op = waiting[place]
+            if room.ready[op] == NEVER:
+                waiting[count] = op
+                count += 1
                 continue
             soonest = min(soonest, _started(step, choice, room, starts, op, now))
             if room.left[op] == 0:
                 undone -= 1
                 finish = max(finish, room.ended[op])
                 soonest = min(soonest, _let_go(step, room, op))
+            else:
+                waiting[count] = op
+                count += 1
         now = max(soonest, now)
     return finish if not undone else most + 1

@@ -17,6 +17,9 @@ from sccl.train.problem import WHOLE, StepArrays, Whole
 
 NEVER = 2**62
 
+_KINDS = 32
+"""Of motifs by their lengths and shares, of which it is kept where nothing was found for them."""
+
 Rows = NDArray[np.int64]
 """Of numbers, by resource, and by row."""
 
@@ -50,10 +53,13 @@ class PlacingRoom(NamedTuple):
         busy: by resource: stretches in which as much of it is in use, in their order: rows of
             when each begins, when it ends, and how much that is, of the whole.
         stretches: of each resource: how many these are.
+        full: by resource: rows of from when on, until when, no motif of so many ticks at the least,
+            and of such a share at the least, can start, by kinds; so it stays, as nothing that was
+            placed is taken away.
         key: of each motif: the least goes first.
         ready: of each motif: when what it waits for has ended.
         waits: of each motif: for how many it waits still, its op's one among them.
-        queue: motifs that wait for nothing.
+        queue: motifs that wait for nothing, as a heap.
         op_waits: of each op: for how many ops it waits still.
         op_ready: of each op: when they have ended.
         left: of each op: motifs that are not placed.
@@ -63,6 +69,7 @@ class PlacingRoom(NamedTuple):
 
     busy: Rows
     stretches: Whole
+    full: Rows
     key: Whole
     ready: Whole
     waits: Whole
@@ -85,6 +92,7 @@ def room_of(step: StepArrays) -> PlacingRoom:
     return PlacingRoom(
         busy=table,
         stretches=np.zeros(resources, dtype=np.int64),
+        full=np.zeros((resources, 4, _KINDS), dtype=np.int64),
         key=by_motif[0],
         ready=by_motif[1],
         waits=by_motif[2],
@@ -115,6 +123,22 @@ def _first_gap(busy: Rows, count: int, start: int, ticks: int, part: int) -> int
 
 
 @compiled_in_place
+def _kept_gap(room: PlacingRoom, own: int, start: int, ticks: int, part: int) -> int:
+    """Return the first gap of a resource, and keep where none was."""
+    full, kind = room.full[own], (ticks + part) % _KINDS
+    known = full[0, kind] <= start < full[1, kind]
+    if known and full[2, kind] <= ticks and full[3, kind] <= part:
+        at = _first_gap(room.busy[own], room.stretches[own], full[1, kind], ticks, part)
+        if full[2, kind] == ticks and full[3, kind] == part:
+            full[1, kind] = at
+        return at
+    at = _first_gap(room.busy[own], room.stretches[own], start, ticks, part)
+    if at - start > full[1, kind] - full[0, kind]:
+        full[0, kind], full[1, kind], full[2, kind], full[3, kind] = start, at, ticks, part
+    return at
+
+
+@compiled_in_place
 def _enter(busy: Rows, count: int, start: int, stop: int, part: int) -> int:
     """Enter a stretch in which nothing is in use; return the number of stretches."""
     place = count
@@ -124,6 +148,32 @@ def _enter(busy: Rows, count: int, start: int, stop: int, part: int) -> int:
         place -= 1
     busy[0, place], busy[1, place], busy[2, place] = start, stop, part
     return count + 1
+
+
+@compiled_in_place
+def _enter_whole(busy: Rows, count: int, start: int, stop: int) -> int:
+    """Enter that all is in use where nothing is; return the number of stretches.
+
+    Stretches that touch become one, so that few are looked at where gaps are looked for.
+    """
+    place = count
+    while place > 0 and busy[0, place - 1] > start:
+        place -= 1
+    before = place > 0 and busy[1, place - 1] == start and busy[2, place - 1] == WHOLE
+    after = place < count and busy[0, place] == stop and busy[2, place] == WHOLE
+    if before and after:
+        busy[1, place - 1] = busy[1, place]
+        for other in range(place, count - 1):
+            for k in range(3):
+                busy[k, other] = busy[k, other + 1]
+        return count - 1
+    if before:
+        busy[1, place - 1] = stop
+        return count
+    if after:
+        busy[0, place] = start
+        return count
+    return _enter(busy, count, start, stop, WHOLE)
 
 
 @compiled_in_place
@@ -162,13 +212,13 @@ def _place(step: StepArrays, room: PlacingRoom, motif: int, start: int) -> int:
         moved = False
         for k in range(first, last):
             own = step.use[k]
-            at = _first_gap(room.busy[own], room.stretches[own], start, ticks, step.share[k])
+            at = _kept_gap(room, own, start, ticks, step.share[k])
             if at > start:
                 start, moved = at, True
     for k in range(first, last if ticks else first):
         own, part, stop = step.use[k], step.share[k], start + ticks
         if part == WHOLE:
-            count = _enter(room.busy[own], room.stretches[own], start, stop, part)
+            count = _enter_whole(room.busy[own], room.stretches[own], start, stop)
         else:
             count = _share(room.busy[own], room.stretches[own], start, stop, part)
         room.stretches[own] = count
@@ -218,6 +268,7 @@ def _begun(step: StepArrays, choice: Whole, offset: Whole, room: PlacingRoom) ->
     """Set out to place everything; return how many motifs wait for nothing."""
     rests(step, choice, room.rest)
     room.stretches[:] = 0
+    room.full[:] = 0
     room.op_ready[:] = 0
     room.op_done[:] = 0
     count = 0
@@ -275,7 +326,7 @@ def serially(  # noqa: PLR0913, PLR0917 - loops
     return int(finish)
 
 
-@compiled
+@compiled_in_place
 def _released(step: StepArrays, choice: Whole, room: PlacingRoom, op: int, count: int) -> int:
     """Let go those that waited for an op that has ended; return how many wait for nothing."""
     for k in range(step.later_first[op], step.later_first[op + 1]):

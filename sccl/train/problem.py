@@ -104,6 +104,7 @@ class StepArrays(NamedTuple):
         use_first: of each motif: its first use.
         use: resources.
         share: of each use, of :data:`WHOLE`.
+        sort: of each motif: a number that those have in common that use the same shares.
         wait_first: of each motif: where those begin that it waits for.
         wait: motifs of the same option.
         next_first: of each motif: where those begin that wait for it.
@@ -124,6 +125,7 @@ class StepArrays(NamedTuple):
     use_first: Whole
     use: Whole
     share: Whole
+    sort: Whole
     wait_first: Whole
     wait: Whole
     next_first: Whole
@@ -208,6 +210,8 @@ class StepProblem:
         ]
         uses, before = [motif.uses for motif in motifs], [op.after for op in self.ops]
         later, then = _turned(before), _turned(waits)
+        sorts: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
+        sort = [sorts.setdefault((motif.uses, motif.parts), len(sorts)) for motif in motifs]
         whose = [k for k, op in enumerate(self.ops) for o in op.options for _ in o.motifs]
         return StepArrays(
             option_first=_firsts([len(op.options) for op in self.ops]),
@@ -217,6 +221,7 @@ class StepProblem:
             use_first=_firsts([len(own) for own in uses]),
             use=_row([k for own in uses for k in own]),
             share=_row([part for motif in motifs for part in motif.parts]),
+            sort=_row(sort),
             wait_first=_firsts([len(own) for own in waits]),
             wait=_row([k for own in waits for k in own]),
             next_first=_firsts([len(own) for own in then]),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.compiled import compiled
+from sccl.compiled import compiled, compiled_in_place
 from sccl.train.problem import WHOLE, Whole
 
 
@@ -46,7 +46,7 @@ def nobody_has(resources: int, least: int) -> SharedUse:
     )
 
 
-@compiled
+@compiled_in_place
 def _free_from(room: SharedUse, own: int, start: int, part: int) -> int:
     """Return the first tick from a start on at which a resource has a part that is free."""
     while True:
@@ -62,7 +62,7 @@ def _free_from(room: SharedUse, own: int, start: int, part: int) -> int:
         start = soonest
 
 
-@compiled
+@compiled_in_place
 def free_for(  # noqa: PLR0913, PLR0917 - loops
     room: SharedUse, use: Whole, share: Whole, first: int, last: int, at: int
 ) -> int:
@@ -84,7 +84,7 @@ def free_for(  # noqa: PLR0913, PLR0917 - loops
     return at
 
 
-@compiled
+@compiled_in_place
 def take(  # noqa: PLR0913, PLR0917 - loops
     room: SharedUse, use: Whole, share: Whole, first: int, last: int, start: int, end: int
 ) -> None:

@@ -1,0 +1,126 @@
+"""Serial generation and lists, beside plain ones that keep nothing in mind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from sccl.train import StepMotif, StepPlan, StepProblem, wrong_in_plan
+from sccl.train.cyclic import CyclicPlan, wrong_in_cyclic
+from sccl.train.listing import by_list
+from sccl.train.periods import least_period
+from sccl.train.placing import NEVER, rests, room_of, serially
+from sccl.train.policies import POLICIES, PolicyEffort
+from sccl.train.problem import WHOLE, Whole
+from sccl.train.searches import fastest, serial
+from sccl.train.windows import Repeated
+from tests.kit.layers import layered, repeating
+from tests.kit.nightly import times
+from tests.kit.training import random_job
+
+Placed = list[tuple[int, int, StepMotif]]
+"""When motifs start and end, and which."""
+
+
+def fits(placed: Placed, motif: StepMotif, start: int) -> bool:
+    """Return whether a motif's shares are free from its start to its end."""
+    stop = start + motif.ticks
+    moments = {start, *(begin for begin, _, _ in placed if start < begin < stop)}
+    return all(
+        part
+        + sum(
+            other.parts[other.uses.index(own)]
+            for begin, end, other in placed
+            if begin <= moment < end and own in other.uses
+        )
+        <= WHOLE
+        for own, part in zip(motif.uses, motif.parts, strict=True)
+        for moment in moments
+    )
+
+
+def plainly(problem: StepProblem, choice: Whole, offset: Whole) -> StepPlan:
+    """Return what serial generation makes, each start looked for from the first that could be."""
+    step, chosen = problem.arrays, choice.tolist()
+    rest = np.zeros(len(step.ticks), dtype=np.int64)
+    rests(step, choice, rest)
+    options = [op.options[k] for op, k in zip(problem.ops, chosen, strict=True)]
+    first = [int(step.motif_first[step.option_first[n] + k]) for n, k in enumerate(chosen)]
+    ends: dict[tuple[int, int], int] = {}
+    left = {(n, k) for n, option in enumerate(options) for k in range(len(option.motifs))}
+    placed: Placed = []
+    while left:
+        ready = [
+            (int(-rest[first[n] + k] - offset[n]), first[n] + k, n, k)
+            for n, k in left
+            if not any((n, j) in left for j in options[n].motifs[k].after)
+            and not any(other in problem.ops[n].after for other, _ in left)
+        ]
+        _, _, n, k = min(ready)
+        motif = options[n].motifs[k]
+        waits = [ends[n, j] for j in motif.after]
+        waits += [end for (other, _), end in ends.items() if other in problem.ops[n].after]
+        start = max(waits, default=0)
+        if motif.ticks:
+            later = sorted({start, *(end for _, end, _ in placed if end > start)})
+            start = next(moment for moment in later if fits(placed, motif, moment))
+            placed.append((start, start + motif.ticks, motif))
+        ends[n, k] = start + motif.ticks
+        left.remove((n, k))
+    starts = tuple(
+        tuple(ends[n, k] - motif.ticks for k, motif in enumerate(option.motifs))
+        for n, option in enumerate(options)
+    )
+    return StepPlan(tuple(chosen), starts)
+
+
+@settings(max_examples=times(150))
+@given(st.integers(0, 10**9))
+def test_what_is_kept_in_mind_of_gaps_changes_nothing(seed: int) -> None:
+    job = random_job(seed, 3)
+    assume(job is not None)
+    assert job is not None
+    step, rng = job.problem.step, np.random.default_rng(seed)
+    room = room_of(step.arrays)
+    for _ in range(3):
+        choice = np.array([rng.integers(len(op.options)) for op in step.ops], dtype=np.int64)
+        offset = rng.integers(-20_000, 20_000, len(step.ops))
+        starts = np.zeros(len(step.arrays.ticks), dtype=np.int64)
+        finish = serially(step.arrays, choice, offset, starts, room, NEVER)
+        found = step.plan_of(choice, starts)
+        assert found == plainly(step, choice, offset)
+        assert found.finish(step) == finish
+
+
+@pytest.mark.parametrize("compute", [50, 300])
+def test_many_parts_are_placed_as_plainly(compute: int) -> None:
+    step = layered(2, compute)
+    choice = np.array([len(op.options) // 2 for op in step.ops], dtype=np.int64)
+    starts = np.zeros(len(step.arrays.ticks), dtype=np.int64)
+    serially(step.arrays, choice, 0 * choice, starts, room_of(step.arrays), NEVER)
+    assert step.plan_of(choice, starts) == plainly(step, choice, 0 * choice)
+
+
+def test_lists_and_annealing_of_many_layers_are_right() -> None:
+    step = layered(20, 200)
+    choice, starts = fastest(step), np.zeros(len(step.arrays.ticks), dtype=np.int64)
+    listed = by_list(step.arrays, choice, starts, NEVER)
+    assert wrong_in_plan(step, step.plan_of(choice, starts)) == ""
+    plan = serial(step, 400)
+    assert wrong_in_plan(step, plan) == ""
+    assert plan.finish(step) <= listed
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_no_policy_is_faster_than_is_proved(name: str) -> None:
+    problem = repeating(layered(3, 300))
+    bound, periods = least_period(problem).ticks, list[int]()
+
+    def told(plan: CyclicPlan, found: Repeated) -> None:
+        assert wrong_in_cyclic(problem, plan) == ""
+        periods.append(found.period)
+
+    POLICIES[name].run(problem, PolicyEffort(0.01, 0), told)
+    assert min(periods) >= bound
