@@ -166,10 +166,12 @@ def _step(
         )
     if len(training) > 1 or rest:
         raise InputError(f"{one.file}: it is a training plan: export each by itself")
-    from sccl.train.jobs import waits_of  # noqa: PLC0415 - loads NumPy
+    from sccl.train.jobs import all_waits  # noqa: PLC0415 - loads NumPy
 
     timeline = right_timeline(one)
-    stepped = SteppedPlan(slug(one.file.stem), one.plan, timeline, waits_of(one.plan.workload))
+    stepped = SteppedPlan(
+        slug(one.file.stem), one.plan, timeline, all_waits(one.plan.workload, one.plan.memory_bytes)
+    )
     written = formats.step_writer(form.NAME)(stepped)
     entry = EntryPart(name=stepped.name, min_bytes=0, max_bytes=None)
     found = Exported(form, path, training_digests([one]), (entry,), (), written)

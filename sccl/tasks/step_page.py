@@ -30,10 +30,12 @@ def training_page(one: LoadedTraining) -> str:
     Raises:
         InputError: the judge refuses it, or it is too large for a page.
     """
-    from sccl.train.jobs import waits_of  # noqa: PLC0415 - loads NumPy
+    from sccl.train.jobs import all_waits  # noqa: PLC0415 - loads NumPy
 
     timeline = right_timeline(one)
-    stepped = SteppedPlan(one.name, one.plan, timeline, waits_of(one.plan.workload))
+    stepped = SteppedPlan(
+        one.name, one.plan, timeline, all_waits(one.plan.workload, one.plan.memory_bytes)
+    )
     return step_page(one.name, _data(stepped, shown_training(one)))
 
 

@@ -221,37 +221,34 @@ def _chain(motif: Motif, share: MotifShare, order: Whole) -> _Block:
 
 
 def _tree(motif: Motif, _order: RingOrder = by_number) -> Transfers:
-    """Return what goes along a binomial tree of the ranks of each group, whole."""
+    """Return what goes along a binomial tree of the ranks of each group, whole.
+
+    From the root it goes far first, so that it comes to each node but once.
+    """
     blocks: list[_Block] = []
     for share in motif.shares:
         group = np.array(share.group, np.int64)
-        order = np.argsort(group, kind="stable")
+        order = by_number(group)
         root = 0 if share.root is None else int(np.argmax(order == share.root))
         ranks = group[np.roll(order, -root)]
         spans, _ = _cells(motif, share)
         steps = (len(ranks) - 1).bit_length()
-        if motif.collective != "broadcast":
-            blocks += _levels(ranks, spans, [steps - 1 - k for k in range(steps)], inwards=True)
-        if motif.collective != "reduce":
-            first = steps if motif.combines else 0
-            blocks += _levels(ranks, spans, [first + k for k in range(steps)], inwards=False)
+        for step in range(steps):
+            if motif.collective != "broadcast":
+                blocks.append(_level(ranks, spans, step, 2**step, inwards=True))
+            if motif.collective != "reduce":
+                then = step + (steps if motif.combines else 0)
+                blocks.append(_level(ranks, spans, then, 2 ** (steps - 1 - step), inwards=False))
     return _made(blocks)
 
 
-def _levels(ranks: Whole, spans: Whole, steps: Sequence[int], *, inwards: bool) -> list[_Block]:
-    """Return the levels of a binomial tree: in level k those up to 2^k hand on to as many.
-
-    Args:
-        steps: of each level, when.
-    """
-    found = []
-    for level, step in enumerate(steps):
-        near = np.arange(min(2**level, len(ranks) - 2**level))
-        ends = (ranks[near], ranks[near + 2**level])
-        source, target = (np.tile(end, len(spans)) for end in (ends[::-1] if inwards else ends))
-        span = np.repeat(spans, len(near), axis=0)
-        found.append(_block(np.full(len(span), step), span, source, target, inwards))
-    return found
+def _level(ranks: Whole, spans: Whole, step: int, far: int, *, inwards: bool) -> _Block:
+    """Return a level of a binomial tree: every other rank of so many, and the one so far on."""
+    near = np.arange(0, len(ranks) - far, 2 * far)
+    ends = (ranks[near], ranks[near + far])
+    source, target = (np.tile(end, len(spans)) for end in (ends[::-1] if inwards else ends))
+    span = np.repeat(spans, len(near), axis=0)
+    return _block(np.full(len(span), step), span, source, target, inwards)
 
 
 CARRIERS = (

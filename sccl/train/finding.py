@@ -130,7 +130,9 @@ class OptionFinder:
                 continue
         least = min(took.values())
         launch = min(channel.launch_us for channel in self.fabric.channels) * 1000
-        every = [*recipes_for(motif, node), *lanes_for(took)]
+        rules = list(recipes_for(motif, node))
+        levels = f"levels({node})"
+        every = [*rules, *lanes_for(took, levels if levels in rules else "")]
         pieces = [_pieces(recipe) for recipe in every]
         return [
             recipe

@@ -17,7 +17,7 @@ from sccl.train.periodic import LISTED_A_SECOND, ToldPlan, proposals_of
 from sccl.train.placing import NEVER
 from sccl.train.problem import StepProblem, Whole
 from sccl.train.searches import fastest, published, serial, uniform
-from sccl.train.turning import Window, window_as_it_is
+from sccl.train.turning import StepWindow, window_as_it_is
 from sccl.train.windows import repeated
 
 _SLICE = 64
@@ -60,7 +60,7 @@ def as_submitted(problem: CyclicProblem) -> CyclicPlan:
     return _issued(window, choice, starts)
 
 
-def _issued(window: Window, choice: Whole, starts: Whole) -> CyclicPlan:
+def _issued(window: StepWindow, choice: Whole, starts: Whole) -> CyclicPlan:
     """Return the plan that issues ops in the order of a step, whatever their motifs' starts."""
     plan = window.step.plan_of(choice, starts)
     rows = tuple((own, k) for n, own in enumerate(window.ops) for k in range(len(plan.starts[n])))
@@ -71,7 +71,7 @@ def _fifo(problem: CyclicProblem, _effort: PolicyEffort, told: ToldPlan) -> None
     _tell(problem, as_submitted(problem), told)
 
 
-def _by_order(keys: Callable[[Window], Sequence[tuple[float, ...]]], *, cut: bool) -> Run:
+def _by_order(keys: Callable[[StepWindow], Sequence[tuple[float, ...]]], *, cut: bool) -> Run:
     """Return a policy that goes by keys of ops, the least first.
 
     Args:
@@ -91,12 +91,12 @@ def _by_order(keys: Callable[[Window], Sequence[tuple[float, ...]]], *, cut: boo
     return run
 
 
-def _last_first(window: Window) -> list[tuple[float, ...]]:
+def _last_first(window: StepWindow) -> list[tuple[float, ...]]:
     """Return keys by which what was submitted last goes first."""
     return [(-own,) for own in window.ops]
 
 
-def _needed_first(window: Window) -> list[tuple[float, ...]]:
+def _needed_first(window: StepWindow) -> list[tuple[float, ...]]:
     """Return keys by which what the next computations wait for goes first.
 
     Of parameters: the layer that the next iteration comes to first.
@@ -104,7 +104,7 @@ def _needed_first(window: Window) -> list[tuple[float, ...]]:
     return [(*_first_user(window, k),) for k in range(len(window.ops))]
 
 
-def _unlocking(window: Window) -> list[tuple[float, ...]]:
+def _unlocking(window: StepWindow) -> list[tuple[float, ...]]:
     """Return keys by which what lets most computation start goes first."""
     step, found = window.step, list[tuple[float, ...]]()
     for number, op in enumerate(step.ops):
@@ -118,7 +118,7 @@ def _unlocking(window: Window) -> list[tuple[float, ...]]:
     return found
 
 
-def _first_user(window: Window, number: int) -> tuple[float, float]:
+def _first_user(window: StepWindow, number: int) -> tuple[float, float]:
     """Return in how many iterations, and at which place, something first waits for an op."""
     own = window.ops[number]
     users = [(lag, after) for before, after, lag in window.waits if before == own != after]

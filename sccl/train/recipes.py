@@ -45,11 +45,12 @@ def recipes_for(motif: Motif, node: int) -> Iterator[str]:
         yield "sources(2)"
 
 
-def lanes_for(took: Mapping[str, int]) -> Iterator[str]:
+def lanes_for(took: Mapping[str, int], levels: str = "") -> Iterator[str]:
     """Yield ways to divide a collective over channels: in eighths, about as these are fast.
 
     Args:
         took: nanoseconds that the whole takes on each channel, by its name.
+        levels: a rule that each lane of some is divided by in turn; empty: none.
     """
     for one, other in combinations(took, 2):
         part = Fraction(took[other], took[one] + took[other])
@@ -57,7 +58,10 @@ def lanes_for(took: Mapping[str, int]) -> Iterator[str]:
         for eighths in (middle, middle + 1, middle - 1):
             if 1 <= eighths < _EIGHTHS:
                 weights = Fraction(eighths, _EIGHTHS - eighths)
-                yield f"lanes({one}:{weights.numerator}, {other}:{weights.denominator})"
+                lanes = f"lanes({one}:{weights.numerator}, {other}:{weights.denominator})"
+                yield lanes
+                if levels and eighths == middle:
+                    yield f"{lanes}.{levels}"
 
 
 def ranks_of_node(groups: Iterable[Sequence[int]], machines: Iterable[Topology]) -> int:

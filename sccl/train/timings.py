@@ -17,7 +17,7 @@ from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import WHOLE_LOAD, OptionMotif, TrainingPlan
 from sccl.core.workload_ops import ComputeOp
 from sccl.sim import FluidTask, run_fluid
-from sccl.train.jobs import NS_PER_US, stream_of, waits_of
+from sccl.train.jobs import NS_PER_US, all_waits, stream_of
 
 _EXACT = 300
 """Tasks up to which fractions are used: their numbers grow with each task that ends."""
@@ -71,7 +71,7 @@ def _tasks(
     motifs = {(name, k): motif for name, k, motif in plan.motifs()}
     counts = {name: len(option.motifs) for name, option in plan.options}
     before: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for wait in waits_of(plan.workload):
+    for wait in all_waits(plan.workload, plan.memory_bytes):
         before[wait.after].append((wait.before, wait.lag))
     resources: dict[str, int] = {}
     streams: dict[object, int] = {}
