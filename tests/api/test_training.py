@@ -91,3 +91,16 @@ def test_workloads_are_made_written_and_read(tmp_path: Path) -> None:
         sccl.Workload.load(3)  # type: ignore[arg-type]
     with pytest.raises(sccl.InputError, match="expected a training-plan file"):
         sccl.TrainingPlan.load(tmp_path / "w.json")
+
+
+def test_a_step_is_planned() -> None:
+    step = sccl.make_workload("transformer", {**JOB, "layers": 1})
+    plan = sccl.plan(step, "hgx2", search="fifo", seconds=0)
+    assert plan.violations() == []
+    assert plan.workload.value == step.value
+    assert plan.gap is not None
+    assert plan.gap >= 0
+    with pytest.raises(sccl.InputError, match="the fabrics are"):
+        sccl.plan(step, "hgx3")
+    with pytest.raises(sccl.InputError, match="expected 0 to 1000000"):
+        sccl.plan(step, "hgx2", seconds=-1)
