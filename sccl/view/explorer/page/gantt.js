@@ -92,7 +92,7 @@ function makeGantt(data, spans, told) {
       const y = HEAD + row * ROW + 3;
       found.push(
         svg("rect", {
-          class: `span ${paint(span)} ${how}`,
+          class: `span ${paint(span)} ${how} ${right - left < 4 ? "thin" : ""}`,
           "data-span": span.number,
           x: left.toFixed(2),
           y,
