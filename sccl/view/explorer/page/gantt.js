@@ -113,7 +113,7 @@ function makeGantt(data, spans, told) {
   }
 
   function ticks(height) {
-    const step = tickStep((view.to - view.from) / Math.max(2, (width - GUTTER) / 110));
+    const step = tickStep((view.to - view.from) / Math.max(3, (width - GUTTER) / 110));
     const found = [];
     for (let at = Math.ceil(view.from / step) * step; at <= view.to; at += step) {
       const where = x(at);
