@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sccl.api.shared import Point
     from sccl.api.simulation import Simulation, simulate
     from sccl.api.times import baseline, taccl, tacos, teccl
+    from sccl.api.training import TrainingPlan, Workload, make_workload, plan
     from sccl.errors import InputError, ScclError
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ _HOMES = {
     "sccl.api.shared": ("Point",),
     "sccl.api.simulation": ("Simulation", "simulate"),
     "sccl.api.times": ("baseline", "taccl", "tacos", "teccl"),
+    "sccl.api.training": ("TrainingPlan", "Workload", "make_workload", "plan"),
     "sccl.api.machine": ("Topology",),
     "sccl.api.given": ("collective", "topology"),
     "sccl.api.questions": ("Answer", "bounds", "limits", "load", "pareto", "solve"),
@@ -66,6 +68,8 @@ __all__ = [
     "Schedule",
     "Simulation",
     "Topology",
+    "TrainingPlan",
+    "Workload",
     "baseline",
     "bounds",
     "check_certificate",
@@ -73,7 +77,9 @@ __all__ = [
     "compare",
     "limits",
     "load",
+    "make_workload",
     "pareto",
+    "plan",
     "simulate",
     "solve",
     "taccl",

@@ -25,11 +25,12 @@ _TAKEN = {
 _PARTS: dict[str, tuple[str, ...]] = {
     "Questions": (
         *("topology", "collective", "bounds", "solve", "pareto", "limits", "load", "Answer"),
-        *("tacos", "teccl", "taccl", "baseline", "simulate", "compare"),
+        *("tacos", "teccl", "taccl", "baseline", "simulate", "compare", "plan", "make_workload"),
     ),
     "Results": (
         *("Frontier", "LimitFrontier", "SavedFrontier", "Point"),
         *("Algorithm", "Schedule", "Simulation", "Comparison", "Topology", "Chart"),
+        *("TrainingPlan", "Workload"),
     ),
     "Certificates": ("check_certificate", "Certificate"),
     "Errors": ("ScclError", "InputError"),

@@ -101,6 +101,15 @@ def _kinds(hint: Any) -> list[Any]:
     return [Callable if origin is get_origin(Callable[[], None]) else origin]
 
 
+def hinted(what: str, value: Any, hint: Any) -> Any:
+    """Return a value as its hint wants it.
+
+    Raises:
+        ParameterError: it is of another type.
+    """
+    return _taken(what, value, tuple(_kinds(hint)))
+
+
 def _taken(what: str, value: Any, kinds: tuple[Any, ...]) -> Any:
     """Return the value as one of these classes."""
     for kind in kinds:

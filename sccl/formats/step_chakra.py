@@ -7,7 +7,8 @@ of each rank of its groups, with ``comm_type`` and ``comm_size``; one that not a
 of a stream is in order is a control dependency. Numbers of nodes are in the order of the plan.
 
 How a collective is split has no place in a trace that others simulate: recipe and channels are
-attributes, which readers pass over.
+attributes, which readers pass over. So are ``group_ranks`` and ``root``, by which sccl reads such
+a trace again.
 """
 
 from __future__ import annotations
@@ -100,6 +101,10 @@ class _Ranks:
         return 0 if op is None else self.groups.get(_within(op, rank), 0)
 
     @cached_property
+    def _told(self) -> dict[int, str]:
+        return {number: ",".join(map(str, group)) for group, number in self.groups.items()}
+
+    @cached_property
     def _calls(self) -> dict[str, CommOp]:
         return {op.id: op for op in self.stepped.plan.workload.collectives()}
 
@@ -144,7 +149,7 @@ class _Ranks:
             told = {
                 "comm_type": COMM_TYPES.index(call.collective),
                 "comm_size": _given(call),
-                **({"pg_name": str(group)} if group else {}),
+                **({"pg_name": str(group), "group_ranks": self._told[group]} if group else {}),
                 **({} if call.root is None else {"root": call.group.index(call.root)}),
                 "recipe": option.recipe,
                 "channels": ",".join(channels),

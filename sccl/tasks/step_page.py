@@ -104,12 +104,15 @@ def _data(stepped: SteppedPlan, shown: ShownTrainingPart) -> dict[str, Any]:
 def _spans(stepped: SteppedPlan) -> Sequence[StepSpan]:
     """Return the spans that are shown: from the beginning, or of iterations that repeat.
 
+    What is done meanwhile ahead of a later iteration is among them.
+
     Raises:
         TooLargeError: these are too many.
     """
     timeline = stepped.timeline
     until = timeline.first + _REPEATING
-    every = [span for span in timeline.spans if span.iteration < until]
+    end = begin_of(timeline, timeline.first) + _REPEATING * timeline.period_ns
+    every = [s for s in timeline.spans if s.iteration < until or s.start_ns < end]
     if len(every) <= MAX_SPANS:
         return every
     repeating = [span for span in every if span.iteration >= timeline.first]

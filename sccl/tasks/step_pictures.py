@@ -90,13 +90,16 @@ def _of(call: CommOp) -> str:
 
 
 def begin_of(timeline: StepTimeline, iteration: int) -> int:
-    """Return when an iteration begins on the stream that computes most, or else its first motif."""
+    """Return when an iteration begins on the stream that computes most, or else its first motif.
+
+    Of several that compute as much, it is the one that begins first.
+    """
     own = [s for s in timeline.spans if s.iteration == iteration]
-    busy: dict[str, int] = {}
+    busy: dict[str, int] = {}  # by start
     for span in own:
         if span.computes:
             busy[span.lane] = busy.get(span.lane, 0) + span.end_ns - span.start_ns
-    lane = max(busy, key=lambda name: (busy[name], name), default="")
+    lane = max(busy, key=lambda name: busy[name], default="")
     return min((s.start_ns for s in own if s.lane == lane or not lane), default=0)
 
 

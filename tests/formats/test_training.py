@@ -15,6 +15,7 @@ from sccl.train.jobs import waits_of
 from sccl.train.running import timeline_of
 from sccl.workload.readers.protocol_buffers import fields, messages
 from tests.kit.commands import sccl
+from tests.kit.traces import workload_of
 from tests.kit.training_plans import RING, layered_plan, plan_file, planned, prefetching_plan
 
 
@@ -151,6 +152,11 @@ def test_groups_of_some_ranks_are_told() -> None:
     assert json.loads(files["comm_groups.json"]) == {"1": [0, 1], "2": [2, 3]}
     assert files["p.0.et"] == files["p.1.et"] != files["p.2.et"]
     assert b"\x0a\x07pg_name" in files["p.0.et"]
+    again = workload_of(*(files[f"p.{rank}.et"] for rank in ranks)).workload
+    groups = {op.collective: set(op.groups) for op in again.collectives()}
+    assert groups["broadcast"] == {ranks}
+    every = {group for op in again.collectives() for group in op.groups}
+    assert every == {ranks, (0, 1), (2, 3)}
 
 
 @pytest.mark.parametrize(

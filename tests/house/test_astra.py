@@ -30,7 +30,7 @@ from tests.kit import like_astra
 from tests.kit.messages import ring_allgather
 
 numbers = st.integers(0, 2**31 - 1)
-attributes = st.dictionaries(
+attributes: st.SearchStrategy[dict[str, int | bool | str]] = st.dictionaries(
     st.sampled_from(["comm_size", "comm_src", "comm_dst", "comm_tag"]), numbers
 )
 nodes = st.builds(

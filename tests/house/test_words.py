@@ -19,6 +19,8 @@ SHARED = {
     "Point": {"core.frontier", "api.shared"},
     "Schedule": {"core.schedule", "api.schedule"},
     "Topology": {"core.topology", "api.machine"},
+    "TrainingPlan": {"core.training_plan", "api.training"},
+    "Workload": {"core.workload", "api.training"},
     # The contract of synthesisers wants this name of each.
     "Options": {
         "synth.contract",

@@ -157,6 +157,14 @@ def test_two_hundred_collectives_are_drawn_and_read_closer(opened: Open) -> None
     assert tab.locator("#lanes tbody tr").count() == 3
 
 
+def test_it_fits_a_narrow_screen(opened: Open) -> None:
+    tab = opened(prefetching_plan())
+    tab.set_viewport_size({"width": 400, "height": 740})
+    tab.click(bar_of(tab, "backward, iteration 1"))
+    assert tab.evaluate("document.documentElement.scrollWidth") == 400
+    assert tab.locator("#gantt .tick").count() > 0
+
+
 def test_names_are_only_ever_text(opened: Open) -> None:
     plan = prefetching_plan()
     workload = replace(plan.workload, name=HOSTILE.replace("\u2028", ""))
@@ -205,5 +213,5 @@ def test_it_has_its_verb(tmp_path: Path) -> None:
 
 def test_what_is_too_large_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_page, "MAX_SPANS", 9)
-    with pytest.raises(InputError, match="12 computations and motifs in 2 iterations, more than"):
+    with pytest.raises(InputError, match="13 computations and motifs in 2 iterations, more than"):
         page_of(prefetching_plan())

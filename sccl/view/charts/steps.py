@@ -120,7 +120,7 @@ def _bars(steps: StepRows) -> ChartType:
     few = len(rows) <= len(steps.rows) * 60
     return (
         alt.Chart(theme.rows(rows))
-        .mark_bar(stroke="white", strokeWidth=0.7 if few else 0.15)
+        .mark_bar(stroke="white", strokeWidth=0.7 if few else 0)
         .encode(
             x=_time(steps), x2="until:Q", y=_down(steps),
             color=alt.Color("kind:N", title=None,

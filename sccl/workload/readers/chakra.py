@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from sccl.core.workload_ops import MOST_ELEMENTS, MOST_US
+from sccl.core.workload_ops import MOST_ELEMENTS, MOST_US, ROOTED
 from sccl.errors import FormatError, TooLargeError
 from sccl.workload.readers.contract import MAX_EVENTS, MAX_RANKS, NO_MARKS, WantedStep
 from sccl.workload.readers.protocol_buffers import LENGTH, VARINT, fields, messages, numbers
@@ -32,7 +32,7 @@ EXAMPLE = bytes.fromhex(
 """A record of the version, 9 us of computation, and an allreduce of 64 bytes that waits for it."""
 
 _ID, _NAME, _TYPE, _CONTROL, _DATA, _MICROS, _ATTRIBUTE = 1, 2, 3, 4, 5, 7, 10
-_ATTRIBUTE_NAME = 1
+_ATTRIBUTE_NAME, _ATTRIBUTE_TEXT = 1, 29
 _COMPUTE, _COLLECTIVE = 4, 7
 _KINDS = {5: "send", 6: "receive"}
 _COLLECTIVES = (
@@ -43,6 +43,7 @@ _MOST_NEEDED = 2**22
 """Collectives that nodes need, of all nodes together."""
 
 _THREAD = "main"
+_GROUP = re.compile(rb"[0-9]{1,7}(,[0-9]{1,7}){0,65535}")
 _RANK = re.compile(r"\.([0-9]{1,7})\.et(\.gz)?$")
 
 
@@ -53,6 +54,7 @@ class _Node:
     Attributes:
         data: nodes whose results it needs; some may not be in the file.
         control: nodes that come before it, or that it is a part of.
+        group: the ranks that it is among, where sccl has written it; empty: not told.
     """
 
     number: int = 0
@@ -62,6 +64,7 @@ class _Node:
     data: list[int] = field(default_factory=list)
     control: list[int] = field(default_factory=list)
     attributes: dict[str, int] = field(default_factory=dict)
+    group: tuple[int, ...] = ()
 
     @property
     def on_host(self) -> bool:
@@ -115,7 +118,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         rank=rank,
         main=_THREAD,
         timed=True,
-        assumed=(NO_MARKS, "which ranks a collective is of is not read: all of them"),
+        assumed=(NO_MARKS, "of a collective that tells no ranks it is taken to be of all of them"),
     )
 
 
@@ -160,14 +163,18 @@ def _node(message: bytes, where: str) -> _Node:
 
 
 def _add_attribute(node: _Node, message: bytes, where: str) -> None:
-    """Keep an attribute that is a number or a truth value, whichever its type."""
-    name, number = "", None
+    """Keep an attribute that is a number or a truth value, whichever its type, and the group."""
+    name, number, text = "", None, b""
     for field_number, kind, value in fields(message, where):
         if field_number == _ATTRIBUTE_NAME and kind == LENGTH and isinstance(value, bytes):
             name = value.decode(errors="replace")
         elif kind == VARINT and isinstance(value, int):
             number = value
-    if name:
+        elif field_number == _ATTRIBUTE_TEXT and isinstance(value, bytes):
+            text = value
+    if name == "group_ranks" and _GROUP.fullmatch(text):
+        node.group = tuple(map(int, text.split(b",")))
+    elif name:
         node.attributes[name] = number or 0  # a truth value that is false may be left out
 
 
@@ -206,14 +213,19 @@ def _call(node: _Node, where: str) -> Call:
         known = ", ".join(f"{number} {name}" for number, name in enumerate(_COLLECTIVES))
         raise FormatError(f"{where}: node {node.number}: its comm_type is {kind}, not of {known}")
     took = float(node.micros) if node.micros else None
+    collective, root = _COLLECTIVES[kind], node.attributes.get("root")
+    rooted = root is not None and root < len(node.group) and collective in ROOTED
     return Call(
         _THREAD,
-        _COLLECTIVES[kind],
+        collective,
         "uint8",
         given=size,
         got=size,
         request=node.number,
         duration_us=took,
+        group=node.group,
+        group_size=len(node.group),
+        root=root if rooted else None,
     )
 
 

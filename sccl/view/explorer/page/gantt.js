@@ -92,7 +92,7 @@ function makeGantt(data, spans, told) {
       const y = HEAD + row * ROW + 3;
       found.push(
         svg("rect", {
-          class: `span ${paint(span)} ${how}`,
+          class: `span ${paint(span)} ${how} ${right - left < 4 ? "thin" : ""}`,
           "data-span": span.number,
           x: left.toFixed(2),
           y,
@@ -113,7 +113,7 @@ function makeGantt(data, spans, told) {
   }
 
   function ticks(height) {
-    const step = tickStep((view.to - view.from) / Math.max(2, (width - GUTTER) / 110));
+    const step = tickStep((view.to - view.from) / Math.max(3, (width - GUTTER) / 110));
     const found = [];
     for (let at = Math.ceil(view.from / step) * step; at <= view.to; at += step) {
       const where = x(at);

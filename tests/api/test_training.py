@@ -1,0 +1,106 @@
+"""Workloads and training plans in Python: what they tell, and that names stay names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import sccl
+from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
+
+JOB = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3}
+
+
+def test_a_plan_tells_what_it_comes_to(tmp_path: Path) -> None:
+    plan = sccl.TrainingPlan.load(plan_file(prefetching_plan(), tmp_path / "plan.json"))
+    assert repr(plan) == (
+        "TrainingPlan(prefetching on hgx2: 14.5 us an iteration; 52.63% above the bound)"
+    )
+    assert (plan.period_us, plan.bound_us, plan.proved, plan.intact) == (14.5, 9.5, False, True)
+    assert plan.gap == pytest.approx(14.5 / 9.5 - 1)
+    assert plan.violations() == []
+    assert plan.recipes == {"batch": "whole", "gradients": "seg(2)"}
+    assert plan.timeline().period_ns == 14500
+    assert repr(plan.workload) == (
+        "Workload(prefetching: 2 ranks, 2 collectives, 9.5 us of computation)"
+    )
+    assert plan.save(tmp_path / "again.json").read_bytes() == (tmp_path / "plan.json").read_bytes()
+
+
+def test_a_plan_without_a_bound_has_no_gap() -> None:
+    plan = sccl.TrainingPlan(layered_plan(2))
+    assert (plan.gap, plan.bound_us, plan.proved) == (None, None, False)
+    assert "bound" not in repr(plan)
+
+
+def test_a_plan_is_a_table_a_chart_and_a_page(tmp_path: Path) -> None:
+    plan = sccl.TrainingPlan(prefetching_plan())
+    frame = plan.to_dataframe()
+    assert isinstance(frame, pd.DataFrame)
+    assert len(frame) == len(plan.timeline().spans)
+    second = frame[(frame.op == "gradients") & (frame.motif == 1) & (frame.iteration == 0)].iloc[0]
+    assert (second.start_us, second.end_us, second.lane) == (11, 13.5, "gpu")
+    assert (second.collective, second.bytes, second.recipe) == ("allreduce", 4096, "seg(2)")
+    chart = plan.plot()
+    assert chart.title == "prefetching on hgx2: timeline"
+    assert plan.explore(tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    shown = plan._repr_html_()
+    for words in ("14.5 us an iteration", "seg(2)", "4 KiB", "neither 0%"):
+        assert words in shown
+
+
+def test_wrong_plans_say_so(tmp_path: Path) -> None:
+    plan = sccl.TrainingPlan(replace(prefetching_plan(), period_ns=14000))
+    assert plan.violations() == [
+        "period: an iteration follows upon the one before in 14500 ns, claimed are 14000"
+    ]
+    assert "the judge refuses it" in plan._repr_html_()
+    for show in (plan.timeline, plan.plot, plan.to_dataframe):
+        with pytest.raises(sccl.InputError, match="the judge refuses this plan"):
+            show()
+    with pytest.raises(sccl.InputError, match="the judge refuses this plan"):
+        plan.explore(tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_names_are_text() -> None:
+    plan = prefetching_plan()
+    hostile = "<script>x</script>"
+    workload = replace(plan.workload, name=hostile, source=hostile)
+    option = replace(plan.options[0][1], recipe=hostile)
+    plan = replace(plan, workload=workload, options=(("batch", option), plan.options[1]))
+    assert "<script" not in sccl.TrainingPlan(plan)._repr_html_()
+    assert "<script" not in sccl.Workload(workload)._repr_html_()
+
+
+def test_workloads_are_made_written_and_read(tmp_path: Path) -> None:
+    made = sccl.make_workload("transformer", JOB, name="mine")
+    assert (made.name, made.ranks) == ("mine", 8)
+    assert "allgather" in made._repr_html_()
+    assert sccl.Workload.load(made.save(tmp_path / "w.json")).value == made.value
+    with pytest.raises(sccl.InputError, match="make_workload: layers is 'x', expected a whole"):
+        sccl.make_workload("transformer", {**JOB, "layers": "x"})
+    with pytest.raises(sccl.InputError, match="family"):
+        sccl.make_workload("perceptron")
+    with pytest.raises(sccl.InputError, match="cannot read"):
+        sccl.Workload.load(tmp_path / "none.json")
+    with pytest.raises(sccl.InputError, match="path is 3"):
+        sccl.Workload.load(3)  # type: ignore[arg-type]
+    with pytest.raises(sccl.InputError, match="expected a training-plan file"):
+        sccl.TrainingPlan.load(tmp_path / "w.json")
+
+
+def test_a_step_is_planned() -> None:
+    step = sccl.make_workload("transformer", {**JOB, "layers": 1})
+    plan = sccl.plan(step, "hgx2", search="fifo", seconds=0)
+    assert plan.violations() == []
+    assert plan.workload.value == step.value
+    assert plan.gap is not None
+    assert plan.gap >= 0
+    with pytest.raises(sccl.InputError, match="the fabrics are"):
+        sccl.plan(step, "hgx3")
+    with pytest.raises(sccl.InputError, match="expected 0 to 1000000"):
+        sccl.plan(step, "hgx2", seconds=-1)
