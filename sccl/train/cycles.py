@@ -1,0 +1,92 @@
+"""Circles of waits over iterations: what repeats takes no less than the slowest, on average.
+
+Along a circle each op begins no earlier than the one before it ended, and with the last wait that
+is the first one again, as many iterations later as all its waits come to: so these take no less
+than its ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+
+class Arc(NamedTuple):
+    """That something begins so much later than something else.
+
+    Attributes:
+        before: number.
+        after: number.
+        ticks: from the begin of the one to that of the other, so many iterations later.
+        lag: of these.
+    """
+
+    before: int
+    after: int
+    ticks: int
+    lag: int
+
+
+@dataclass(frozen=True, slots=True)
+class Circle:
+    """Arcs one after the other, of which the last leads to where the first begins."""
+
+    arcs: tuple[Arc, ...]
+
+    @property
+    def ratio(self) -> Fraction:
+        """Return its ticks for each iteration, or 0 if it has no arcs."""
+        lag = sum(arc.lag for arc in self.arcs)
+        return Fraction(sum(arc.ticks for arc in self.arcs), lag) if lag else Fraction(0)
+
+
+def slowest_circle(count: int, arcs: Sequence[Arc]) -> Circle:
+    """Return the circle that takes most for each iteration; without arcs: none takes any time.
+
+    Every circle has a lag. By Bellman and Ford: as long as some circle is slower than the slowest
+    known, it is found as one that can be lengthened for ever.
+
+    Args:
+        count: of what arcs lead between, from 0 on.
+    """
+    arcs = sorted(arcs, key=lambda arc: (arc.lag, arc.before))
+    best = Circle(())
+    while found := _slower(count, arcs, best.ratio):
+        best = found
+    return best
+
+
+def _slower(count: int, arcs: Sequence[Arc], than: Fraction) -> Circle | None:
+    """Return a circle that is slower than a ratio."""
+    far = [0] * count
+    came: list[Arc | None] = [None] * count
+    changed = True
+    while changed:
+        changed = False
+        for arc in arcs:
+            then = far[arc.before] + arc.ticks * than.denominator - arc.lag * than.numerator
+            if then > far[arc.after]:
+                far[arc.after], came[arc.after], changed = then, arc, True
+        if changed and (found := _closed(came)):
+            return found
+    return None
+
+
+def _closed(came: Sequence[Arc | None]) -> Circle | None:
+    """Return a circle among the last arcs by which each was reached: such a one gains."""
+    seen = [-1] * len(came)
+    for begun in range(len(came)):
+        at, arc = begun, came[begun]
+        while arc is not None and seen[at] < 0:
+            seen[at], at = begun, arc.before
+            arc = came[at]
+        if arc is not None and seen[at] == begun:
+            around = [arc]
+            while around[-1].before != at:
+                then = came[around[-1].before]
+                assert then is not None
+                around.append(then)
+            return Circle(tuple(reversed(around)))
+    return None

@@ -1,0 +1,314 @@
+"""Waits and loads together: what no plan repeats faster than, by spans of a stream.
+
+Take any plan, and of all it does the mean over iterations. For each span that is a length; for each
+op, resource and span, how much of the op's work on the resource is done there; for each op, the
+part of iterations in which it takes each option (one of them, always), and when it begins, relative
+to its iteration. These numbers satisfy, with T for the period:
+
+- work in a span is no more than its length, on each resource;
+- a computation's span is as long as that; a gap is what lies between two;
+- an op's work lies in the spans in which it can be, and is that of the options it takes;
+- an op waits until others have ended, each as long as the options it takes are, alone.
+
+So the least T of all such numbers is a bound: options are the same in loads and in waits, so that
+what is fast by loading much, or slow by loading little, pays for it. That is a linear program; a
+solution of its dual is a price for each resource in each span and a flow along waits, and proves a
+bound by itself: each op costs what its cheapest option does, in the cheapest of its spans. Here
+GLOP proposes them, and the bound is computed from them in whole numbers: whatever they are, rounded
+and with flows completed to circles, it is proved.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+
+from sccl.solvers import lp
+from sccl.train.cycles import Arc
+from sccl.train.cyclic import CyclicProblem
+from sccl.train.problem import WHOLE
+from sccl.train.spans import Spans
+
+_EFFORT = 60.0
+"""Of GLOP: deterministic time, a unit near a second."""
+
+_PARTS = 720_720
+"""Of which prices and flows are whole multiples."""
+
+Key = tuple[int, int]
+"""A resource and a span."""
+
+
+@dataclass(frozen=True)
+class SpanProgram:
+    """What is to be bounded.
+
+    Attributes:
+        spans: of the stream.
+        lengths: of each op, the ticks of each of its options alone.
+        arcs: what else is known: that something begins so much later than something else.
+    """
+
+    problem: CyclicProblem
+    spans: Spans
+    lengths: Sequence[Sequence[int]]
+    arcs: Sequence[Arc] = ()
+
+    def works(self, op: int) -> dict[int, list[int]]:
+        """Return of each resource that an op may use the work of each option, of :data:`WHOLE`."""
+        rows = [option.busy() for option in self.problem.step.ops[op].options]
+        return {
+            r: [row.get(r, 0) for row in rows] for r in sorted({r for row in rows for r in row})
+        }
+
+    def loaded(self) -> list[int]:
+        """Return the resources that others than the stream's computations use."""
+        own = set(self.spans.row)
+        others = (op for k, op in enumerate(self.problem.step.ops) if k not in own)
+        return sorted({r for op in others for o in op.options for m in o.motifs for r in m.uses})
+
+    def ways(self) -> list[Arc]:
+        """Return the waits between ops that circles with the stream lead through, without ticks."""
+        arcs = [Arc(before, after, 0, lag) for before, after, lag in self.problem.waits]
+        turned = [Arc(a.after, a.before, 0, 0) for a in [*arcs, *self.arcs]]
+        from_, to = self._reached([*arcs, *self.arcs]), self._reached(turned)
+        both = from_ & to
+        return [arc for arc in arcs if arc.before in both and arc.after in both]
+
+    def _reached(self, arcs: Sequence[Arc]) -> set[int]:
+        later = defaultdict(list)
+        for arc in arcs:
+            later[arc.before].append(arc.after)
+        found, left = {self.spans.row[0]}, [self.spans.row[0]]
+        while left:
+            for other in later[left.pop()]:
+                if other not in found:
+                    found.add(other)
+                    left.append(other)
+        return found
+
+
+@dataclass(frozen=True)
+class SpanPrices:
+    """What proves a bound: whole multiples of one unit.
+
+    Attributes:
+        prices: of resources in spans.
+        flows: along the waits of :meth:`SpanProgram.ways`, and then along what else is known.
+    """
+
+    prices: Mapping[Key, int]
+    flows: Sequence[int]
+
+
+def span_bound(program: SpanProgram) -> tuple[int, SpanPrices]:
+    """Return a bound of the period, and what proves it; 0: no solution was found in time.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
+    """
+    prices = _Proposed(program).prices()
+    return proved_by(program, prices), prices
+
+
+def proved_by(program: SpanProgram, prices: SpanPrices) -> int:
+    """Return the bound that prices and flows prove, in whole numbers.
+
+    Flow that is missing or too much at an op is completed along waits, from and to the stream's
+    first computation, which costs a little and proves as much.
+    """
+    row, spans = program.spans.row, program.spans
+    ways = [*program.ways(), *program.arcs]
+    gaps = [Arc(row[k - 1], row[k], 0, int(k == 0)) for k in range(len(row))]
+    flow = [max(0, own) for own in prices.flows]
+    through = [0] * len(row)
+    for (_, span), price in prices.prices.items():
+        if span % 2 == 0:
+            through[span // 2] += price
+    added = _completed([*ways, *gaps], [*flow, *through], len(program.lengths), row[0])
+    out = [0] * len(program.lengths)
+    gained = around = 0
+    for k, (arc, own) in enumerate(zip([*ways, *gaps], added, strict=True)):
+        around += arc.lag * own
+        gained += WHOLE * arc.ticks * own
+        if not len(ways) - len(program.arcs) <= k < len(ways):
+            out[arc.before] += own
+    for (_, span), price in prices.prices.items():
+        if span % 2:
+            gained -= WHOLE * price * program.lengths[row[span // 2]][0]
+    for op, lengths in enumerate(program.lengths):
+        costs = [WHOLE * out[op] * length for length in lengths]
+        where = [span % spans.count for span in spans.of(op)]
+        for resource, works in program.works(op).items():
+            cheapest = min(prices.prices.get((resource, span), 0) for span in where)
+            costs = [cost + cheapest * work for cost, work in zip(costs, works, strict=True)]
+        gained += min(costs)
+    return max(0, ceil(Fraction(gained, WHOLE * around))) if around else 0
+
+
+def _completed(arcs: Sequence[Arc], flow: Sequence[int], count: int, centre: int) -> list[int]:
+    """Return flows, with more added along ways from and to a centre, so that none is lost."""
+    found, excess = list(flow), [0] * count
+    for arc, own in zip(arcs, flow, strict=True):
+        excess[arc.before] -= own
+        excess[arc.after] += own
+    for turned in (False, True):
+        parent: dict[int, int] = {centre: -1}  # the arc by which each is next to the centre
+        order = [centre]
+        by: dict[int, list[int]] = defaultdict(list)
+        for k, arc in enumerate(arcs):
+            by[arc.before if turned else arc.after].append(k)
+        for at in order:
+            for k in by[at]:
+                other = arcs[k].after if turned else arcs[k].before
+                if other not in parent:
+                    parent[other] = k
+                    order.append(other)
+        for at in reversed(order[1:]):
+            more = -excess[at] if turned else excess[at]
+            if more > 0:
+                arc = arcs[parent[at]]
+                found[parent[at]] += more
+                excess[arc.before] -= more
+                excess[arc.after] += more
+    assert not any(excess), "flow is lost where no circle leads: this is a defect"
+    return found
+
+
+@dataclass
+class _Proposed:
+    """The dual, to be solved by GLOP.
+
+    Columns: a flow for each way; a price of each resource in each span; the cheapest price over
+    windows of spans; what each op costs.
+    """
+
+    program: SpanProgram
+    coefficients: list[tuple[int, int, float]] = field(default_factory=list)
+    cost: list[float] = field(default_factory=list)
+    lower: list[float] = field(default_factory=list)
+    upper: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        program, row = self.program, self.program.spans.row
+        self.scale = float(max((max(own) for own in program.lengths), default=1) or 1)
+        self.ways = program.ways()
+        self.flow = [self._column() for _ in self.ways]
+        self.flow += [self._column(arc.ticks / self.scale) for arc in program.arcs]
+        self.price: dict[Key, int] = {}
+        for resource in program.loaded():
+            for k, op in enumerate(row):
+                self.price[resource, 2 * k] = self._column()
+                own = program.lengths[op][0] / self.scale
+                self.price[resource, 2 * k + 1] = self._column(-own)
+        self._flows()
+        self._ops()
+
+    def _column(self, gain: float = 0.0) -> int:
+        self.cost.append(-gain)
+        return len(self.cost) - 1
+
+    def _row(self, terms: Mapping[int, float], lower: float, upper: float) -> None:
+        number = len(self.lower)
+        self.coefficients.extend((number, column, value) for column, value in terms.items())
+        self.lower.append(lower)
+        self.upper.append(upper)
+
+    def _gaps(self) -> list[tuple[Arc, int]]:
+        """Return of each price in a gap what it flows along."""
+        row = self.program.spans.row
+        return [
+            (Arc(row[span // 2 - 1], row[span // 2], 0, int(span == 0)), column)
+            for (_, span), column in self.price.items()
+            if span % 2 == 0
+        ]
+
+    def _flows(self) -> None:
+        """Say that none is lost, and that what goes around comes to 1."""
+        kept: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+        around: dict[int, float] = {}
+        arcs = zip([*self.ways, *self.program.arcs], self.flow, strict=True)
+        for arc, column in [*arcs, *self._gaps()]:
+            kept[arc.before][column] -= 1.0
+            kept[arc.after][column] += 1.0
+            if arc.lag:
+                around[column] = float(arc.lag)
+        for _, terms in sorted(kept.items()):
+            if terms := {column: value for column, value in terms.items() if value}:
+                self._row(terms, 0.0, 0.0)
+        self._row(around, -np.inf, 1.0)
+
+    def _ops(self) -> None:
+        """Say what each op costs at the most: what each of its options does."""
+        program = self.program
+        out: dict[int, list[int]] = defaultdict(list)
+        for arc, column in [*zip(self.ways, self.flow, strict=False), *self._gaps()]:
+            out[arc.before].append(column)
+        cheapest = self._cheapest()
+        for op, lengths in enumerate(program.lengths):
+            own, works = self._column(1.0), program.works(op)
+            for option, length in enumerate(lengths):
+                terms = {own: 1.0, **dict.fromkeys(out[op], -length / self.scale)}
+                for resource, work in works.items():
+                    if (resource, op) in cheapest:
+                        terms[cheapest[resource, op]] = -work[option] / (WHOLE * self.scale)
+                self._row(terms, -np.inf, 0.0)
+
+    def _cheapest(self) -> dict[Key, int]:
+        """Return, by resource and op, the column of the cheapest price in the op's spans.
+
+        Windows begin with the shortest; a longer one goes on from the longest that it continues.
+        """
+        program, spans = self.program, self.program.spans
+        loaded = set(program.loaded())
+        wanted: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+        for op in range(len(program.lengths)):
+            own = spans.of(op)
+            for resource in program.works(op):
+                if resource in loaded:
+                    wanted[resource, own.start, own.stop].append(op)
+        made: dict[tuple[int, int, int], int] = {}
+        ends: dict[tuple[int, str, int], tuple[int, int, int]] = {}
+        found: dict[Key, int] = {}
+        for key in sorted(wanted, key=lambda key: (key[2] - key[1], key)):
+            resource, first, last = key
+            if last - first == 1:
+                made[key] = self.price[resource, first % spans.count]
+            else:
+                made[key] = self._column()
+                within = [ends.get((resource, "first", first)), ends.get((resource, "last", last))]
+                known = max((k for k in within if k), key=lambda k: k[2] - k[1], default=None)
+                if known:
+                    self._row({made[key]: 1.0, made[known]: -1.0}, -np.inf, 0.0)
+                for span in range(first, last):
+                    if not (known and known[1] <= span < known[2]):
+                        price = self.price[resource, span % spans.count]
+                        self._row({made[key]: 1.0, price: -1.0}, -np.inf, 0.0)
+            ends[resource, "first", first] = ends[resource, "last", last] = key
+            found.update(((resource, op), made[key]) for op in wanted[key])
+        return found
+
+    def prices(self) -> SpanPrices:
+        """Return what GLOP proposes."""
+        row, column, value = zip(*self.coefficients, strict=True)
+        result = lp.solve_sparse(
+            lp.SparseProgram(
+                cost=np.array(self.cost),
+                lower=np.array(self.lower),
+                upper=np.array(self.upper),
+                row=np.array(row, dtype=np.int64),
+                column=np.array(column, dtype=np.int64),
+                value=np.array(value),
+            ),
+            _EFFORT,
+        )
+        if result.end is not lp.SparseEnd.OPTIMAL:
+            return SpanPrices({}, [0] * len(self.flow))
+        whole = np.maximum(np.round(result.values * _PARTS), 0).astype(np.int64).tolist()
+        prices = {key: whole[column] for key, column in self.price.items() if whole[column]}
+        return SpanPrices(prices, [whole[column] for column in self.flow])

@@ -1,0 +1,89 @@
+"""Spans of a stream: between which of its computations every plan does what.
+
+A stream whose computations wait for one another in a row, the first for the last of the iteration
+before, divides time: into its computations, and the gaps before each. Where they are in time is
+open; in which order is not. So what waits for one of them and is waited for by a later one lies in
+the gaps and computations between, in every plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sccl.train.cyclic import CyclicProblem, Lagged
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """The spans of a stream, by their numbers: gap, computation, gap, computation, and so on.
+
+    Those of the next iteration go on with the numbers, and those of the one before are below 0.
+
+    Attributes:
+        row: its computations, by their numbers among ops, in their order.
+        windows: of each op: the first and the last span in which it can be; None: it may be in any.
+    """
+
+    row: tuple[int, ...]
+    windows: tuple[tuple[int, int] | None, ...]
+
+    @property
+    def count(self) -> int:
+        """Return how many spans an iteration has."""
+        return 2 * len(self.row)
+
+    def of(self, op: int) -> range:
+        """Return the spans in which an op can be; no more than an iteration has."""
+        window = self.windows[op]
+        if window is None or window[1] - window[0] + 1 >= self.count:
+            return range(self.count)
+        return range(window[0], window[1] + 1)
+
+
+def spans_of(problem: CyclicProblem) -> list[Spans]:
+    """Return the spans of all streams whose computations are in a row."""
+    ops = problem.step.ops
+    streams: dict[int, list[int]] = {}
+    for number, op in enumerate(ops):
+        motifs = op.options[0].motifs
+        if not op.communicates and len(motifs) == 1 and len(motifs[0].uses) == 1:
+            streams.setdefault(motifs[0].uses[0], []).append(number)
+    found = []
+    for row in streams.values():
+        early = _nearest(len(ops), problem.waits, row)
+        turned = [Lagged(after, before, lag) for before, after, lag in reversed(problem.waits)]
+        late = [
+            None if k is None else len(row) - 1 - k for k in _nearest(len(ops), turned, row[::-1])
+        ]
+        if len(row) == 1 or all(early[op] == k - 1 for k, op in enumerate(row)):
+            windows = [_window(*both) for both in zip(early, late, strict=True)]
+            for k, own in enumerate(row):
+                windows[own] = (2 * k + 1, 2 * k + 1)
+            found.append(Spans(tuple(row), tuple(windows)))
+    return found
+
+
+def _window(early: int | None, late: int | None) -> tuple[int, int] | None:
+    return None if early is None or late is None else (2 * early + 2, 2 * late)
+
+
+def _nearest(count: int, waits: Sequence[Lagged], row: Sequence[int]) -> list[int | None]:
+    """Return of each op the last of a row that it waits for, however indirectly; None: for none.
+
+    That is its place in the row, less the length of the row for each iteration before.
+    """
+    place = {op: k for k, op in enumerate(row)}
+    found: list[int | None] = [None] * count
+    changed = True
+    while changed:
+        changed = False
+        for before, after, lag in waits:
+            then = place.get(before, found[before])
+            if then is None:
+                continue
+            then -= lag * len(row)
+            known = found[after]
+            if known is None or then > known:
+                found[after], changed = then, True
+    return found
