@@ -27,6 +27,7 @@ from benchmarks import files as others
 from benchmarks import frontier as frontiers
 from benchmarks import osu as osu_runs
 from benchmarks import syndicate as training
+from benchmarks import syndicate_costs as training_costs
 from benchmarks import taccl as sketches
 from benchmarks import teccl as least
 from benchmarks import teccl_scale as large_runs
@@ -245,18 +246,24 @@ def in_epochs(only: Parts = "", smoke: Smoke = False, output: Output = None) -> 
 @app.command("syndicate")
 @reported
 def steps(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
-    """Plans of training steps: searches beside proved optima; parts are figure6 and bank."""
-    parts = [part for part in ("figure6", "bank") if part.startswith(tuple(only.split(",")))]
+    """Plans of training steps: searches beside proved optima, costs of options (figure16 to 18)."""
+    known = ("figure6", "bank", *training_costs.PARTS)
+    parts = [part for part in known if part.startswith(tuple(only.split(",")))]
     if not parts:
-        raise ParameterError(f"only is {only!r}, expected figure6 or bank")
+        raise ParameterError(f"only is {only!r}, expected one of {', '.join(known)}")
     record = begin("syndicate", writable(output), {"only": only, "smoke": smoke}, {})
     results: list[training.SyndicateResult] = []
     for result in training.run(parts, smoke=smoke):
         results.append(result)
         record.write(results, len(results) + 1)
         _progress(f"{result.part}: {result.search}", result.seconds)
-    record.write(results, len(results))
-    out().print(report.steps_table(results))
+    figures = [part for part in parts if part in training_costs.PARTS]
+    costs = list(training_costs.run(figures, smoke=smoke))
+    record.write([*results, *costs], len(results) + len(costs))
+    if results:
+        out().print(report.steps_table(results))
+    if costs:
+        out().print(training_costs.costs_table(costs))
 
 
 @app.command("files")

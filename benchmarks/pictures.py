@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import syndicate_charts as syndicate
 from benchmarks import taccl_charts as taccl
 from benchmarks import teccl_charts as teccl
 from benchmarks.scale import series_of
@@ -163,6 +164,7 @@ _DRAWN: dict[str, Callable[[Results], list[ChartType]]] = {
     "table4": _table,
     "table5": _table,
     "collectives": _collectives,
+    "syndicate": syndicate.charts,
     "taccl": taccl.charts,
     "teccl": _least_times,
     "teccl-epochs": teccl.charts,

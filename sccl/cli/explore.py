@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +14,13 @@ from sccl.cli.report import err, on_a_line, out, print_output, reported
 from sccl.core.algorithm import KSynchronous
 from sccl.core.files.disk import check_can_write, is_folder, write_atomically
 from sccl.core.words import counted
-from sccl.errors import ParameterError
+from sccl.errors import InputError, ParameterError
 from sccl.tasks.explore import ExploreOutput, shown, shown_schedules
 from sccl.tasks.files import frontier_files, load_plans, paths_of
 from sccl.tasks.frontiers import read_frontiers
 from sccl.tasks.outputs import file_digest, plan_digests
+from sccl.tasks.step_page import training_page
+from sccl.tasks.training_files import LoadedTraining, training_digests, training_files
 from sccl.view.explorer.html import page
 
 Files = Annotated[
@@ -37,13 +40,18 @@ def explore(files: Files, output: Page, json: options.Json = False) -> None:
     """Write a page that shows algorithms step by step: one file, to be opened in any browser.
 
     A folder of 'sccl pareto --out' starts with its frontiers; a click on a point opens it.
-    Schedules are played on an axis of time.
+    Schedules are played on an axis of time. Of a training plan: what streams and channels do when,
+    and what waits for what.
     """
     if output.suffix.lower() not in {".html", ".htm"}:
         raise ParameterError(
             f"{output} is to be a page, so its name has to end in .html; rename it"
         )
     check_can_write(output)
+    training, rest = training_files(files)
+    if training:
+        _training(training, rest, output, json=json)
+        return
     loaded = load_plans(files)
     frontiers = frontier_files(files)
     many = any(is_folder(path) for path in paths_of(files))
@@ -74,3 +82,31 @@ def explore(files: Files, output: Page, json: options.Json = False) -> None:
     counts = [(len(items), "algorithm"), (len(timed), "schedule")]
     told = " and ".join(counted(*one) for one in counts if one[0])
     out().print(f"{told} in {escape(on_a_line(output))}", soft_wrap=True)
+
+
+def _training(
+    training: Sequence[LoadedTraining], rest: Sequence[str | Path], output: Path, *, json: bool
+) -> None:
+    """Write the page of a training plan.
+
+    Raises:
+        InputError: more is given beside it, or the judge refuses it.
+    """
+    one = training[0]
+    if len(training) > 1 or rest:
+        raise InputError(f"{one.file}: it is a training plan, and a page shows one: give it alone")
+    write_atomically(output, training_page(one))
+    if json:
+        digests = training_digests(training)
+        print_output(
+            ExploreOutput(
+                inputs=digests,
+                file=str(output),
+                algorithms=0,
+                schedules=0,
+                frontiers=0,
+                training=1,
+            )
+        )
+        return
+    out().print(f"1 training plan in {escape(on_a_line(output))}", soft_wrap=True)

@@ -95,6 +95,13 @@ VERBS = (
         "sccl bounds --collective alltoall --topo torus:4x4",
     ),
     Verb(
+        FIND,
+        "plan",
+        "plan",
+        "Plan a training step: how collectives are split, what carries them, and in which order.",
+        "sccl plan w.json --fabric hgx2x4 -o plan.json",
+    ),
+    Verb(
         LOOK,
         "show",
         "show",
@@ -147,7 +154,7 @@ VERBS = (
         LOOK,
         "workload",
         "workload",
-        "Import and show workloads: what a training job computes, calls and waits for.",
+        "Import, make and show workloads: what a training job computes, calls and waits for.",
         "sccl workload import traces/*.json -o w.json",
     ),
     Verb(

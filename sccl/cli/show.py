@@ -10,7 +10,7 @@ from rich.table import Table
 from sccl.cli import options
 from sccl.cli.report import on_a_line, out, print_output, reported
 from sccl.core.algorithm import KSynchronous
-from sccl.core.cost import bytes_text, us_text
+from sccl.core.cost import bytes_text, duration_text
 from sccl.tasks.files import load_plans
 from sccl.tasks.show import show_output
 from sccl.tasks.show_training import ShownTrainingPart, shown_training
@@ -55,14 +55,17 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
     console.print(on_a_line(title), markup=False, soft_wrap=True)
     if not shown.digest_matches:
         console.print("edited since sccl wrote it (its digest does not match)")
-    least = us_text(shown.bound_us)
-    gap = (
-        "proved: no plan of these options takes less" if shown.proved else f"{shown.gap:.2%} above"
-    )
-    told = gap if shown.proved else f"{gap} {least}, which none takes less than ({shown.binding})"
-    first = f"the first two in {us_text(shown.two_iterations_us)}"
-    line = f"{us_text(shown.period_us)} an iteration, {first}; {told}"
+    told = "no bound is known"
+    if shown.proved and shown.bound_us:
+        told = "proved: no plan of these options takes less"
+    elif shown.bound_us:
+        least = duration_text(shown.bound_us)
+        told = f"{shown.gap:.2%} above {least}, which none takes less than ({shown.binding})"
+    first = f"the first two in {duration_text(shown.two_iterations_us)}"
+    line = f"{duration_text(shown.period_us)} an iteration, {first}; {told}"
     console.print(on_a_line(line), markup=False, soft_wrap=True)
+    fluid = duration_text(shown.fluid_us)
+    console.print(f"{fluid} an iteration, if motifs share bandwidth as fluids do", markup=False)
     table = Table("Collective", "Recipe", title="Options", title_justify="left")
     for name in ("ranks", "bytes", "operations", "motifs", "alone"):
         table.add_column(name, justify="right")
@@ -72,7 +75,7 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
         by = f"{', '.join(one.channels)}: {', '.join(one.carriers)}"
         table.add_row(
             *(escape(on_a_line(text)) for text in (one.collective, one.recipe)),
-            *(str(one.group_ranks), bytes_text(one.bytes), *counts, us_text(one.us)),
+            *(str(one.group_ranks), bytes_text(one.bytes), *counts, duration_text(one.us)),
             escape(on_a_line(by)),
         )
     console.print(table)
@@ -80,7 +83,9 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
     lanes.add_column("busy", justify="right")
     lanes.add_column("of the period", justify="right")
     for lane in shown.lanes:
-        lanes.add_row(escape(on_a_line(lane.name)), us_text(lane.busy_us), f"{lane.share:.0%}")
+        lanes.add_row(
+            escape(on_a_line(lane.name)), duration_text(lane.busy_us), f"{lane.share:.0%}"
+        )
     console.print(lanes)
     if shown.ahead:
         names = ", ".join(shown.ahead[:_SHOWN]) + (", ..." if len(shown.ahead) > _SHOWN else "")

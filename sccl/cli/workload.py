@@ -10,17 +10,22 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
+from sccl.cli.groups import flat
+from sccl.cli.modelling import ModelParameters
 from sccl.cli.report import on_a_line, out, print_output, reported
 from sccl.core.cost import bytes_text, us_text
 from sccl.core.words import counted
 from sccl.tasks.workload import (
     ImportedWorkload,
     import_workload,
+    make_workload,
     workload_import_output,
+    workload_make_output,
     workload_part,
     workload_show_output,
 )
 from sccl.workload import TraceHints, format_names
+from sccl.workload.generate import FAMILIES, PRESETS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -34,7 +39,7 @@ workload = typer.Typer(
     name="workload",
     no_args_is_help=True,
     add_completion=False,
-    help="Import and show workloads: what a training job computes, calls and waits for.",
+    help="Import, make and show workloads: what a training job computes, calls and waits for.",
 )
 
 
@@ -102,7 +107,10 @@ def _print_imported(console: Console, imported: ImportedWorkload, output: Path |
             console.print(f"{prefix}{on_a_line(line)}", markup=False, soft_wrap=True)
         if len(lines) > _SHOWN:
             console.print(f"{prefix}{len(lines) - _SHOWN} more lines (--json has all)")
-    part = workload_part(read.workload)
+    _print_written(console, workload_part(read.workload), output)
+
+
+def _print_written(console: Console, part: WorkloadPart, output: Path | None) -> None:
     if output is None:
         _print_workload(console, part)
         return
@@ -116,6 +124,53 @@ def _print_imported(console: Console, imported: ImportedWorkload, output: Path |
     )
 
 
+@workload.command(
+    epilog="Example: sccl workload make moe --layers 8 --hidden 1024 --heads 16 --experts 8 "
+    "--ep 8 --dp 16 --zero 3 -o w.json"
+)
+@reported
+@flat
+def make(
+    family: Annotated[
+        str,
+        typer.Argument(
+            metavar="FAMILY",
+            help=f"Of models: {', '.join(FAMILIES)}.",
+            show_default=False,
+            autocompletion=complete.words(FAMILIES, "a family of models"),
+        ),
+    ],
+    parameters: ModelParameters,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Parameters of a known job, which others may change: {', '.join(PRESETS)}.",
+            show_default="none",
+            autocompletion=complete.words(PRESETS, "a preset"),
+        ),
+    ] = None,
+    output: options.Output = None,
+    name: Annotated[
+        str | None, typer.Option(help="Of the workload.", show_default="the preset's, or family's")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Make a workload of one step of training a model, by formulas.
+
+    The documents have the formula of each number; presets say where theirs are from, and what was
+    assumed.
+    """
+    options.writable(output)
+    made = make_workload(family, parameters.given(), preset, name, output)
+    if json:
+        print_output(workload_make_output(made, output))
+        return
+    console = out()
+    if made.about:
+        console.print(on_a_line(made.about), markup=False, soft_wrap=True)
+    _print_written(console, workload_part(made.workload), output)
+
+
 @workload.command(epilog="Example: sccl workload show w.json")
 @reported
 def show(
@@ -123,7 +178,7 @@ def show(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A workload, as 'sccl workload import' writes it.",
+            help="A workload, as 'sccl workload import' and 'make' write it.",
             autocompletion=complete.file,
         ),
     ],

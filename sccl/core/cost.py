@@ -148,6 +148,11 @@ def us_text(us: float) -> str:
     return f"{us:.6g} us" if us < 10**6 else f"{us / 10**6:.6g} s"
 
 
+def duration_text(us: float) -> str:
+    """Return how long a step of training takes: microseconds, milliseconds or seconds."""
+    return us_text(us) if us < 10**4 or us >= 10**7 else f"{us / 10**3:.6g} ms"
+
+
 def winners(points: Sequence[tuple[int, Fraction]], costs: Costs) -> list[SizeRange]:
     """Return the buffer sizes at which each of ``points`` is the fastest, by ascending size.
 

@@ -100,6 +100,8 @@ class Motif:
     def span(self, share: MotifShare, cell: int) -> Span:
         """Return the elements of a cell that move; none: both ends are the same."""
         start, size = share.cells[cell], share.cells[cell + 1] - share.cells[cell]
+        if self.part is WHOLE:  # most are
+            return (start, start + size)
         low, high = self.part
         return (start + int(size * low), start + int(size * high))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -52,3 +53,16 @@ class StepTimeline:
     def finish_ns(self, iterations: int = 2) -> int:
         """Return when so many iterations have ended, the first ones."""
         return max(span.end_ns for span in self.spans if span.iteration < iterations)
+
+
+def slots_of(spans: Iterable[StepSpan]) -> list[int]:
+    """Return, of spans by start, on which row of its lane each has room: 0 if it is alone there."""
+    free: dict[tuple[str, int], int] = {}
+    slots = []
+    for span in spans:
+        slot = 0
+        while free.get((span.lane, slot), 0) > span.start_ns:
+            slot += 1
+        free[span.lane, slot] = span.end_ns
+        slots.append(slot)
+    return slots

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable
 from typing import cast
 
 from sccl.errors import unknown_name
 from sccl.formats.contract import MAX_BYTES, Foreign, Format, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.stepped import SteppedPlan, arrows
 
 __all__ = [
     "MAX_BYTES",
@@ -15,10 +17,13 @@ __all__ = [
     "Format",
     "FormatOptions",
     "SizedPlan",
+    "SteppedPlan",
     "WrittenFiles",
+    "arrows",
     "load",
     "names",
     "read",
+    "step_writer",
     "who_reads",
     "written",
 ]
@@ -26,6 +31,7 @@ __all__ = [
 NO_FORMATS = frozenset(
     {
         *("contract", "flows", "messages", "timed_messages", "traces"),
+        *("step_chakra", "step_chrome", "stepped"),
         *("astra_networks", "astra_ns3"),
         *("msccl_collectives", "msccl_graph", "msccl_lowering", "msccl_program", "msccl_rules"),
         "msccl_steps",
@@ -67,6 +73,16 @@ def load(name: str) -> Format:
     if name not in names():
         raise unknown_name("format", name, written(), f"the formats are {', '.join(written())}")
     return cast("Format", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+
+
+OF_STEPS = {"chakra": "step_chakra", "chrome-trace": "step_chrome"}
+"""Formats that hold training plans, too, and what writes these."""
+
+
+def step_writer(name: str) -> Callable[[SteppedPlan], WrittenFiles]:
+    """Return what writes training plans in a format of :data:`OF_STEPS`."""
+    module = importlib.import_module(f"{__name__}.{OF_STEPS[name]}")
+    return cast("Callable[[SteppedPlan], WrittenFiles]", module.write_step)
 
 
 def who_reads(content: bytes) -> Format | None:

@@ -16,7 +16,8 @@ SCHEMA = "1.0.2-chakra.0.0.4"
 """What those who convert other formats state."""
 
 _VARINT, _LENGTH = 0, 2  # how a field is encoded
-_NODE = {"id": 1, "name": 2, "type": 3, "data_deps": 5, "duration_micros": 7, "attr": 10}
+_NODE = {"id": 1, "name": 2, "type": 3, "ctrl_deps": 4, "data_deps": 5, "duration_micros": 7}
+_NODE |= {"attr": 10}
 _METADATA = {"version": 1, "attr": 2}
 _ATTRIBUTE = {"name": 1, "int32_val": 7, "int64_val": 9, "bool_val": 27, "string_val": 29}
 _WIDE = frozenset({"comm_size", "comm_type"})
@@ -41,14 +42,18 @@ class Node:
         after: numbers of the nodes that have to be done before; ASTRA-sim calls a send done when
             it has arrived.
         micros: how long a computation takes, microseconds; 0: ASTRA-sim takes it for a nanosecond.
-        attributes: numbers and truth values by their names, beside that it runs on no CPU.
+        attributes: numbers, truth values and texts by their names, beside that it runs on no CPU.
+        control: numbers of nodes that come before it, though it needs nothing of them.
+        name: empty: its kind and its number.
     """
 
     number: int
     kind: NodeKind
     after: tuple[int, ...] = ()
     micros: int = 0
-    attributes: Mapping[str, int | bool] = field(default_factory=dict)
+    attributes: Mapping[str, int | bool | str] = field(default_factory=dict)
+    control: tuple[int, ...] = ()
+    name: str = ""
 
 
 def trace(nodes: Iterable[Node], told: Mapping[str, str] | None = None) -> bytes:
@@ -59,9 +64,7 @@ def trace(nodes: Iterable[Node], told: Mapping[str, str] | None = None) -> bytes
     """
     head = [_bytes(_METADATA["version"], VERSION.encode())]
     for name, text in (told or {}).items():
-        value = _bytes(_ATTRIBUTE["string_val"], text.encode())
-        named = _bytes(_ATTRIBUTE["name"], name.encode()) + value
-        head.append(_bytes(_METADATA["attr"], named))
+        head.append(_bytes(_METADATA["attr"], _attribute(name, text)))
     parts = [b"".join(head), *(_node(node) for node in nodes)]
     return b"".join(_varint(len(part)) + part for part in parts)
 
@@ -69,12 +72,12 @@ def trace(nodes: Iterable[Node], told: Mapping[str, str] | None = None) -> bytes
 def _node(node: Node) -> bytes:
     parts = [
         _number(_NODE["id"], node.number),
-        _bytes(_NODE["name"], f"{node.kind.name.lower()} {node.number}".encode()),
+        _bytes(_NODE["name"], (node.name or f"{node.kind.name.lower()} {node.number}").encode()),
         _number(_NODE["type"], node.kind),
     ]
-    if node.after:
-        packed = b"".join(_varint(number) for number in node.after)
-        parts.append(_bytes(_NODE["data_deps"], packed))
+    for name, numbers in (("ctrl_deps", node.control), ("data_deps", node.after)):
+        if numbers:
+            parts.append(_bytes(_NODE[name], b"".join(map(_varint, numbers))))
     if node.micros:
         parts.append(_number(_NODE["duration_micros"], node.micros))
     attributes = {"is_cpu_op": False, **node.attributes}
@@ -82,7 +85,10 @@ def _node(node: Node) -> bytes:
     return b"".join(parts)
 
 
-def _attribute(name: str, value: int | bool) -> bytes:
+def _attribute(name: str, value: int | bool | str) -> bytes:
+    if isinstance(value, str):
+        text = _bytes(_ATTRIBUTE["string_val"], value.encode())
+        return _bytes(_ATTRIBUTE["name"], name.encode()) + text
     number = "int64_val" if name in _WIDE else "int32_val"
     kind = "bool_val" if isinstance(value, bool) else number
     return _bytes(_ATTRIBUTE["name"], name.encode()) + _number(_ATTRIBUTE[kind], int(value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from itertools import chain
 
 import numpy as np
@@ -16,11 +17,7 @@ Spans = NDArray[np.int64]
 
 def spans_of(motif: Motif) -> Spans:
     """Return the elements that a motif moves."""
-    known: dict[int, NDArray[np.int64]] = {}  # groups of one motif often have the same cells
-    for share in motif.shares:
-        if id(share.cells) not in known:
-            known[id(share.cells)] = np.array(share.cells, dtype=np.int64)
-    parts = [_cells(motif, share, known[id(share.cells)]) for share in motif.shares]
+    parts = [_cells(motif, share, cells_of(share.cells)) for share in motif.shares]
     rows = np.concatenate(parts)
     rows = rows[rows[:, 0] < rows[:, 1]]
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
@@ -30,6 +27,14 @@ def spans_of(motif: Motif) -> Spans:
     begins = np.concatenate([[True], rows[1:, 0] > ends[:-1]])
     last = np.concatenate([begins[1:], [True]])
     return np.stack([rows[begins, 0], ends[last]], axis=1)
+
+
+@lru_cache(maxsize=64)
+def cells_of(cells: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return where cells begin, and the end of the last; groups often have the same ones."""
+    row = np.array(cells, dtype=np.int64)
+    row.flags.writeable = False
+    return row
 
 
 def extent(motif: Motif) -> int:
@@ -64,11 +69,11 @@ def _cells(motif: Motif, share: MotifShare, cells: NDArray[np.int64]) -> Spans:
     """Return where what a group moves of each cell begins and ends."""
     number = _numbers(motif, share)
     size = cells[number + 1] - cells[number]
-    parts = [_part(size, part) for part in motif.part]
+    parts = [cut_off(size, part) for part in motif.part]
     return np.stack([cells[number] + part for part in parts], axis=1)
 
 
-def _part(size: NDArray[np.int64], part: Fraction) -> NDArray[np.int64]:
+def cut_off(size: NDArray[np.int64], part: Fraction) -> NDArray[np.int64]:
     """Return a part of sizes, cut off downwards."""
     up, down = part.as_integer_ratio()
     if int(size.max(initial=0)) * max(up, 1) < 2**63:
@@ -89,13 +94,11 @@ def _numbers(motif: Motif, share: MotifShare) -> NDArray[np.int64]:
 def exchanged(motif: Motif) -> tuple[NDArray[np.int64], ...]:
     """Return what an alltoall moves: first elements, those after the last, sources and targets."""
     columns = []
-    cells: dict[int, NDArray[np.int64]] = {}
     for share in motif.shares:
-        if id(share.cells) not in cells:
-            cells[id(share.cells)] = np.array(share.cells, dtype=np.int64)
+        cells = cells_of(share.cells)
         number, here, there = _exchanges(motif, share)
-        begin, size = cells[id(share.cells)][number], np.diff(cells[id(share.cells)])[number]
-        start, stop = (begin + _part(size, part) for part in motif.part)
+        begin, size = cells[number], np.diff(cells)[number]
+        start, stop = (begin + cut_off(size, part) for part in motif.part)
         group = np.array(share.group, dtype=np.int64)
         columns.append(np.stack([start, stop, group[here], group[there]]))
     rows = np.concatenate(columns, axis=1)

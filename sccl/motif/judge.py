@@ -114,6 +114,13 @@ def _cut(rows: _Rows, cuts: _Whole, ranks: int) -> _Pieces:
     return _Pieces(ends[0], ends[1], ends[4], ends[5])
 
 
+def _distinct(values: _Whole) -> _Whole:
+    """Return the values that there are, ascending: sorted, as a table of them takes much longer."""
+    ordered = np.sort(values)
+    first: _Whole = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]]
+    return first
+
+
 def check_work(size: int) -> None:
     """Check that motifs are not too much to execute.
 
@@ -137,12 +144,12 @@ def wrong_in(whole: Motif, motifs: Sequence[Motif]) -> str:
         ParameterError: there is too much to execute.
     """
     rows = [_rows(motif) for motif in (whole, *motifs)]
-    cuts = np.unique(np.concatenate([end for own in rows for end in (own.start, own.stop)]))
+    cuts = _distinct(np.concatenate([end for own in rows for end in (own.start, own.stop)]))
     ranks = 1 + max(int(own.source.max(initial=0)) for own in rows)
     ranks = max(ranks, 1 + max(int(own.target.max(initial=0)) for own in rows))
     _check_size(rows, cuts)
     pieces = [_cut(own, cuts, ranks) for own in rows]
-    place = np.unique(np.concatenate([end for own in pieces for end in (own.read, own.write)]))
+    place = _distinct(np.concatenate([end for own in pieces for end in (own.read, own.write)]))
     table = _Table(cuts, ranks, place)
     numbered = [
         own._replace(read=np.searchsorted(place, own.read), write=np.searchsorted(place, own.write))
@@ -217,7 +224,7 @@ class _State:
 
     def _writer(self, number: int, places: _Whole) -> int:
         """Return a motif that wrote some places and is not before one; -1: none."""
-        for other in np.unique(self.wrote[places]).tolist():
+        for other in _distinct(self.wrote[places]).tolist():
             if other >= 0 and not self.before[number, other // 64] & _bit(np.array(other)):
                 return int(other)
         return -1

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
 
 from sccl.collectives import Spec, misnamed, named, names
 from sccl.core.collective import Collective
@@ -31,6 +33,7 @@ class ExploreOutput(Output, frozen=True, kw_only=True):
     algorithms: Count
     schedules: Count
     frontiers: Count
+    training: Annotated[int, Meta(ge=0, description="Training plans.")] = 0
 
 
 def shown(given: Iterable[tuple[str, AnyAlgorithm, bool]], *, by_cost: bool = False) -> list[Shown]:

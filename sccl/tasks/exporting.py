@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -24,14 +24,17 @@ from sccl.core.files.disk import (
 from sccl.core.files.fields import Count, FileText
 from sccl.core.files.text import problem
 from sccl.errors import InputError, ParameterError, unknown_name
-from sccl.formats import Format, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats import Format, FormatOptions, SizedPlan, SteppedPlan, WrittenFiles
 from sccl.tasks.files import LoadedPlan, load_plans
 from sccl.tasks.judged import judged_schedule, judged_steps
 from sccl.tasks.outputs import Output, plan_digests
 from sccl.tasks.sizes import check_divides
-
-if TYPE_CHECKING:
-    from sccl.core.outcome import Plan
+from sccl.tasks.training_files import (
+    LoadedTraining,
+    right_timeline,
+    training_digests,
+    training_files,
+)
 
 _COMPARED = "tuner-csv"
 """The format that holds what others' algorithms take, beside the plans."""
@@ -63,14 +66,14 @@ class Exported:
     """What was written, and of what.
 
     Attributes:
-        given: the plans, by file.
+        inputs: digests of the plans, by file.
         left_out: names of those that are the fastest at no size.
     """
 
     format: Format
     path: Path
-    given: Mapping[str, Plan]
-    entries: tuple[SizedPlan, ...]
+    inputs: dict[str, str]
+    entries: tuple[EntryPart, ...]
     left_out: tuple[str, ...]
     written: WrittenFiles
 
@@ -115,7 +118,16 @@ def export(
     options = options_of(form, told)
     if not form.TAKES:
         form.write((), options)  # says why it is only read
-    loaded = load_plans(words)
+    training, rest = training_files(words)
+    if training:
+        if size_bytes is not None or told:
+            what = "--set" if told else "--size"
+            raise ParameterError(
+                f"{training[0].file}: a training plan has its own bytes, and nothing to choose: "
+                f"leave {what} out"
+            )
+        return _step(form, training, rest, path)
+    loaded = load_plans(rest)
     size_bytes = _size_of(form, loaded, size_bytes)
     entries = _entries(form, loaded, size_bytes)
     if form.NAME == _COMPARED:
@@ -127,7 +139,42 @@ def export(
     given = {str(one.file): one.plan for one in loaded}
     taken = {entry.name for entry in entries}
     left_out = tuple(name for one in loaded if (name := slug(one.file.stem)) not in taken)
-    found = Exported(form, path, given, entries, left_out, written)
+    parts = tuple(
+        EntryPart(name=e.name, min_bytes=e.min_bytes, max_bytes=e.max_bytes) for e in entries
+    )
+    found = Exported(form, path, plan_digests(given), parts, left_out, written)
+    _write(found)
+    return found
+
+
+def _step(
+    form: Format,
+    training: Sequence[LoadedTraining],
+    rest: Sequence[str | Path],
+    path: Path,
+) -> Exported:
+    """Write a training plan in a format.
+
+    Raises:
+        InputError: the format holds none, more is given beside it, or the judge refuses it.
+    """
+    one = training[0]
+    if form.NAME not in formats.OF_STEPS:
+        raise InputError(
+            f"{one.file}: it is a training plan, and {form.NAME} holds none: export it as "
+            f"{' or '.join(sorted(formats.OF_STEPS))}"
+        )
+    if len(training) > 1 or rest:
+        raise InputError(f"{one.file}: it is a training plan: export each by itself")
+    from sccl.train.jobs import all_waits  # noqa: PLC0415 - loads NumPy
+
+    timeline = right_timeline(one)
+    stepped = SteppedPlan(
+        slug(one.file.stem), one.plan, timeline, all_waits(one.plan.workload, one.plan.memory_bytes)
+    )
+    written = formats.step_writer(form.NAME)(stepped)
+    entry = EntryPart(name=stepped.name, min_bytes=0, max_bytes=None)
+    found = Exported(form, path, training_digests([one]), (entry,), (), written)
     _write(found)
     return found
 
@@ -282,14 +329,11 @@ def _write(found: Exported) -> None:
 def export_output(found: Exported) -> ExportOutput:
     """Return what was written."""
     return ExportOutput(
-        inputs=plan_digests(found.given),
+        inputs=found.inputs,
         format=found.format.NAME,
         path=str(found.path),
         files=tuple(sorted(found.written.files)) if found.is_folder else (),
-        plans=tuple(
-            EntryPart(name=e.name, min_bytes=e.min_bytes, max_bytes=e.max_bytes)
-            for e in found.entries
-        ),
+        plans=found.entries,
         command=found.command,
         notes=found.notes,
         bytes=sum(map(len, found.written.files.values())),

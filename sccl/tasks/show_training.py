@@ -53,6 +53,9 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
     two_iterations_us: Annotated[
         float, Meta(ge=0, description="Until the first two iterations have ended.")
     ]
+    fluid_us: Annotated[
+        float, Meta(ge=0, description="An iteration, if motifs share bandwidth as fluids do.")
+    ]
     bound_us: _Us
     gap: float
     binding: str
@@ -71,6 +74,8 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
     Raises:
         InputError: the judge refuses it.
     """
+    from sccl.train.timings import fluid_timing  # noqa: PLC0415 - loads NumPy
+
     plan, timeline = one.plan, right_timeline(one)
     computed = {op.id for op in plan.workload.computation()}
     ahead = dict.fromkeys(i.op for i in plan.order if i.shift and i.op not in computed)
@@ -83,6 +88,7 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
         seed=plan.seed,
         period_us=timeline.period_ns / 1000,
         two_iterations_us=timeline.finish_ns() / 1000,
+        fluid_us=fluid_timing(plan, timeline).period_ns / 1000,
         bound_us=plan.bound_ns / 1000,
         gap=plan.gap,
         binding=plan.binding,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from sccl.core.cost import us_text
-from sccl.core.step_timeline import StepSpan, StepTimeline
+from sccl.core.cost import duration_text
+from sccl.core.step_timeline import StepSpan, StepTimeline, slots_of
 from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload_ops import CommOp
 from sccl.view.charts.steps import COMPUTATION, StepBar, StepRows
@@ -22,14 +22,14 @@ def step_rows(plan: TrainingPlan, timeline: StepTimeline, name: str) -> StepRows
     Channels have as many rows as motifs are on them at once.
     """
     first = timeline.first
-    begin = _begin(timeline, first)
+    begin = begin_of(timeline, first)
     until = begin + _ITERATIONS * timeline.period_ns
     shown = [s for s in timeline.spans if s.start_ns < until and s.end_ns > begin]
     shown = [s for s in shown if s.end_ns > s.start_ns]
     if len(shown) > MOST_BARS:
         until = begin + timeline.period_ns
         shown = [s for s in shown if s.start_ns < until][:MOST_BARS]
-    rows, places = _rows(plan, shown)
+    rows, places = rows_of(plan, shown)
     calls = {op.id: op for op in plan.workload.collectives()}
     options = dict(plan.options)
     bars = []
@@ -50,7 +50,7 @@ def step_rows(plan: TrainingPlan, timeline: StepTimeline, name: str) -> StepRows
                 span.op,
             )
         )
-    marks = [_begin(timeline, k) for k in range(first, first + _ITERATIONS + 1)]
+    marks = [begin_of(timeline, k) for k in range(first, first + _ITERATIONS + 1)]
     return StepRows(
         title=name,
         notes=tuple(notes_of(plan, timeline)),
@@ -64,10 +64,13 @@ def step_rows(plan: TrainingPlan, timeline: StepTimeline, name: str) -> StepRows
 
 def notes_of(plan: TrainingPlan, timeline: StepTimeline) -> Iterable[str]:
     """Yield what a plan comes to, in sentences."""
-    period, bound = us_text(timeline.period_ns / 1000), us_text(plan.bound_ns / 1000)
-    meets = "proved to be the least" if plan.proved else f"{plan.gap:.1%} above {bound}"
-    yield f"{period} an iteration, {meets} ({plan.binding}); dashed: iterations begin"
-    begin = _begin(timeline, timeline.first)
+    period, bound = duration_text(timeline.period_ns / 1000), plan.bound_ns
+    meets = "no bound is known"
+    if bound:
+        least = f"{plan.gap:.1%} above {duration_text(bound / 1000)}"
+        meets = f"{'proved to be the least' if plan.proved else least} ({plan.binding})"
+    yield f"{period} an iteration, {meets}; dashed: iterations begin"
+    begin = begin_of(timeline, timeline.first)
     until = begin + timeline.period_ns
     computes = _covered((s for s in timeline.spans if s.computes), begin, until)
     calls = _covered((s for s in timeline.spans if not s.computes), begin, until)
@@ -86,11 +89,15 @@ def _of(call: CommOp) -> str:
     return f"{call.collective} of {call.size_bytes} bytes among {len(call.group)}"
 
 
-def _begin(timeline: StepTimeline, iteration: int) -> int:
-    """Return when an iteration's first computation starts; without any, its first motif."""
+def begin_of(timeline: StepTimeline, iteration: int) -> int:
+    """Return when an iteration begins on the stream that computes most, or else its first motif."""
     own = [s for s in timeline.spans if s.iteration == iteration]
-    chosen = [s for s in own if s.computes] or own
-    return min((s.start_ns for s in chosen), default=0)
+    busy: dict[str, int] = {}
+    for span in own:
+        if span.computes:
+            busy[span.lane] = busy.get(span.lane, 0) + span.end_ns - span.start_ns
+    lane = max(busy, key=lambda name: (busy[name], name), default="")
+    return min((s.start_ns for s in own if s.lane == lane or not lane), default=0)
 
 
 def _covered(spans: Iterable[StepSpan], begin: int, until: int) -> int:
@@ -103,16 +110,9 @@ def _covered(spans: Iterable[StepSpan], begin: int, until: int) -> int:
     return total
 
 
-def _rows(plan: TrainingPlan, shown: Iterable[StepSpan]) -> tuple[tuple[str, ...], list[int]]:
+def rows_of(plan: TrainingPlan, shown: Sequence[StepSpan]) -> tuple[tuple[str, ...], list[int]]:
     """Return the names of rows, and on which each span is."""
-    free: dict[tuple[str, int], int] = {}
-    slots: list[tuple[str, int]] = []
-    for span in shown:
-        slot = 0
-        while free.get((span.lane, slot), 0) > span.start_ns:
-            slot += 1
-        free[span.lane, slot] = span.end_ns
-        slots.append((span.lane, slot))
+    slots = [(span.lane, slot) for span, slot in zip(shown, slots_of(shown), strict=True)]
     streams = sorted({lane for lane, _ in slots} - {c.name for c in plan.fabric.channels})
     lanes = [*streams, *(c.name for c in plan.fabric.channels)]
     count = {lane: 1 + max((s for name, s in slots if name == lane), default=0) for lane in lanes}

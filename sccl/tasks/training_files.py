@@ -8,7 +8,7 @@ from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sccl.core.cost import us_text
+from sccl.core.cost import duration_text
 from sccl.core.files.disk import is_packed
 from sccl.core.files.kinds import TRAINING_PLAN
 from sccl.core.files.text import digest
@@ -47,11 +47,15 @@ def training_files(
     """Return the training plans that are named, and the words that name anything else.
 
     Raises:
-        InputError: nothing matches a pattern, or a file says that it is one and is none.
+        InputError: a file says that it is one and is none.
     """
     found, rest = list[LoadedTraining](), list[str | Path]()
     for word in words:
-        paths = paths_of([word])
+        try:
+            paths = paths_of([word])
+        except InputError:  # it matches no JSON file, and may match those of others
+            rest.append(word)
+            continue
         held = [path for path in paths if _holds_one(path)]
         found += [LoadedTraining(path, *load_training_plan(path, resolve)) for path in held]
         if not held:
@@ -73,8 +77,11 @@ def _holds_one(path: Path) -> bool:
 def told_training(one: LoadedTraining) -> str:
     """Return what a plan claims, in words."""
     plan = one.plan
-    bound = "proved" if plan.proved else f"at least {us_text(plan.bound_ns / 1000)}"
-    return f"{one.name}, {us_text(plan.period_ns / 1000)} an iteration ({bound})"
+    bound = "no bound is known"
+    if plan.bound_ns:
+        least = duration_text(plan.bound_ns / 1000)
+        bound = "proved" if plan.proved else f"at least {least}"
+    return f"{one.name}, {duration_text(plan.period_ns / 1000)} an iteration ({bound})"
 
 
 def training_digests(several: Iterable[LoadedTraining]) -> dict[str, str]:

@@ -1,13 +1,13 @@
-"""Workloads: made of traces, and told in numbers."""
+"""Workloads: made of traces or by formulas, and told in numbers."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -20,6 +20,7 @@ from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, HostAction
 from sccl.tasks.outputs import Output
 from sccl.workload import ReadWorkload, TraceHints, contents, read_workload
+from sccl.workload.generate import MadeWorkload, made_workload
 
 _Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 
@@ -100,6 +101,21 @@ class WorkloadImportOutput(Output, frozen=True, kw_only=True):
     workload: Annotated[WorkloadWire, Meta(description="The workload, as its file has it.")]
 
 
+class WorkloadMakeOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl workload make' made, and may have written."""
+
+    kind: Literal["workload-make"] = "workload-make"
+    family: str
+    preset: Annotated[str | None, Meta(description="Whose parameters were taken, or changed.")]
+    about: Annotated[str, Meta(description="Where those are from, and what was assumed.")]
+    parameters: Annotated[
+        dict[str, bool | int | float | str | tuple[int, ...]],
+        Meta(description="All of them, as options of the command line are named."),
+    ]
+    file: Annotated[FileText | None, Meta(description="That was written, if any.")]
+    workload: Annotated[WorkloadWire, Meta(description="The workload, as its file has it.")]
+
+
 @dataclass(frozen=True, slots=True)
 class ImportedWorkload:
     """A workload that was read of traces, and their digests by where they are."""
@@ -143,6 +159,44 @@ def workload_import_output(imported: ImportedWorkload, output: Path | None) -> W
         assumed=read.assumed,
         file=None if output is None else str(output),
         workload=workload_to_wire(read.workload),
+    )
+
+
+def make_workload(
+    family: str,
+    given: Mapping[str, Any],
+    preset: str | None,
+    name: str | None,
+    output: Path | None,
+) -> MadeWorkload:
+    """Make a workload of a model by formulas, and write it if a file is given for that.
+
+    Args:
+        given: parameters by name; the others are those of the preset, or by default.
+        name: of the workload; None: that of the preset, else the family's.
+
+    Raises:
+        InputError: there is no such family or preset, or parameters contradict one another.
+    """
+    made = made_workload(family, given, preset, name)
+    if output is not None:
+        write_atomically(output, text_of(workload_to_wire(made.workload)))
+    return made
+
+
+def workload_make_output(made: MadeWorkload, output: Path | None) -> WorkloadMakeOutput:
+    """Return what was made, and may have been written."""
+    return WorkloadMakeOutput(
+        inputs={},
+        family=made.family,
+        preset=made.preset,
+        about=made.about,
+        parameters={
+            field.name.replace("_", "-"): getattr(made.job, field.name)
+            for field in fields(made.job)
+        },
+        file=None if output is None else str(output),
+        workload=workload_to_wire(made.workload),
     )
 
 

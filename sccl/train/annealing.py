@@ -5,6 +5,8 @@ Random numbers are our own (SplitMix64), so that the same seed gives the same pl
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sccl.compiled import compiled
@@ -27,65 +29,100 @@ def _drawn(state: Whole) -> float:
     return float(mixed >> np.uint64(11)) / 9007199254740992.0
 
 
+class Annealed(NamedTuple):
+    """What annealing changes.
+
+    Attributes:
+        choice: of each op: its option.
+        offset: of each op: ticks by which it is more urgent than its rest says.
+        best_choice: of the best.
+        best_offset: likewise.
+        best_starts: of each motif in the best.
+        state: of the random numbers, what the present and the best take.
+    """
+
+    choice: Whole
+    offset: Whole
+    best_choice: Whole
+    best_offset: Whole
+    best_starts: Whole
+    state: Whole
+
+
 @compiled
 def anneal(  # noqa: PLR0913, PLR0917 - loops
     step: StepArrays,
-    choice: Whole,
-    offset: Whole,
-    best_choice: Whole,
-    best_starts: Whole,
-    state: Whole,
+    alike: Whole,
+    row: Annealed,
     room: PlacingRoom,
     first: int,
     last: int,
     of: int,
+    heat: float,
     enough: int,
 ) -> int:
-    """Make proposals: another option of an op, or another urgency; keep the best.
+    """Make proposals: another option of an op, or of all that are alike, or another urgency.
 
     Args:
-        choice: of each op: its option, which is changed.
-        offset: of each op: ticks by which it is more urgent than its rest says; changed.
-        best_choice: of the best; written.
-        best_starts: of each motif in the best; written.
-        state: of the random numbers, what the present and the best take.
+        alike: of each op, a number that those have in common that have the same options.
+        row: where it is, and the best; changed.
         room: for placing.
         first: proposal of this call.
         last: proposal before which it ends.
         of: proposals of the whole run, over which it cools down.
+        heat: of the best: about how much worse is accepted at first; at last, a hundredth of that.
         enough: ticks with which it ends.
 
     Returns:
         The proposal that is next.
     """
-    ops = len(choice)
-    starts = np.zeros_like(best_starts)
+    starts, state = np.zeros_like(row.best_starts), row.state
     movable = np.flatnonzero(step.communicates == 1)
     if len(movable) == 0:
         return of
+    old_choice, old_offset = row.choice.copy(), row.offset.copy()
     for proposal in range(first, last):
         if state[2] <= enough:
             return of
-        op = movable[min(int(_drawn(state) * len(movable)), len(movable) - 1)]
-        options = step.option_first[op + 1] - step.option_first[op]
-        old_choice, old_offset = choice[op], offset[op]
-        if options > 1 and _drawn(state) < 0.5:
-            choice[op] = (old_choice + 1 + int(_drawn(state) * (options - 1))) % options
-        else:
-            offset[op] = int((_drawn(state) - 0.5) * state[1] / 2) if _drawn(state) < 0.8 else 0
-        warm = 0.02 * state[2] * (0.01 ** (proposal / of))
+        _proposed(step, alike, row, movable)
+        warm = heat * state[2] * (0.01 ** (proposal / of))
         most = state[1] - warm * np.log(max(_drawn(state), 1e-300))
-        finish = serially(step, choice, offset, starts, room, int(most))
+        finish = serially(step, row.choice, row.offset, starts, room, int(most))
         if finish > most:
-            choice[op], offset[op] = old_choice, old_offset
+            row.choice[:], row.offset[:] = old_choice, old_offset
             continue
         state[1] = finish
+        old_choice[:], old_offset[:] = row.choice, row.offset
         if finish < state[2]:
             state[2] = finish
-            for k in range(ops):
-                best_choice[k] = choice[k]
-            best_starts[:] = starts
+            row.best_choice[:], row.best_offset[:] = row.choice, row.offset
+            row.best_starts[:] = starts
     return last
+
+
+@compiled
+def _proposed(step: StepArrays, alike: Whole, row: Annealed, movable: Whole) -> None:
+    """Change something: an option, or an urgency."""
+    state, choice, offset = row.state, row.choice, row.offset
+    op = movable[min(int(_drawn(state) * len(movable)), len(movable) - 1)]
+    options = step.option_first[op + 1] - step.option_first[op]
+    kind = _drawn(state)
+    if options > 1 and kind < 0.5:
+        choice[op] = (choice[op] + 1 + int(_drawn(state) * (options - 1))) % options
+        if kind < 0.1:  # and with it those that are alike, from some one on to some other
+            begin = movable[min(int(_drawn(state) * len(movable)), len(movable) - 1)]
+            for other in range(min(begin, op), max(begin, op)):
+                if alike[other] == alike[op]:
+                    choice[other] = choice[op]
+        return
+    if kind < 0.6:  # as urgent as another is, or a little more or less
+        offset[op] = offset[movable[min(int(_drawn(state) * len(movable)), len(movable) - 1)]]
+    elif kind < 0.95:
+        reach = state[1] / 2 if kind < 0.8 else state[1] / 32
+        base = 0 if kind < 0.8 else offset[op]
+        offset[op] = base + int((_drawn(state) - 0.5) * reach)
+    else:
+        offset[op] = 0
 
 
 @compiled

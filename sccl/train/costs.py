@@ -1,87 +1,291 @@
-"""What a motif takes on a channel: how long, and which part of the fabric's resources.
+"""What a motif takes on a channel: how long, and which part of the fabric meanwhile.
 
-A motif is a pattern of a synthesiser's like any other: who has which elements, and who wants them.
-What it takes is what a schedule of it takes, and what that schedule sends over which links.
+A carrier says what is sent from rank to rank, step after step; each message takes the fastest way.
+A step ends with the last of its messages, and one of these as long after the step began as all take
+that the fullest pipe on its way carries in that step, and the latencies of its links beside; where
+it is passed on by ranks, also what it takes itself on the stretches before and after. Where
+many send to one rank at once (:class:`~sccl.core.fabric.Incast`), more is sent than is of use, on
+all of the way. What a synthesiser plans takes what its schedule says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from fractions import Fraction
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sccl.collectives import Spec
 from sccl.core.collective import Relation, RelationKind
-from sccl.core.fabric import Fabric
+from sccl.core.fabric import Channel, Fabric
+from sccl.core.ids import Edge
 from sccl.core.motif import Motif
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology, as_ranks
+from sccl.core.training_plan import WHOLE_LOAD
 from sccl.errors import ParameterError
 from sccl.motif import motifs_of, recipe_of
-from sccl.train.resources import FabricResources, resources_of
+from sccl.motif.extents import cells_of, cut_off
+from sccl.topo.degrade import without as without_links
+from sccl.train.carriers import MotifCarrier, Transfers
+from sccl.train.resources import pipes_of, stream_load
+from sccl.train.rings import LinkedRings
+from sccl.train.tables import CostTable
+from sccl.train.ways import FastestWays
+
+Whole = NDArray[np.int64]
 
 Planner = Callable[[Topology, Spec, int], Schedule]
 """Return a schedule of a collective on a machine, of chunks of so many bytes."""
 
-_PS_PER_US = 10**6
+
+@dataclass(frozen=True, slots=True)
+class MotifPlanner:
+    """A synthesiser, by its name, that plans motifs."""
+
+    name: str
+    plan: Planner
+
 
 _RING = recipe_of("ring")
 
+_PS_PER_NS = 1000
+_PS_PER_US = 10**6
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class MotifCost:
     """What a motif takes on a channel.
 
     Attributes:
-        us: from its launch until all of it has arrived.
-        loads: of each resource that it uses, the part that it takes of it meanwhile.
+        ns: nanoseconds from its launch until all of it has arrived.
+        loads: of each pipe of the fabric, the part that it takes of it meanwhile, in thousandths.
     """
 
-    us: Fraction
-    loads: tuple[tuple[int, Fraction], ...]
+    ns: int
+    loads: Whole
 
 
 class MotifCosts:
-    """What motifs take on the channels of a fabric; those that are alike are planned once."""
+    """What motifs take on the channels of a fabric; those that are alike are reckoned once."""
 
-    def __init__(self, fabric: Fabric, planner: Planner) -> None:
-        self.fabric, self._planner = fabric, planner
-        self.resources: FabricResources = resources_of(fabric)
-        self._known: dict[tuple[object, ...], tuple[Fraction, dict[int, Fraction]]] = {}
+    def __init__(self, fabric: Fabric, measured: CostTable | None = None) -> None:
+        self.fabric, self.pipes, self._measured = fabric, pipes_of(fabric), measured
+        self._channels = [_Channel(channel, fabric) for channel in fabric.channels]
+        self._known: dict[tuple[object, ...], MotifCost] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._shapes: dict[int, tuple[Motif, int]] = {}  # keeps them, so that ids are their own
 
-    def of(self, motif: Motif, channel: int, item_bytes: int) -> MotifCost:
-        """Return what a motif takes on a channel.
-
-        An allreduce is a reducescatter, and then an allgather, launched as one.
+    def of(self, motif: Motif, channel: int, carrier: MotifCarrier, item_bytes: int) -> MotifCost:
+        """Return what a motif takes on a channel, as a carrier of its collective carries it.
 
         Args:
             channel: its number.
             item_bytes: of an element.
 
         Raises:
+            UnreachableError: the channel does not join ranks that send to one another.
+            ParameterError: it was measured, for other sizes alone.
+        """
+        key = (channel, carrier.name, item_bytes, self._shape_of(motif))
+        if key not in self._known:
+            own = self._channels[channel]
+            ps, occupied = own.takes(carrier.sends(motif, own.rings), item_bytes)
+            name, us = self.fabric.channels[channel].name, None
+            if self._measured is not None:
+                us = self._measured.us(motif, name, carrier.name, item_bytes)
+            self._known[key] = self._cost(_ranks(motif), channel, ps, occupied, us)
+        return self._known[key]
+
+    def planned(
+        self,
+        motif: Motif,
+        channel: int,
+        planner: Planner,
+        item_bytes: int,
+        without: frozenset[Edge] = frozenset(),
+    ) -> MotifCost:
+        """Return what a motif takes as schedules of its pattern do.
+
+        An allreduce is a reducescatter, and then an allgather, launched as one.
+
+        Args:
+            without: links of the channel that it is not to use.
+
+        Raises:
             InputError: it cannot be planned there.
         """
-        parts = motifs_of(motif, _RING) if motif.collective == "allreduce" else (motif,)
-        launch = Fraction(str(self.fabric.channels[channel].launch_us))
-        planned = [self._planned(part, channel, item_bytes) for part in parts]
-        us = launch + sum(own for own, _ in planned)
-        loads: dict[int, Fraction] = {}
-        for own, part in planned:  # each for its part of the time
-            for kind, load in part.items():
-                loads[kind] = loads.get(kind, Fraction(0)) + load * own / us
-        return MotifCost(us, tuple(sorted(loads.items())))
-
-    def _planned(
-        self, motif: Motif, channel: int, item_bytes: int
-    ) -> tuple[Fraction, dict[int, Fraction]]:
-        """Return the time of a schedule of a motif, and its loads meanwhile."""
-        spec, size = pattern_of(motif, self.fabric.ranks, item_bytes)
-        key = (channel, size, spec.pre.pattern, spec.post.pattern, spec.combining, spec.counts)
+        key = (channel, id(planner), item_bytes, self._shape_of(motif), without)
         if key not in self._known:
-            schedule = self._planner(self.fabric.channels[channel].topology, spec, size)
-            us = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
-            self._known[key] = us, self.resources.loads(schedule, channel, us)
+            parts = motifs_of(motif, _RING) if motif.collective == "allreduce" else (motif,)
+            machine = self.fabric.channels[channel].topology
+            left = without_links(machine, without) if without else machine
+            place = {one.edge: k for k, one in enumerate(machine.links)}
+            ps, of_links = 0, np.zeros(len(place), np.int64)
+            for part in parts:
+                schedule = planner(left, *pattern_of(part, machine.ranks, item_bytes))
+                ps += schedule.finish * schedule.tick_ps
+                for link, amount in _bytes_of_links(schedule).items():
+                    of_links[place[schedule.topology.links[link].edge]] += amount
+            self._known[key] = self._cost(_ranks(motif), channel, ps, of_links)
         return self._known[key]
+
+    def nothing(self, ranks: Iterable[int], channel: int) -> MotifCost:
+        """Return what launching takes of what moves nothing between some ranks."""
+        links = len(self.fabric.channels[channel].topology.links)
+        return self._cost(ranks, channel, 0, np.zeros(links, np.int64))
+
+    def _shape_of(self, motif: Motif) -> int:
+        """Return a number that motifs share which take as much, as far as they were seen."""
+        if id(motif) not in self._shapes:
+            number = self._numbers.setdefault(_shape(motif), len(self._numbers))
+            self._shapes[id(motif)] = motif, number
+        return self._shapes[id(motif)][1]
+
+    def _cost(
+        self, ranks: Iterable[int], channel: int, ps: int, occupied: Whole, us: float | None = None
+    ) -> MotifCost:
+        """Return a cost.
+
+        Args:
+            ps: picoseconds without the launch.
+            occupied: of each link, for how many bytes it is busy.
+            us: what was measured in place of that, with the launch.
+        """
+        one = self.fabric.channels[channel]
+        ns = max(1, ceil(one.launch_us * 1000) + -(-ps // _PS_PER_NS))
+        if us is not None:
+            ns = max(1, ceil(us * 1000))
+        carried = self.pipes.carried(channel, occupied)
+        loads = np.minimum(self.pipes.loads(carried, ns), WHOLE_LOAD)  # measured, it may be faster
+        streams = np.zeros(len(self.pipes.names) - len(carried), np.int64)
+        first = self.pipes.first_stream[channel] - len(carried)
+        streams[first + np.array(sorted(ranks))] = stream_load(one)
+        return MotifCost(ns, np.concatenate([loads, streams]))
+
+
+class _Channel:
+    """A channel, for what is sent over it.
+
+    Attributes:
+        ways: over its links.
+        rings: along them.
+    """
+
+    def __init__(self, channel: Channel, fabric: Fabric) -> None:
+        self.ways, self._channel = FastestWays(channel.topology), channel
+        self.rings = LinkedRings(channel.topology)
+        links = channel.topology.links
+        self._alpha = np.array([round(k.alpha_us * _PS_PER_US) for k in links], np.int64)
+        self._target = np.array([k.dst for k in links], np.int64)
+        self._paces = np.array([1000 / (k.lanes * k.gb_per_s) for k in links])
+        place = {one.edge: k for k, one in enumerate(links)}
+        of_lanes = zip(channel.topology.budgets, channel.topology.budget_speeds(), strict=True)
+        budgets = [(budget.edges, budget.chunks_per_round * speed) for budget, speed in of_lanes]
+        for shared in fabric.shared:  # what others take of it meanwhile is the plan's affair
+            own = tuple(edge for name, edge in shared.links if name == channel.name)
+            budgets.append((own, shared.gb_per_s))
+        self._shared = [
+            (np.array([place[edge] for edge in edges]), 1000 / speed)
+            for edges, speed in budgets
+            if any(speed < links[place[edge]].lanes * links[place[edge]].gb_per_s for edge in edges)
+            or len(edges) > 1
+        ]
+
+    def takes(self, sends: Transfers, item_bytes: int) -> tuple[int, Whole]:
+        """Return the picoseconds that transfers take, and the bytes that links are busy for."""
+        links, ranks = len(self._alpha), self._channel.topology.ranks
+        occupied = np.zeros(links, np.int64)
+        if not len(sends.step):
+            return 0, occupied
+        key = (sends.step * ranks + sends.source) * ranks + sends.target
+        pairs, of = np.unique(key, return_inverse=True)
+        size = np.bincount(of, weights=(sends.stop - sends.start) * item_bytes).astype(np.int64)
+        step = pairs // ranks**2
+        met = np.zeros(ranks**2, np.bool_)
+        met[pairs % ranks**2] = True
+        ends, way_of = np.flatnonzero(met), (np.cumsum(met) - 1)[pairs % ranks**2]
+        ways = self.ways.of(ends // ranks, ends % ranks, int(size.max()))
+        length = np.diff(ways.first)[way_of]
+        first = np.cumsum(length) - length
+        within = np.arange(int(length.sum())) - np.repeat(first, length)
+        link = ways.link[np.repeat(ways.first[way_of], length) + within]
+        by = np.repeat(np.arange(len(pairs)), length)
+        last = link[first + length - 1]
+        sent = size / self._efficiency(step * links + last, size)
+        count = (int(step[-1]) + 1) * links
+        sums = np.bincount(step[by] * links + link, weights=sent[by], minlength=count)
+        full: NDArray[np.float64] = sums.reshape(-1, links).astype(np.float64)
+        occupied += np.ceil(full.sum(axis=0)).astype(np.int64)
+        busy = full * self._paces
+        for members, pace in self._shared:
+            together = full[:, members].sum(axis=1)[:, None] * pace
+            busy[:, members] = np.maximum(busy[:, members], together)
+        longest = np.maximum.reduceat(busy[step[by], link], first)
+        took = longest + np.add.reduceat(self._alpha[link], first)
+        took += self._passed_on(size, by, link)
+        each = np.zeros(len(full))
+        np.maximum.at(each, step, took)
+        return int(np.ceil(each).astype(np.int64).sum()), occupied
+
+    def _passed_on(self, size: Whole, by: Whole, link: Whole) -> NDArray[np.float64]:
+        """Return what messages take on stretches between ranks, but for the longest of each."""
+        ends = self._target[link] < self._channel.topology.ranks
+        found = np.zeros(len(size))
+        if int(ends.sum()) == len(size):
+            return found
+        own = size[by] * self._paces[link]
+        begins = np.concatenate([[True], ends[:-1]])
+        stretch = np.maximum.reduceat(own, np.flatnonzero(begins))
+        whose = by[begins]
+        np.add.at(found, whose, stretch)
+        longest = np.zeros(len(size))
+        np.maximum.at(longest, whose, stretch)
+        return found - longest
+
+    def _efficiency(self, end: Whole, size: Whole) -> NDArray[np.float64]:
+        """Return which part of what is sent for each message is of use, where many end at once.
+
+        Args:
+            end: of each message, a number of its step and its last link.
+        """
+        key, of, senders = np.unique(end, return_inverse=True, return_counts=True)
+        together = np.bincount(of, weights=size)
+        found = np.ones(len(key))
+        for row in self._channel.incast:
+            met = (senders >= row.senders) & (together >= row.from_bytes)
+            found[met] = np.minimum(found[met], row.efficiency)
+        part: NDArray[np.float64] = found[of]
+        return part
+
+
+def _ranks(motif: Motif) -> set[int]:
+    return {rank for share in motif.shares for rank in share.group}
+
+
+def _shape(motif: Motif) -> tuple[object, ...]:
+    """Return what motifs have in common that take as much: who moves how many elements."""
+    sizes: list[bytes] = []
+    for share in motif.shares:
+        cells = cells_of(share.cells)
+        rows = np.stack([cells[:-1] + cut_off(np.diff(cells), part) for part in motif.part])
+        sizes.append((rows[1] - rows[0]).tobytes())
+    groups = tuple((share.group, share.owns, share.wants, share.root) for share in motif.shares)
+    return (motif.collective, groups, motif.offsets, tuple(sizes))
+
+
+def _bytes_of_links(schedule: Schedule) -> dict[int, int]:
+    """Return the bytes that each link carries in all."""
+    sizes = schedule.chunk_bytes
+    if isinstance(sizes, int):
+        link, count = np.unique(np.asarray(schedule.link), return_counts=True)
+        return dict(zip(link.tolist(), (count * sizes).tolist(), strict=True))
+    found: dict[int, int] = {}
+    for link, chunk in zip(schedule.link.tolist(), schedule.chunk.tolist(), strict=True):
+        found[link] = found.get(link, 0) + sizes[chunk]
+    return found
 
 
 def pattern_of(motif: Motif, ranks: int, item_bytes: int) -> tuple[Spec, int]:

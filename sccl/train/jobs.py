@@ -17,6 +17,7 @@ from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, ComputeOp, Dependency, HostAction
 from sccl.errors import InputError
 from sccl.train.cyclic import CyclicPlan, CyclicProblem, Lagged
+from sccl.train.memory import gates_of
 from sccl.train.problem import WHOLE, StepMotif, StepOp, StepOption, StepProblem
 
 assert WHOLE == WHOLE_LOAD
@@ -33,15 +34,21 @@ class Job:
 
     Attributes:
         options: of each collective, by its id: those that a plan may take.
+        memory_bytes: what held results may take at once, kept to by waits; 0: any.
     """
 
     workload: Workload
     options: OptionsOf
+    memory_bytes: int = 0
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Return the ids of operations, in the order of the problem's."""
-        return _submitted(self.workload, waits_of(self.workload))
+        return _submitted(self.workload, self._waits)
+
+    @cached_property
+    def _waits(self) -> tuple[Dependency, ...]:
+        return all_waits(self.workload, self.memory_bytes)
 
     @cached_property
     def problem(self) -> CyclicProblem:
@@ -52,7 +59,7 @@ class Job:
         """
         ops = {op.id: op for op in self.workload.ops}
         place = {name: k for k, name in enumerate(self.names)}
-        waits = waits_of(self.workload)
+        waits = self._waits
         before: dict[str, set[int]] = {name: set() for name in self.names}
         for wait in waits:
             if not wait.lag:
@@ -104,7 +111,7 @@ def job_of(plan: TrainingPlan) -> tuple[Job, CyclicPlan]:
     if len(options) < len(plan.options) or options.keys() != wanted:
         odd = sorted(options.keys() ^ wanted) or [plan.options[0][0]]
         raise InputError(f"operation {odd[0]!r:.60} has not one option, expected one of each")
-    job = Job(plan.workload, options)
+    job = Job(plan.workload, options, plan.memory_bytes)
     place = {name: k for k, name in enumerate(job.names)}
     shifts: dict[str, int] = {}
     for issue in plan.order:
@@ -158,8 +165,26 @@ def _step_option(option: Option, number: Mapping[str, int]) -> StepOption:
     )
 
 
+def all_waits(workload: Workload, memory_bytes: int) -> tuple[Dependency, ...]:
+    """Return all that waits, also for room in memory.
+
+    Args:
+        memory_bytes: what held results may take at once; 0: any.
+
+    Raises:
+        InputError: some wait for one another, or there is no room at all.
+    """
+    found = waits_of(workload)
+    gates = gates_of(workload, _submitted(workload, found), memory_bytes)
+    return tuple(dict.fromkeys((*found, *gates)))
+
+
 def waits_of(workload: Workload) -> tuple[Dependency, ...]:
-    """Return all that waits: as the workload says, by order of streams, and by host programs."""
+    """Return all that waits: as the workload says, by order of streams, and by host programs.
+
+    A host is one iteration ahead at the most: no stream of a role begins with one before the others
+    have ended the last but one.
+    """
     found = dict.fromkeys(workload.deps)
     first: dict[str, str] = {}
     last: dict[str, str] = {}
@@ -172,6 +197,11 @@ def waits_of(workload: Workload) -> tuple[Dependency, ...]:
     for stream, name in last.items():
         if first[stream] != name:
             found[Dependency(name, first[stream], 1)] = None
+    role = {op.id: op.role for op in workload.computation()}
+    for one, begins in first.items():
+        for other, ends in last.items():
+            if one != other and role[begins] == role[ends]:
+                found[Dependency(ends, begins, 2)] = None
     for wait in _hosts(workload, tuple(found)):
         found[wait] = None
     return tuple(found)

@@ -7,24 +7,29 @@ from collections.abc import Callable
 from sccl.train.cyclic import CyclicPlan, CyclicProblem
 from sccl.train.joint import planned
 from sccl.train.problem import StepProblem
-from sccl.train.searches import serial
+from sccl.train.searches import fastest, serial
 from sccl.train.turning import windows_of
 from sccl.train.windows import Repeated, repeated
 
 MOST_WINDOWS = 3
 """That are searched, the best of all by their first plans."""
 
-_PLACED_A_SECOND = 1_500_000
-"""Motifs that serial generation places in a second, about."""
+PLACED_A_SECOND, LISTED_A_SECOND = 5_000_000, 300_000
+"""Motifs that serial generation places in a second, and that lists do, about."""
 
 ToldPlan = Callable[[CyclicPlan, Repeated], None]
 """Is told a plan that is better than those before, and what it comes to."""
 
 
-def proposals_of(step: StepProblem, seconds: float) -> int:
-    """Return how many proposals annealing makes in about so many seconds: as many anywhere."""
-    motifs = sum(min(len(option.motifs) for option in op.options) for op in step.ops)
-    return int(seconds * _PLACED_A_SECOND / max(motifs, 1))
+def proposals_of(step: StepProblem, seconds: float, rate: int = PLACED_A_SECOND) -> int:
+    """Return how many proposals are made in about so many seconds: as many on any machine.
+
+    Args:
+        rate: motifs that are placed in a second, about.
+    """
+    taken = zip(step.ops, fastest(step).tolist(), strict=True)
+    motifs = sum(len(op.options[choice].motifs) for op, choice in taken)
+    return int(seconds * rate / max(motifs, 1))
 
 
 def periodic(

@@ -175,17 +175,42 @@ def _place(step: StepArrays, room: PlacingRoom, motif: int, start: int) -> int:
     return start
 
 
-@compiled
+@compiled_in_place
+def _earlier(room: PlacingRoom, one: int, other: int) -> bool:
+    """Return whether a motif goes before another."""
+    return bool(
+        room.key[one] < room.key[other] or (room.key[one] == room.key[other] and one < other)
+    )
+
+
+@compiled_in_place
+def _queued(room: PlacingRoom, count: int, motif: int) -> int:
+    """Put a motif into the queue, a heap; return how many there are."""
+    place = count
+    while place > 0:
+        above = (place - 1) // 2
+        if not _earlier(room, motif, room.queue[above]):
+            break
+        room.queue[place] = room.queue[above]
+        place = above
+    room.queue[place] = motif
+    return count + 1
+
+
+@compiled_in_place
 def _next(room: PlacingRoom, count: int) -> int:
-    """Take the motif with the least key out of the queue."""
-    best = 0
-    for place in range(1, count):
-        one, other = room.queue[place], room.queue[best]
-        if room.key[one] < room.key[other] or (room.key[one] == room.key[other] and one < other):
-            best = place
-    motif = room.queue[best]
-    room.queue[best] = room.queue[count - 1]
-    return int(motif)
+    """Take the motif that goes first out of the queue."""
+    first, last = room.queue[0], room.queue[count - 1]
+    place, below = 0, 1
+    while below < count - 1:
+        if below + 1 < count - 1 and _earlier(room, room.queue[below + 1], room.queue[below]):
+            below += 1
+        if not _earlier(room, room.queue[below], last):
+            break
+        room.queue[place] = room.queue[below]
+        place, below = below, 2 * below + 1
+    room.queue[place] = last
+    return int(first)
 
 
 @compiled
@@ -207,8 +232,7 @@ def _begun(step: StepArrays, choice: Whole, offset: Whole, room: PlacingRoom) ->
             own = step.wait_first[motif + 1] - step.wait_first[motif]
             room.waits[motif] = own + (room.op_waits[op] > 0)
             if room.waits[motif] == 0:
-                room.queue[count] = motif
-                count += 1
+                count = _queued(room, count, motif)
     return count
 
 
@@ -243,8 +267,7 @@ def serially(  # noqa: PLR0913, PLR0917 - loops
             room.ready[other] = max(room.ready[other], ended)
             room.waits[other] -= 1
             if room.waits[other] == 0:
-                room.queue[count] = other
-                count += 1
+                count = _queued(room, count, other)
         room.op_done[op] = max(room.op_done[op], ended)
         room.left[op] -= 1
         if room.left[op] == 0:
@@ -264,6 +287,5 @@ def _released(step: StepArrays, choice: Whole, room: PlacingRoom, op: int, count
             for motif in range(step.motif_first[option], step.motif_first[option + 1]):
                 room.waits[motif] -= 1
                 if room.waits[motif] == 0:
-                    room.queue[count] = motif
-                    count += 1
+                    count = _queued(room, count, motif)
     return count

@@ -6,18 +6,18 @@ something ends, what can start, by its own order; then that is what each window 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sccl.train.cyclic import MAX_LAG, CyclicPlan, CyclicProblem
 from sccl.train.listing import by_list, in_order, listed
-from sccl.train.periodic import ToldPlan, proposals_of
+from sccl.train.periodic import LISTED_A_SECOND, ToldPlan, proposals_of
 from sccl.train.placing import NEVER
 from sccl.train.problem import StepProblem, Whole
-from sccl.train.searches import fastest, published, serial
-from sccl.train.turning import Window, window_as_it_is
+from sccl.train.searches import fastest, published, serial, uniform
+from sccl.train.turning import StepWindow, window_as_it_is
 from sccl.train.windows import repeated
 
 _SLICE = 64
@@ -60,7 +60,7 @@ def as_submitted(problem: CyclicProblem) -> CyclicPlan:
     return _issued(window, choice, starts)
 
 
-def _issued(window: Window, choice: Whole, starts: Whole) -> CyclicPlan:
+def _issued(window: StepWindow, choice: Whole, starts: Whole) -> CyclicPlan:
     """Return the plan that issues ops in the order of a step, whatever their motifs' starts."""
     plan = window.step.plan_of(choice, starts)
     rows = tuple((own, k) for n, own in enumerate(window.ops) for k in range(len(plan.starts[n])))
@@ -71,7 +71,7 @@ def _fifo(problem: CyclicProblem, _effort: PolicyEffort, told: ToldPlan) -> None
     _tell(problem, as_submitted(problem), told)
 
 
-def _by_order(keys: Callable[[Window], Sequence[tuple[float, ...]]], *, cut: bool) -> Run:
+def _by_order(keys: Callable[[StepWindow], Sequence[tuple[float, ...]]], *, cut: bool) -> Run:
     """Return a policy that goes by keys of ops, the least first.
 
     Args:
@@ -83,7 +83,7 @@ def _by_order(keys: Callable[[Window], Sequence[tuple[float, ...]]], *, cut: boo
         window = window_as_it_is(problem)
         told_keys = keys(window)
         order = np.array(sorted(range(len(window.ops)), key=lambda k: (told_keys[k], k)))
-        for choice in _alike(window.step) if cut else (fastest(window.step),):
+        for choice in uniform(window.step) if cut else (fastest(window.step),):
             starts = _room(window.step)
             listed(window.step.arrays, choice, order, starts, NEVER)
             _tell(problem, window.cyclic(window.step.plan_of(choice, starts)), told)
@@ -91,26 +91,12 @@ def _by_order(keys: Callable[[Window], Sequence[tuple[float, ...]]], *, cut: boo
     return run
 
 
-def _alike(step: StepProblem) -> Iterator[Whole]:
-    """Yield choices: of each op its fastest option, and of each recipe the fastest that has it."""
-    base = fastest(step)
-    yield base
-    recipes = {option.name: None for op in step.ops if op.communicates for option in op.options}
-    for recipe in recipes:
-        choice = base.copy()
-        for number, op in enumerate(step.ops):
-            rows = [(o.length, k) for k, o in enumerate(op.options) if o.name == recipe]
-            if rows:
-                choice[number] = min(rows)[1]
-        yield choice
-
-
-def _last_first(window: Window) -> list[tuple[float, ...]]:
+def _last_first(window: StepWindow) -> list[tuple[float, ...]]:
     """Return keys by which what was submitted last goes first."""
     return [(-own,) for own in window.ops]
 
 
-def _needed_first(window: Window) -> list[tuple[float, ...]]:
+def _needed_first(window: StepWindow) -> list[tuple[float, ...]]:
     """Return keys by which what the next computations wait for goes first.
 
     Of parameters: the layer that the next iteration comes to first.
@@ -118,7 +104,7 @@ def _needed_first(window: Window) -> list[tuple[float, ...]]:
     return [(*_first_user(window, k),) for k in range(len(window.ops))]
 
 
-def _unlocking(window: Window) -> list[tuple[float, ...]]:
+def _unlocking(window: StepWindow) -> list[tuple[float, ...]]:
     """Return keys by which what lets most computation start goes first."""
     step, found = window.step, list[tuple[float, ...]]()
     for number, op in enumerate(step.ops):
@@ -132,7 +118,7 @@ def _unlocking(window: Window) -> list[tuple[float, ...]]:
     return found
 
 
-def _first_user(window: Window, number: int) -> tuple[float, float]:
+def _first_user(window: StepWindow, number: int) -> tuple[float, float]:
     """Return in how many iterations, and at which place, something first waits for an op."""
     own = window.ops[number]
     users = [(lag, after) for before, after, lag in window.waits if before == own != after]
@@ -143,7 +129,7 @@ def _first_user(window: Window, number: int) -> tuple[float, float]:
 def _critical(problem: CyclicProblem, _effort: PolicyEffort, told: ToldPlan) -> None:
     """Order by critical path, collectives cut alike."""
     window = window_as_it_is(problem)
-    for choice in _alike(window.step):
+    for choice in uniform(window.step):
         starts = _room(window.step)
         by_list(window.step.arrays, choice, starts, NEVER)
         _tell(problem, window.cyclic(window.step.plan_of(choice, starts)), told)
@@ -188,7 +174,7 @@ def _order_alone(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -
 
 def _published(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -> None:
     window = window_as_it_is(problem)
-    proposals = proposals_of(window.step, effort.seconds)
+    proposals = proposals_of(window.step, effort.seconds, LISTED_A_SECOND)
     _tell(problem, window.cyclic(published(window.step, proposals, effort.seed)), told)
 
 

@@ -1,139 +1,226 @@
-"""What motifs share of a fabric: links that are alike are one resource.
+"""What motifs share of a fabric: links, bandwidths that links share, and streams of ranks.
 
-In a job all ranks do the same at once, so that links of a kind are loaded alike; a kind counts as
-loaded as the most loaded of its links. Where loads are all or nothing that is exact.
+There are as many of these as a machine has links, and few that matter: what is loaded alike by all
+that may run is one resource, and what is never loaded more than another one needs no look, as
+whatever fits there fits here. So ranks that do the same have the same resources, and those of two
+stages of a pipeline have others.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sccl.core.fabric import Channel, Fabric
-from sccl.core.schedule import Schedule
-from sccl.core.topology import Topology
+from sccl.core.ids import Edge
+from sccl.core.topology import Link, Topology
+from sccl.core.training_plan import WHOLE_LOAD
 
-BYTES_PER_US = 1000
-"""Of a bandwidth of one GB/s, which is 10^9 bytes per second."""
+Whole = NDArray[np.int64]
 
+PipeKind = tuple[object, ...]
+"""What pipes that are alike are called together, and what else they have in common."""
 
-@dataclass(frozen=True, slots=True)
-class Pipe:
-    """A link, or links that share a bandwidth, within one channel or across some.
+_ANY_NUMBER = re.compile(r" ?[0-9]+")
 
-    Attributes:
-        kind: which resource it is one of.
-        gb_per_s: of all of it.
-        links: each by the number of its channel, and its own.
-    """
+_SAFE = 2**62
+_SCALE = WHOLE_LOAD * 1000
+"""Capacities are of microseconds, and times in nanoseconds."""
 
-    kind: int
-    gb_per_s: Fraction
-    links: tuple[tuple[int, int], ...]
+_ALL_LINKS = 16
+"""Ranks of a machine, at the most, each of whose links between ranks is looked at by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class FabricResources:
-    """The resources of a fabric.
+@dataclass(frozen=True, slots=True, eq=False)
+class FabricPipes:
+    """The links of a fabric, what they share, and the streams of its ranks.
 
     Attributes:
-        names: of each kind.
-        pipes: of all kinds.
+        names: of all.
+        kinds: of all.
+        link: numbers of links, those of a channel after those of the channel before ..
+        pipe: .. and a pipe that each is one of.
+        first_link: of each channel; one more at the end.
+        first_stream: of each channel, the pipe of the streams of rank 0.
+        capacity: bytes in a microsecond, of each but streams, each as a numerator and ..
+        parts: .. a denominator.
     """
 
     names: tuple[str, ...]
-    pipes: tuple[Pipe, ...]
+    kinds: tuple[PipeKind, ...]
+    link: Whole
+    pipe: Whole
+    first_link: tuple[int, ...]
+    first_stream: tuple[int, ...]
+    capacity: Whole
+    parts: Whole
 
-    def loads(self, schedule: Schedule, channel: int, duration_us: Fraction) -> dict[int, Fraction]:
-        """Return the part of each resource that a schedule takes while it runs on a channel.
+    def carried(self, channel: int, of_links: Whole) -> Whole:
+        """Return what each pipe carries, from what the links of a channel do."""
+        here = self._of(channel)
+        found = np.zeros(len(self.capacity), np.int64)
+        np.add.at(found, self.pipe[here], of_links[self.link[here] - self.first_link[channel]])
+        return found
 
-        Args:
-            duration_us: of the schedule, with what there is beside its links.
+    def _of(self, channel: int) -> Whole:
+        first, end = self.first_link[channel : channel + 2]
+        return np.flatnonzero((self.link >= first) & (self.link < end))
+
+    def loads(self, carried: Whole, ns: int) -> Whole:
+        """Return the part that so many bytes in so many nanoseconds are of each pipe.
 
         Returns:
-            Of each kind that it uses: bytes over what the most loaded pipe carries in that time.
+            In thousandths, rounded up.
         """
-        carried = _bytes_of_links(schedule)
-        found: dict[int, Fraction] = {}
-        for pipe in self.pipes:
-            size = sum(int(carried[link]) for own, link in pipe.links if own == channel)
-            if size:
-                load = size / (pipe.gb_per_s * BYTES_PER_US * duration_us)
-                found[pipe.kind] = max(found.get(pipe.kind, Fraction(0)), load)
-        return found
+        up, down = carried * self.parts, self.capacity * ns
+        if int(up.max(initial=0)) < _SAFE // _SCALE:
+            safe: Whole = -(-up * _SCALE // down)
+            return safe
+        rows = zip(up.tolist(), down.tolist(), strict=True)
+        return np.array([-(-a * _SCALE // b) for a, b in rows], np.int64)
 
 
-def resources_of(fabric: Fabric) -> FabricResources:
-    """Return the resources of a fabric: kinds of links, and budgets in and across channels."""
-    made = _Kinds(fabric)
-    for number, channel in enumerate(fabric.channels):
-        for link, one in enumerate(channel.topology.links):
-            name = f"{channel.name}: {_said(channel, link)}"
-            speed = one.lanes * _exact(one.gb_per_s)
-            made.add((number, made.of[number][link]), name, speed, ((number, link),))
-        speeds = channel.topology.budget_speeds()
-        for budget, of_lane in zip(channel.topology.budgets, speeds, strict=True):
-            links = tuple((number, made.place[number][edge]) for edge in budget.edges)
-            whole = budget.chunks_per_round * _exact(of_lane)
-            made.add(("budget", whole), f"{channel.name}: {budget.name} and alike", whole, links)
-    for shared in fabric.shared:
-        numbers = [made.numbers[name] for name, _ in shared.links]
-        edges = [edge for _, edge in shared.links]
-        links = tuple((n, made.place[n][e]) for n, e in zip(numbers, edges, strict=True))
-        speed = _exact(shared.gb_per_s)
-        made.add(("shared", speed), f"{shared.name} and alike", speed, links)
-    return FabricResources(tuple(made.names.values()), tuple(made.pipes))
+def pipes_of(fabric: Fabric) -> FabricPipes:
+    """Return the pipes of a fabric: links first, then what they share, then streams."""
+    names, kinds, speeds = list[str](), list[PipeKind](), list[Fraction]()
+    pairs, place, first_link = list[tuple[int, int]](), list[dict[Edge, int]](), [0]
+    for channel in fabric.channels:
+        links = channel.topology.links
+        place.append({one.edge: first_link[-1] + k for k, one in enumerate(links)})
+        first_link.append(first_link[-1] + len(links))
+        pairs += [(k, k) for k in range(*first_link[-2:])]
+        names += [f"{channel.name}: {_said(channel.topology, one.edge)}" for one in links]
+        kinds += [_kind(channel, one) for one in links]
+        speeds += [one.lanes * _exact(one.gb_per_s) for one in links]
+    numbers = {channel.name: k for k, channel in enumerate(fabric.channels)}
+    together = [
+        (f"{c.name}: {b.name}", [(c.name, e) for e in b.edges], b.chunks_per_round * _exact(speed))
+        for c in fabric.channels
+        for b, speed in zip(c.topology.budgets, c.topology.budget_speeds(), strict=True)
+    ]
+    together += [(s.name, list(s.links), _exact(s.gb_per_s)) for s in fabric.shared]
+    for name, members, speed in together:
+        own = [place[numbers[channel]][edge] for channel, edge in members]
+        pairs += [(link, len(names)) for link in own]
+        kinds.append(
+            (_ANY_NUMBER.sub("", name), speed, *sorted({str(kinds[link]) for link in own}))
+        )
+        names.append(name)
+        speeds.append(speed)
+    streams = []
+    for channel in fabric.channels:
+        streams.append(len(names))
+        names += [f"{channel.name}: streams of rank {rank}" for rank in range(fabric.ranks)]
+        kinds += [(f"{channel.name}: streams",)] * fabric.ranks
+    link, pipe = np.array(sorted(pairs), np.int64).T
+    return FabricPipes(
+        names=tuple(names),
+        kinds=tuple(kinds),
+        link=link,
+        pipe=pipe,
+        first_link=tuple(first_link),
+        first_stream=tuple(streams),
+        capacity=np.array([(speed * 1000).numerator for speed in speeds], np.int64),
+        parts=np.array([(speed * 1000).denominator for speed in speeds], np.int64),
+    )
 
 
-class _Kinds:
-    """Kinds of pipes, as they are found.
+def stream_load(channel: Channel) -> int:
+    """Return what a motif takes of its channel's streams: so much that no more fit than there are.
+
+    Thousandths: where a thousand cannot be parted so, fewer fit.
+    """
+    part, left = divmod(WHOLE_LOAD, channel.streams)
+    return part if part * (channel.streams + 1) > WHOLE_LOAD else part + bool(left)
+
+
+@dataclass(frozen=True, slots=True)
+class PipeClass:
+    """Pipes that are one resource.
 
     Attributes:
-        numbers: of channels, by name.
-        place: of each channel, the number of each link by its edge.
-        of: of each channel, the kind of each link.
-        names: of kinds, by what their pipes have in common.
+        name: of the resource.
+        pipes: which; the resource is loaded as the most loaded of them.
     """
 
-    def __init__(self, fabric: Fabric) -> None:
-        machines = [channel.topology for channel in fabric.channels]
-        self.numbers = {channel.name: n for n, channel in enumerate(fabric.channels)}
-        self.place = [{k.edge: i for i, k in enumerate(one.links)} for one in machines]
-        self.of = [[_kind(one, link) for link in range(len(one.links))] for one in machines]
-        self.names: dict[object, str] = {}
-        self.pipes: list[Pipe] = []
+    name: str
+    pipes: tuple[int, ...]
 
-    def add(
-        self, alike: object, name: str, gb_per_s: Fraction, links: tuple[tuple[int, int], ...]
-    ) -> None:
-        """Add a pipe, which is of a kind with those that have the same in common."""
-        key = (alike, tuple(sorted((n, self.of[n][link]) for n, link in links)))
-        self.names.setdefault(key, name)
-        self.pipes.append(Pipe(list(self.names).index(key), gb_per_s, links))
+    def load(self, loads: Whole) -> int:
+        """Return the load of the resource, from those of all pipes."""
+        return int(loads[list(self.pipes)].max())
 
 
-def _bytes_of_links(schedule: Schedule) -> dict[int, int]:
-    """Return the bytes that each link carries in all."""
-    sizes = schedule.chunk_bytes
-    found: dict[int, int] = defaultdict(int)
-    if isinstance(sizes, int):
-        link, count = np.unique(np.asarray(schedule.link), return_counts=True)
-        found.update(zip(link.tolist(), (count * sizes).tolist(), strict=True))
-        return found
-    for link, chunk in zip(schedule.link.tolist(), schedule.chunk.tolist(), strict=True):
-        found[link] += sizes[chunk]
-    return found
+def classes_of(
+    pipes: FabricPipes, rows: Sequence[Whole], used_by: Sequence[int]
+) -> list[PipeClass]:
+    """Return the resources that have to be looked at.
+
+    Pipes of one kind that the same collectives load are one: in a job many ranks do the same at
+    once. That is exact where these are loaded alike, and else allows less than there is room for.
+
+    Args:
+        rows: of each motif that may run, the load of each pipe.
+        used_by: of each motif, the number of its collective.
+    """
+    if not any(row.any() for row in rows):
+        return []
+    loads, users = np.stack(rows), np.array(used_by)
+    loaded = [loads[users == k].any(axis=0) for k in range(int(users.max()) + 1)]
+    marks = np.packbits(np.stack(loaded), axis=0)
+    found: dict[object, list[int]] = {}
+    for pipe in np.flatnonzero(loads.any(axis=0)).tolist():
+        found.setdefault((pipes.kinds[pipe], marks[:, pipe].tobytes()), []).append(pipe)
+    members = list(found.values())
+    most = np.stack([loads[:, own].max(axis=1) for own in members], axis=1)
+    kept = _needed(most)
+    words = [str(pipes.kinds[members[k][0]][0]) for k in kept]
+    several = Counter(words)
+    return [
+        PipeClass(word if several[word] == 1 else pipes.names[members[k][0]], tuple(members[k]))
+        for k, word in zip(kept, words, strict=True)
+    ]
 
 
-def _kind(topology: Topology, link: int) -> tuple[object, ...]:
+def _needed(loads: Whole) -> list[int]:
+    """Return the columns that have to be looked at: of those that are alike the first.
+
+    None is that is never larger than another one: whatever fits there fits here.
+    """
+    columns, first = np.unique(loads.T, axis=0, return_index=True)
+    kept = []
+    for k, column in enumerate(columns):
+        above = (columns >= column).all(axis=1)
+        above[k] = False
+        if not above.any():
+            kept.append(int(first[k]))
+    return sorted(kept)
+
+
+def _kind(channel: Channel, link: Link) -> PipeKind:
     """Return what links have in common that are of one kind: costs, and what they join."""
-    one = topology.links[link]
-    ends = tuple(node < topology.ranks for node in one.edge)
-    names = tuple(_stem(topology, node) for node in one.edge)
-    return (one.lanes, one.alpha_us, one.gb_per_s, ends, names)
+    topology = channel.topology
+    stems = [_stem(topology, node) or "rank" for node in link.edge]
+    name = f"{channel.name}: {' to '.join(stems)}, {link.lanes * link.gb_per_s:g} GB/s"
+    if max(link.edge) < topology.ranks <= _ALL_LINKS:
+        return (name, link.edge)
+    return (name, link.alpha_us)
+
+
+def _said(topology: Topology, edge: Edge) -> str:
+    """Return what a link is called: by its ends."""
+    return " to ".join(
+        f"rank {topology.label(node)}"
+        if node < topology.ranks
+        else topology.switches[node - topology.ranks].name
+        for node in edge
+    )
 
 
 def _stem(topology: Topology, node: int) -> str:
@@ -141,12 +228,6 @@ def _stem(topology: Topology, node: int) -> str:
     if node < topology.ranks:
         return ""
     return topology.switches[node - topology.ranks].name.rstrip("0123456789 ")
-
-
-def _said(channel: Channel, link: int) -> str:
-    topology = channel.topology
-    ends = [_stem(topology, node) or "rank" for node in topology.links[link].edge]
-    return f"{ends[0]} to {ends[1]}, {topology.links[link].gb_per_s:g} GB/s"
 
 
 def _exact(number: float) -> Fraction:

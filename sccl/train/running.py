@@ -15,7 +15,7 @@ from sccl.core.step_timeline import StepSpan, StepTimeline
 from sccl.core.training_plan import WHOLE_LOAD, Issue, OptionMotif, TrainingPlan
 from sccl.core.workload_ops import ComputeOp
 from sccl.errors import InputError
-from sccl.train.jobs import NS_PER_US, stream_of, waits_of
+from sccl.train.jobs import NS_PER_US, all_waits, stream_of
 
 _ITERATIONS = 12
 _MOST_ITERATIONS = 384
@@ -30,7 +30,8 @@ def timeline_of(plan: TrainingPlan) -> StepTimeline:
         InputError: it stops for ever, or leaves out what it is to do.
     """
     ahead = max((issue.shift for issue in plan.order), default=0)
-    back = 2 + ahead + max((dep.lag for dep in waits_of(plan.workload)), default=0)
+    waits = all_waits(plan.workload, plan.memory_bytes)
+    back = 2 + ahead + max((dep.lag for dep in waits), default=0)
     iterations = max(_ITERATIONS, 3 * back)
     while True:
         spans = _run(plan, iterations + ahead)  # those before depend on what is done ahead
@@ -122,7 +123,7 @@ def _work(plan: TrainingPlan) -> _Work:
     for one in plan.workload.computation():
         load = ((stream_of(one), WHOLE_LOAD),)
         add(one.id, (OptionMotif("", "", round(one.duration_us * NS_PER_US), load),))
-    for wait in waits_of(plan.workload):
+    for wait in all_waits(plan.workload, plan.memory_bytes):
         work.before[wait.after].append((wait.before, wait.lag))
     return work
 

@@ -7,16 +7,23 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from sccl.train.annealing import anneal, chain
+from sccl.train.annealing import Annealed, anneal, chain
 from sccl.train.listing import by_list, in_order
-from sccl.train.placing import NEVER, room_of, serially
-from sccl.train.problem import StepPlan, StepProblem, Whole
+from sccl.train.placing import NEVER, PlacingRoom, rests, room_of, serially
+from sccl.train.problem import StepArrays, StepPlan, StepProblem, Whole
 
 _SLICE = 256
 """Proposals between which Ctrl-C is heard."""
 
 _RUNS = 4
 """From which the search starts anew: each cools down by itself."""
+
+_HEAT, _WARM = 0.02, 500
+"""By how much annealing may get worse at first, if it has so many proposals for each op: with fewer
+it would not come back from there."""
+
+MOST_RECIPES = 24
+"""That are tried for all ops alike."""
 
 Told = Callable[[int], None]
 """Is told what the best takes, in ticks."""
@@ -68,6 +75,8 @@ def serial(
 ) -> StepPlan:
     """Return the best plan of annealing over options and urgencies, by serial generation.
 
+    It begins with what rules for all ops alike make of the step (:func:`openings`).
+
     Args:
         enough: ticks: a lower bound, with which nothing better is looked for.
         told: whenever there is something better.
@@ -75,38 +84,86 @@ def serial(
     Raises:
         KeyboardInterrupt: the user interrupted.
     """
-    step = problem.arrays
+    step, alike = problem.arrays, _alike(problem)
     room = room_of(step)
-    best, starts = fastest(problem), np.zeros(len(step.ticks), dtype=np.int64)
-    found = NEVER
-    for choice, offset in _begun(problem):
-        again = np.zeros_like(starts)
-        finish = serially(step, choice, offset, again, room, NEVER)
-        if finish < found:
-            found, best, starts = finish, choice, again
+    begun = []
+    for number, (choice, offset) in enumerate(openings(problem)):
+        starts = np.zeros(len(step.ticks), dtype=np.int64)
+        finish = serially(step, choice, offset, starts, room, NEVER)
+        begun.append((finish, number, choice, offset, starts))
+    begun.sort(key=lambda one: one[:2])
+    found, _, choice, offset, starts = begun[0]
     told(found)
+    best = Annealed(
+        *(choice.copy(), offset.copy(), choice.copy(), offset.copy(), starts),
+        np.zeros(3, dtype=np.int64),
+    )
     run = -(-proposals // _RUNS)
+    heat = _HEAT * min(1.0, run / (_WARM * len(problem.ops)))
     for number in range(_RUNS):
-        choice, offset = best.copy(), np.zeros_like(best)
+        own = begun[number % len(begun)] if number % 2 else None
+        best.choice[:] = best.best_choice if own is None else own[2]
+        best.offset[:] = best.best_offset if own is None else own[3]
         mixed = (seed * _RUNS + number) * 0x632BE59BD9B4E019 % 2**63
-        begun = serially(step, choice, offset, starts.copy(), room, NEVER)
-        state = np.array([mixed, begun, found], dtype=np.int64)
-        best = best.copy()
+        best.state[:] = mixed, found if own is None else own[0], found
         done = 0
         while done < run:
             last = min(done + _SLICE, run)
-            done = anneal(step, choice, offset, best, starts, state, room, done, last, run, enough)
-            if state[2] < found:
-                found = int(state[2])
+            done = anneal(step, alike, best, room, done, last, run, heat, enough)
+            if best.state[2] < found:
+                found = int(best.state[2])
                 told(found)
-    return problem.plan_of(best, starts)
+    return problem.plan_of(best.best_choice, best.best_starts)
 
 
-def _begun(problem: StepProblem) -> Iterator[tuple[Whole, Whole]]:
-    """Yield where to begin: the fastest options, and those that are the least on any resource."""
+def _alike(problem: StepProblem) -> Whole:
+    """Return of each op a number that those have in common that have the same options."""
+    numbers: dict[int, int] = {}
+    return np.array([numbers.setdefault(id(op.options), len(numbers)) for op in problem.ops])
+
+
+def openings(problem: StepProblem) -> Iterator[tuple[Whole, Whole]]:
+    """Yield options and offsets to begin with: each rule for all ops alike.
+
+    Of options: the fastest, those that are the least on any resource, and those of one recipe. Of
+    the order: by the longest rest, and what was submitted last first, as gradients are.
+    """
     none = np.zeros(len(problem.ops), dtype=np.int64)
-    yield fastest(problem), none
+    step, room = problem.arrays, room_of(problem.arrays)
+    for choice in uniform(problem):
+        yield choice, none
+        rests(step, choice, room.rest)
+        first = step.motif_first[step.option_first[:-1] + choice]
+        most = int(room.rest[first].max(initial=0))
+        place = np.arange(len(problem.ops), dtype=np.int64) * most // max(len(problem.ops), 1)
+        yield choice, np.where(step.communicates == 1, place - room.rest[first], 0)
+        starts = np.zeros(len(step.ticks), dtype=np.int64)
+        finish = by_list(step, choice, starts, NEVER)
+        yield choice, urgencies(step, choice, starts, finish, room)
+
+
+def urgencies(
+    step: StepArrays, choice: Whole, starts: Whole, finish: int, room: PlacingRoom
+) -> Whole:
+    """Return offsets by which ops are placed in the order in which a plan has them."""
+    rests(step, choice, room.rest)
+    first = step.motif_first[step.option_first[:-1] + choice]
+    return np.where(step.communicates == 1, finish - starts[first] - room.rest[first], 0)
+
+
+def uniform(problem: StepProblem) -> Iterator[Whole]:
+    """Yield options by one rule for all ops: the fastest, the least loads, or those of a recipe."""
+    base = fastest(problem)
+    yield base
     loads = [
         [max(option.busy().values(), default=0) for option in op.options] for op in problem.ops
     ]
-    yield np.array([own.index(min(own)) for own in loads], dtype=np.int64), none
+    yield np.array([own.index(min(own)) for own in loads], dtype=np.int64)
+    recipes = {option.name: None for op in problem.ops if op.communicates for option in op.options}
+    for recipe in list(recipes)[:MOST_RECIPES]:
+        choice = base.copy()
+        for number, op in enumerate(problem.ops):
+            rows = [(o.length, k) for k, o in enumerate(op.options) if o.name == recipe]
+            if rows:
+                choice[number] = min(rows)[1]
+        yield choice

@@ -9,7 +9,7 @@ share a resource are slowed down fairly (:mod:`sccl.sim.fluid`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -17,7 +17,7 @@ from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import WHOLE_LOAD, OptionMotif, TrainingPlan
 from sccl.core.workload_ops import ComputeOp
 from sccl.sim import FluidTask, run_fluid
-from sccl.train.jobs import NS_PER_US, stream_of, waits_of
+from sccl.train.jobs import NS_PER_US, all_waits, stream_of
 
 _EXACT = 300
 """Tasks up to which fractions are used: their numbers grow with each task that ends."""
@@ -71,11 +71,11 @@ def _tasks(
     motifs = {(name, k): motif for name, k, motif in plan.motifs()}
     counts = {name: len(option.motifs) for name, option in plan.options}
     before: dict[str, list[tuple[str, int]]] = defaultdict(list)
-    for wait in waits_of(plan.workload):
+    for wait in all_waits(plan.workload, plan.memory_bytes):
         before[wait.after].append((wait.before, wait.lag))
     resources: dict[str, int] = {}
     streams: dict[object, int] = {}
-    on = _streams(plan, timeline)
+    on = _streams(plan, timeline, keys)
     found = []
     for op, k, iteration in keys:
         waits = [
@@ -91,7 +91,7 @@ def _tasks(
             motif = motifs[op, k]
             waits += [place[op, j, iteration] for j in motif.after]
             ns, loads = motif.ns, _loads(motif, resources)
-            stream = on.get((op, k))
+            stream = on.get((op, k, iteration))
         if iteration:
             waits.append(place[op, k, iteration - 1])
         number = None if stream is None else streams.setdefault(stream, len(streams))
@@ -118,16 +118,22 @@ def _issued(plan: TrainingPlan, iterations: int) -> Iterator[_Key]:
                 yield issue.op, issue.motif, window + issue.shift
 
 
-def _streams(plan: TrainingPlan, timeline: StepTimeline) -> dict[tuple[str, int], tuple[str, int]]:
-    """Return on which stream of its channel each motif is: the first that is free as claimed."""
+def _streams(
+    plan: TrainingPlan, timeline: StepTimeline, keys: Iterable[_Key]
+) -> dict[_Key, tuple[str, int]]:
+    """Return on which stream of its channel each motif is: the first that is free as claimed.
+
+    Args:
+        keys: in the order of issue.
+    """
     many = {channel.name: channel.streams for channel in plan.fabric.channels}
+    spans = {(s.op, s.motif, s.iteration): s for s in timeline.spans if not s.computes}
     free: dict[tuple[str, int], int] = {}
     found = {}
-    for span in timeline.spans:
-        if span.computes or span.iteration != timeline.first:
-            continue
-        slots = range(many[span.lane])
-        slot = next((k for k in slots if free.get((span.lane, k), 0) <= span.start_ns), 0)
-        free[span.lane, slot] = max(free.get((span.lane, slot), 0), span.end_ns)
-        found[span.op, span.motif] = span.lane, slot
+    for key in keys:
+        if span := spans.get(key):
+            slots = range(many[span.lane])
+            slot = next((k for k in slots if free.get((span.lane, k), 0) <= span.start_ns), 0)
+            free[span.lane, slot] = max(free.get((span.lane, slot), 0), span.end_ns)
+            found[key] = span.lane, slot
     return found

@@ -22,7 +22,7 @@ _FEW = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class StepWindow:
     """A step that is done in each window.
 
     Attributes:
@@ -51,12 +51,12 @@ class Window:
         )
 
 
-def window_as_it_is(problem: CyclicProblem) -> Window:
+def window_as_it_is(problem: CyclicProblem) -> StepWindow:
     """Return the window that is an iteration, from its first computation to its last."""
     return _window(problem, (0,) * len(problem.step.ops))
 
 
-def windows_of(problem: CyclicProblem) -> Iterator[Window]:
+def windows_of(problem: CyclicProblem) -> Iterator[StepWindow]:
     """Yield windows, each once; first the iteration as it is."""
     seen = set[tuple[int, ...]]()
     for cut in _cuts(problem):
@@ -126,7 +126,7 @@ def _shifts(problem: CyclicProblem, cut: int, *, early: bool) -> tuple[int, ...]
     return tuple(shifts)
 
 
-def _window(problem: CyclicProblem, shifts: tuple[int, ...]) -> Window:
+def _window(problem: CyclicProblem, shifts: tuple[int, ...]) -> StepWindow:
     """Return the window in which ops are done of iterations so far ahead."""
     ops = problem.step.ops
     after: list[set[int]] = [set() for _ in ops]
@@ -137,7 +137,7 @@ def _window(problem: CyclicProblem, shifts: tuple[int, ...]) -> Window:
     place = {own: k for k, own in enumerate(order)}
     made = [replace(ops[own], after=tuple(sorted(place[k] for k in after[own]))) for own in order]
     step = StepProblem(problem.step.resources, tuple(made))
-    return Window(step, tuple(order), shifts, problem.waits)
+    return StepWindow(step, tuple(order), shifts, problem.waits)
 
 
 def _sorted(after: Sequence[set[int]], keys: Sequence[tuple[bool, int]]) -> list[int]:

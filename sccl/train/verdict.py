@@ -10,6 +10,7 @@ from sccl.core.training_plan import TrainingPlan
 from sccl.errors import InputError
 from sccl.train.cyclic import wrong_in_cyclic
 from sccl.train.jobs import job_of
+from sccl.train.memory import holders_of
 from sccl.train.running import timeline_of
 
 
@@ -84,7 +85,7 @@ def _claims(plan: TrainingPlan, timeline: StepTimeline) -> list[PlanFault]:
 
 
 def held_bytes(plan: TrainingPlan, timeline: StepTimeline) -> int:
-    """Return the most that results of collectives take at once.
+    """Return the most that results of collectives take at once on a rank.
 
     Each is held from the start of its first motif to the end of the last operation that waits for
     it; if none does, to the end of its own.
@@ -98,15 +99,17 @@ def held_bytes(plan: TrainingPlan, timeline: StepTimeline) -> int:
         key = span.op, span.iteration
         begins[key] = min(begins.get(key, span.start_ns), span.start_ns)
         ends[key] = max(ends.get(key, span.end_ns), span.end_ns)
-    changes = []
-    for op in plan.workload.collectives():
-        for iteration in range(timeline.iterations if op.holds_bytes else 0):
-            used = [ends.get((user, iteration + lag), 0) for user, lag in users[op.id]]
-            until = max(used, default=0) or ends[op.id, iteration]
-            changes.append((begins[op.id, iteration], op.holds_bytes))
-            changes.append((until, -op.holds_bytes))
-    held = most = 0
-    for _, change in sorted(changes):  # what is let go of at a time makes room at that time
-        held += change
-        most = max(most, held)
+    most = 0
+    for role in plan.workload.roles:
+        changes = []
+        for op in holders_of(plan.workload, role):
+            for iteration in range(timeline.iterations):
+                used = [ends.get((user, iteration + lag), 0) for user, lag in users[op.id]]
+                until = max(used, default=0) or ends[op.id, iteration]
+                changes.append((begins[op.id, iteration], op.holds_bytes))
+                changes.append((until, -op.holds_bytes))
+        held = 0
+        for _, change in sorted(changes):  # what is let go of at a time makes room at that time
+            held += change
+            most = max(most, held)
     return most

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from sccl.core.words import counted
 from sccl.core.workload_ops import COMBINING, IN_BLOCKS, ROOTED, CommOp
 from sccl.errors import FormatError, InputError, ParameterError, TooLargeError
-from sccl.workload.readers.rank_trace import Call, RankTrace
+from sccl.workload.readers.rank_trace import Call, OtherEnd, RankTrace
 
 _MOST_MEMBERS = 2**23
 """A guard against traces that claim groups of millions for each call."""
 
-_Key = tuple[tuple[int, ...], int]
-"""A group, and which of its calls."""
+_Key = tuple[tuple[int, ...], int, bool]
+"""A group, which of its calls, and whether that is a send between two ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def merged_calls(traces: Mapping[int, RankTrace], world: int) -> MergedCalls:
     Raises:
         InputError: ranks disagree, or a trace does not tell enough.
     """
-    keys = {rank: _keys(trace, world) for rank, trace in traces.items()}
+    keys = {rank: _keys(rank, trace, world) for rank, trace in traces.items()}
     calls: dict[_Key, dict[int, Call]] = defaultdict(dict)
     for rank, trace in traces.items():
         for key, call in zip(keys[rank], trace.calls(), strict=True):
@@ -57,7 +57,7 @@ def merged_calls(traces: Mapping[int, RankTrace], world: int) -> MergedCalls:
     for number, (key, of_rank) in enumerate(calls.items()):
         _check_all_call(key, of_rank, traces)
         first = min(of_rank)
-        op_id = f"{of_rank[first].collective}-{number}"
+        op_id = f"{_word(of_rank[first])}-{number}"
         try:
             ops[key] = _op(op_id, key, of_rank, assumed)
         except ParameterError as error:
@@ -69,8 +69,8 @@ def merged_calls(traces: Mapping[int, RankTrace], world: int) -> MergedCalls:
     )
 
 
-def _keys(trace: RankTrace, world: int) -> list[_Key]:
-    count: dict[tuple[int, ...], int] = defaultdict(int)
+def _keys(rank: int, trace: RankTrace, world: int) -> list[_Key]:
+    count: dict[tuple[tuple[int, ...], bool], int] = defaultdict(int)
     found: list[_Key] = []
     members = 0
     for call in trace.calls():
@@ -80,9 +80,14 @@ def _keys(trace: RankTrace, world: int) -> list[_Key]:
                 f"{trace.where}: its groups have more than {_MOST_MEMBERS} ranks, those of all "
                 "calls together: trace fewer steps"
             )
-        group = _group(call, trace, world)
-        found.append((group, count[group]))
-        count[group] += 1
+        if call.end is not None and call.end.in_job:
+            group = _pair(rank, call.end, (), trace.where)
+        else:
+            group = _group(call, trace, world)
+            group = group if call.end is None else _pair(rank, call.end, group, trace.where)
+        sent = call.end is not None
+        found.append((group, count[group, sent], sent))
+        count[group, sent] += 1
     return found
 
 
@@ -100,10 +105,23 @@ def _group(call: Call, trace: RankTrace, world: int) -> tuple[int, ...]:
     )
 
 
+def _pair(own: int, end: OtherEnd, group: Sequence[int], where: str) -> tuple[int, ...]:
+    """Return both ends of a send, the giver first."""
+    if not end.in_job and end.rank >= len(group):
+        raise FormatError(
+            f"{where}: rank {own} sends to, or gets from, place {end.rank} of a group of "
+            f"{len(group)} ranks"
+        )
+    other = end.rank if end.in_job else group[end.rank]
+    if other == own:
+        raise FormatError(f"{where}: rank {own} sends to itself, expected another rank")
+    return (own, other) if end.sends else (other, own)
+
+
 def _shown(key: _Key) -> str:
-    group, place = key
+    group, place, sent = key
     ranks = ", ".join(map(str, group[:8])) + (", ..." if len(group) > 8 else "")
-    return f"call {place} of group ({ranks})"
+    return f"send {place} of ranks ({ranks})" if sent else f"call {place} of group ({ranks})"
 
 
 def _check_all_call(
@@ -132,7 +150,11 @@ def _said(call: Call, ranks: int) -> str:
     """Return what all ranks of a group have to say alike."""
     count = "" if call.collective == "alltoall" else f" of {_elements(call, ranks)}"
     root = "" if call.root is None else f" from place {call.root}"
-    return f"{call.collective}{count} {call.dtype}{root}"
+    return f"{_word(call)}{count} {call.dtype}{root if call.end is None else ''}"
+
+
+def _word(call: Call) -> str:
+    return call.collective if call.end is None else "send"
 
 
 def _elements(call: Call, ranks: int) -> int | None:

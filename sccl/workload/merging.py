@@ -25,10 +25,14 @@ from sccl.core.workload_ops import (
 )
 from sccl.errors import FormatError, InputError, ParameterError
 from sccl.workload.calls import MergedCalls, merged_calls
-from sccl.workload.readers.rank_trace import Kernel, RankTrace
+from sccl.workload.readers.rank_trace import Kernel, RankTrace, StreamEvent
 from sccl.workload.waits import Line, Submitted, Waited, program_of
 
 _NOT_TRACED = "were not traced"
+
+_Program = tuple[tuple[HostEvent, ...], tuple[bool, ...], tuple[tuple[int, StreamEvent], ...]]
+"""Its lines; of each call whether it sends to one rank, as who does is not who gets; where streams
+wait for one another."""
 
 _Gaps = dict[tuple[int, str], float]
 """Microseconds of computation, by the lines of the program before it, and by stream."""
@@ -65,14 +69,14 @@ def merged(traces: Mapping[int, RankTrace], world: int, name: str) -> MergedWork
     for rank, trace in traces.items():
         programs[rank], told = program_of(trace)
         assumed |= dict.fromkeys(told)
-    roles = _roles(programs, calls)
+    roles = _roles(programs, calls, traces)
     ops: list[AnyOp] = []
     deps: dict[Dependency, None] = {}
     hosts: list[HostProgram] = []
     shown = _named_roles(list(roles.values()), calls.ops, world, assumed)
     if any(trace.of_all for trace in traces.values()):
         assumed = {line: None for line in assumed if _NOT_TRACED not in line}
-    for role, events, ranks in zip(shown, roles, roles.values(), strict=False):
+    for role, (events, _, _), ranks in zip(shown, roles, roles.values(), strict=False):
         gaps = _gaps([programs[rank] for rank in ranks])
         part = _Part(role.name, calls.of_rank[ranks[0]], gaps)
         part.walk(programs[ranks[0]])
@@ -106,15 +110,17 @@ def _source(traces: Mapping[int, RankTrace]) -> str:
 
 
 def _roles(
-    programs: Mapping[int, tuple[Line, ...]], calls: MergedCalls
-) -> dict[tuple[HostEvent, ...], list[int]]:
+    programs: Mapping[int, tuple[Line, ...]], calls: MergedCalls, traces: Mapping[int, RankTrace]
+) -> dict[_Program, list[int]]:
     """Return the ranks of each program, in the order in which programs are met."""
-    found: dict[tuple[HostEvent, ...], list[int]] = defaultdict(list)
+    found: dict[_Program, list[int]] = defaultdict(list)
     for rank, lines in programs.items():
         own = calls.of_rank[rank]
-        found[tuple(_event(line, own) for line in lines if not isinstance(line, Kernel))].append(
-            rank
-        )
+        events = tuple(_event(line, own) for line in lines if isinstance(line, (Submitted, Waited)))
+        rows = [line for line in lines if not isinstance(line, Kernel)]
+        marks = tuple((k, row) for k, row in enumerate(rows) if isinstance(row, StreamEvent))
+        gives = tuple(call.end is not None and call.end.sends for call in traces[rank].calls())
+        found[events, gives, marks].append(rank)
     return found
 
 
@@ -165,6 +171,7 @@ class _Part:
         pending: by stream, collectives that what is next there waits for, and of how long ago.
         last: by stream, what was there last.
         first: by stream, what is there first: what is pending in the end, it waits for.
+        marks: what was last on a stream when a mark was set there, and what it waited for since.
     """
 
     role: str
@@ -177,6 +184,7 @@ class _Part:
     )
     last: dict[str, str] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
+    marks: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
     def walk(self, lines: Sequence[Line]) -> None:
         """Go through a program, line by line."""
@@ -187,6 +195,9 @@ class _Part:
             of_gap[gap].append(stream)
         for place, line in enumerate(events):
             self._compute(place, of_gap[place])
+            if isinstance(line, StreamEvent):
+                self._mark(line)
+                continue
             name, stream = self.own[line.call].id, streams[place]
             if isinstance(line, Waited):
                 self.pending[stream][name, line.lag] = None
@@ -201,6 +212,13 @@ class _Part:
             for name, lag in left:
                 if stream in self.first:
                     self.deps[Dependency(name, self.first[stream], lag + 1)] = None
+
+    def _mark(self, line: StreamEvent) -> None:
+        if line.waits:
+            self.pending[line.stream].update(dict.fromkeys(self.marks.get(line.number, ())))
+            return
+        last = [(self.last[line.stream], 0)] if line.stream in self.last else []
+        self.marks[line.number] = (*last, *self.pending[line.stream])
 
     def _compute(self, gap: int, streams: Sequence[str]) -> None:
         for stream in streams:
@@ -231,7 +249,7 @@ def _streams(lines: Sequence[Line]) -> list[str]:
             if isinstance(line, Kernel):
                 at[line.thread] = line.stream
             else:
-                found.append(at.get(line.thread))
+                found.append(None if isinstance(line, StreamEvent) else at.get(line.thread))
     after.reverse()
     events = [line for line in lines if not isinstance(line, Kernel)]
     return [

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sccl.errors import InputError
-from sccl.workload.readers.rank_trace import Awaited, Call, Kernel, RankTrace, TraceEvent
+from sccl.workload.readers.rank_trace import Awaited, Call, RankTrace
 
 
 def paired(timed: RankTrace, named: RankTrace) -> RankTrace:
@@ -17,8 +17,8 @@ def paired(timed: RankTrace, named: RankTrace) -> RankTrace:
     Raises:
         InputError: they are not of the same step.
     """
-    others = [event for event in named.events if not isinstance(event, Kernel)]
-    own = [event for event in timed.events if not isinstance(event, Kernel)]
+    others = [event for event in named.events if isinstance(event, (Call, Awaited))]
+    own = [event for event in timed.events if isinstance(event, (Call, Awaited))]
     for at, (one, other) in enumerate(zip(own, others, strict=False)):
         if _said(one) != _said(other):
             raise InputError(
@@ -31,7 +31,10 @@ def paired(timed: RankTrace, named: RankTrace) -> RankTrace:
             "traces of the same step, by --step where they have marks of steps"
         )
     left = iter(others)
-    events = tuple(e if isinstance(e, Kernel) else _both(e, next(left)) for e in timed.events)
+    events = tuple(
+        _both(event, next(left)) if isinstance(event, (Call, Awaited)) else event
+        for event in timed.events
+    )
     return replace(
         timed,
         format=f"{timed.format} and {named.format}",
@@ -42,14 +45,14 @@ def paired(timed: RankTrace, named: RankTrace) -> RankTrace:
     )
 
 
-def _said(event: TraceEvent) -> str:
+def _said(event: Call | Awaited) -> str:
     """Return what both traces tell of an event."""
     if isinstance(event, Call):
         return f"{event.collective} of {event.given} {event.dtype}"
     return "a wait"
 
 
-def _both(timed: TraceEvent, named: TraceEvent) -> TraceEvent:
+def _both(timed: Call | Awaited, named: Call | Awaited) -> Call | Awaited:
     if isinstance(timed, Call) and isinstance(named, Call):
         return replace(
             named,
@@ -59,6 +62,7 @@ def _both(timed: TraceEvent, named: TraceEvent) -> TraceEvent:
             reduce=timed.reduce or named.reduce,
             group=named.group or timed.group,
             group_size=named.group_size or timed.group_size,
+            end=named.end or timed.end,
         )
     assert isinstance(named, Awaited)
     return replace(named, thread=timed.thread)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sccl.core.words import counted
 from sccl.core.workload_ops import MOST_LAG
 from sccl.errors import InputError
-from sccl.workload.readers.rank_trace import Awaited, Call, Kernel, RankTrace
+from sccl.workload.readers.rank_trace import Awaited, Call, Kernel, RankTrace, StreamEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Waited:
     thread: str
 
 
-Line = Submitted | Waited | Kernel
+Line = Submitted | Waited | Kernel | StreamEvent
 
 
 def program_of(trace: RankTrace) -> tuple[tuple[Line, ...], tuple[str, ...]]:
@@ -59,11 +59,11 @@ def program_of(trace: RankTrace) -> tuple[tuple[Line, ...], tuple[str, ...]]:
                 place, lag = places[wait]
                 lines.append(Waited(place, lag, event.thread))
                 wait += 1
-            case Kernel():
+            case Kernel() | StreamEvent():
                 lines.append(event)
     left = sorted(set(range(len(calls))) - {place for place, _ in places})
     assumed = []
-    if any(e.request is None for e in trace.events if not isinstance(e, Kernel)) and places:
+    if any(e.request is None for e in trace.events if isinstance(e, (Call, Awaited))) and places:
         assumed.append(
             "for which call a wait is, is not told: one that follows a call of its thread at once "
             "is for that, any other, and those for broadcasts, for the oldest that none was for"
@@ -94,7 +94,7 @@ def _with_waits(lines: list[Line], left: Sequence[int], main: str) -> list[Line]
 
 def _places(trace: RankTrace, calls: Sequence[Call]) -> list[tuple[int, int]]:
     """Return the place of the call that each wait is for, and how many steps ago that was."""
-    named = [event for event in trace.events if not isinstance(event, Kernel)]
+    named = [event for event in trace.events if isinstance(event, (Call, Awaited))]
     if all(event.request is not None for event in named):
         return _numbered(trace, calls)
     return _in_turn(trace)
@@ -175,7 +175,8 @@ class _OpenCalls:
         """Take a call in; nobody waits for one of gradients by itself."""
         self.last = None
         if not call.bucket:
-            self.last = self.broadcasts if call.collective == "broadcast" else self.others
+            gives_all = call.collective == "broadcast" and call.end is None
+            self.last = self.broadcasts if gives_all else self.others
             self.last.append(number)
 
     def take(self) -> int | None:

@@ -157,6 +157,14 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "topo without": ("topo-without", lambda d: ["dgx1", "--rank", "3", "-o", d / "m.json"]),
     "topo with": ("topo-with", lambda d: ["dgx1", "--link", "0-5", "-o", d / "n.json"]),
     "workload import": ("workload-import", lambda d: [d / "rank0.json", "-o", d / "w.json"]),
+    "workload make": (
+        "workload-make",
+        lambda d: [
+            "transformer",
+            *["--layers", "2", "--hidden", "8", "--heads", "2", "--dp", "2", "-o"],
+            d / "t.json",
+        ],
+    ),
     "workload show": ("workload-show", lambda d: [d / "prefetching.json"]),
     "store ls": ("store-ls", lambda d: ["--store", d / "store.sqlite"]),
     "store show": ("store-show", lambda d: [instance(d), "--store", d / "store.sqlite"]),

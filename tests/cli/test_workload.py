@@ -98,3 +98,49 @@ def test_what_cannot_be_read_is_a_sentence_and_nothing_is_written(traces: Path) 
     code, said = run("show", traces / "rank0.json")
     assert code == 2
     assert "expected a workload file" in said
+
+
+def test_a_workload_is_made_of_a_model_and_its_parameters_are_told(tmp_path: Path) -> None:
+    output = tmp_path / "w.json"
+    asked: list[str | Path] = [
+        "make",
+        "dlrm",
+        "--preset",
+        "A2",
+        "--ranks",
+        "4",
+        "--top",
+        "512x2/1",
+        "-o",
+        output,
+    ]
+    code, said = run(*asked)
+    assert code == 0, said
+    assert "SYNDICATE's model A2" in said
+    assert "Assumed: 0.7 of the peak" in said
+    assert "Changed: top, ranks" in said
+    told = json.loads(run(*asked, "--json")[1])
+    assert (told["family"], told["preset"], told["file"]) == ("dlrm", "A2", str(output))
+    assert told["parameters"]["top"] == [512, 512, 1]
+    assert told["parameters"]["interaction-mflops"] == 5.731
+    assert told["workload"]["ops"] == json.loads(output.read_text())["ops"]
+    shown = run(
+        "make", "transformer", *["--layers", "2", "--hidden", "8", "--heads", "2", "--dp", "2"]
+    )[1]
+    assert "role all: 2 ranks, 1 submits, 1 waits" in shown
+
+
+def test_parameters_that_contradict_one_another_are_a_sentence(tmp_path: Path) -> None:
+    output = tmp_path / "w.json"
+    for asked, why in (
+        ("transformer", "layers is not given"),
+        ("transformer --preset A5 --tp 3", "heads is 32, which is no multiple of tp, 3"),
+        ("transformer --preset A5 --tables 3", "tables is no parameter of family transformer"),
+        ("transformer --preset A2", "preset A2 is of family dlrm"),
+        ("moe --preset moe-156 --ranks 31 --tp 2", "ranks is 31, which is not tp * pp * dp"),
+        ("dlrm --preset A1 --top 5,3", "top is '5,3', expected up to 10000 numbers"),
+    ):
+        code, said = run("make", *asked.split(), "-o", output)
+        assert (code, len(said.splitlines())) == (2, 1), said
+        assert why in said
+        assert not output.exists()

@@ -33,6 +33,7 @@ from sccl.core.files.shapes import (
 from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.files.text import digest, kind_in, parse, text_of
 from sccl.core.files.topologies import topology_to_wire
+from sccl.core.files.training_plans import training_plan_to_wire
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.instance import Instance
 from sccl.core.schedule import schedule_of
@@ -41,6 +42,7 @@ from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.errors import FormatError
 from sccl.topo import fabric_of, resolve
 from tests.kit.profiles import measured, pcie_of
+from tests.kit.training_plans import prefetching_plan
 from tests.kit.workloads import prefetching
 
 RING = resolve("ring:4")
@@ -66,6 +68,7 @@ WIRES: list[AnyWire] = [
     measurements_to_wire(measured({(0, 1): (1.0, 50.0)}, 2, "kinds")),
     pcie_to_wire(pcie_of(((0, 1), (2,)), 0, 1, 2, "kinds", 0.1)),
     workload_to_wire(prefetching()),
+    training_plan_to_wire(prefetching_plan()),
     schedule_to_wire(schedule_of(RING, GATHER, [(0, 1, 0, 0, False)], Clock.of(RING, 1))),
     PackedScheduleWire(
         collective=collective_to_wire(GATHER),

@@ -122,6 +122,7 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
         "teccl-fig11",
         "teccl-astar",
         "teccl-scale-allgather",
+        "syndicate-costs",
         "taccl-auto",
         "taccl-fig9",
     ],
@@ -146,6 +147,9 @@ def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
     tables = ROOT / "benchmarks" / "results" / "teccl-epochs.json"
     with pytest.raises(ParameterError, match="no result is of fig10, fig11, astar"):
         pictures.draw([tables], tmp_path / "p.svg")
+    searches = ROOT / "benchmarks" / "results" / "syndicate.json"
+    with pytest.raises(ParameterError, match="no result is of figure16, figure17, figure18"):
+        pictures.draw([searches], tmp_path / "p.svg")
     scale = ROOT / "benchmarks" / "results" / "taccl-scale.json"
     with pytest.raises(ParameterError, match="no result is of the parts auto and fig9"):
         pictures.draw([scale], tmp_path / "p.svg")

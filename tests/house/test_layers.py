@@ -22,6 +22,7 @@ FLOORS = {
     "topo": 3,
     "topo/symmetry": 3,
     "workload/readers": 3,
+    "workload/generate": 3,
     "workload": 4,
     "topo/importers": 4,
     "topo/profiles": 4,
@@ -91,9 +92,11 @@ _DOORS |= {
 }
 _DOORS |= {
     "topo/symmetry",
+    "train",
     "transform",
     "view",
     "workload",
+    "workload/generate",
     "view/charts",
     "view/explorer",
     "view/text",
@@ -114,9 +117,11 @@ MAY_IMPORT = {
     "motif": _NOUNS | {"numpy"},
     "workload": _NOUNS | {"workload/readers"},
     "workload/readers": _NOUNS | {"msgspec"},
+    "workload/generate": {"core", "errors"},
     "judge": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "sim": {"compiled", "core", "errors", "topo", "numba", "numpy"},
-    "train": {"collectives", "compiled", "core", "errors", "motif", "numpy", "solvers"},
+    "train": {"collectives", "compiled", "core", "errors", "motif", "numpy", "sim", "solvers"}
+    | {"topo"},
     "solvers": {"errors", "numpy", "ortools", "pysat", "z3"},
     "transform": {"core", "errors", "collectives", "judge", "sim", "topo/symmetry", "numpy"},
     "lower": {"core", "errors", "judge", "sim", "numpy"},

@@ -19,9 +19,11 @@ HINTS: dict[str, dict[str, Any]] = {"astra": {"ranks": 4}, "chakra": {"ranks": 4
 GEMM = ("kernel", 5)
 """A kernel of 5 us."""
 
+SENDS = ("send", "recv")
+
 Event = tuple[Any, ...]
 """("kernel", us), ("wait", request), or ("call", request, PyTorch's name, elements) with splits
-behind; each may end in the name of a thread."""
+behind; each may end in the name of a thread, and a wait for a send in the word sent."""
 
 PREFETCHING: tuple[Event, ...] = (
     ("wait", 5),
@@ -66,13 +68,16 @@ def _node(rank: int, event: Event, ranks: int, shift: int) -> dict[str, Any]:
         return {"name": "aten::mm", "op_schema": "aten::mm(...)", "inputs": [], "tid": tid}
     name = "record_param_comms"
     if event[0] == "wait":
-        return {"name": name, "inputs": [event[1] + shift, 0, rank, "wait", [], []], "tid": tid}
+        number = [event[1] + shift, True] if "sent" in event else event[1] + shift
+        return {"name": name, "inputs": [number, 0, rank, "wait", [], []], "tid": tid}
     _, request, collective, elements, *more = event
     splits = [one for one in more if isinstance(one, list)]
     if not splits and collective == "all_to_allv":
         splits = [[elements // ranks] * ranks] * 2
     tensor = [1, 2, 0, elements, 4, f"cuda:{rank}"]
-    values = [tensor, request + shift, 99, rank, collective, *(splits or [[], []])]
+    place = 1 - rank if collective in SENDS else rank
+    number = [request + shift, True] if collective in SENDS else request + shift
+    values = [tensor, number, 99, place, collective, *(splits or [[], []])]
     got = [1, 2, 0, sum(splits[1]) if splits else elements, 4, f"cuda:{rank}"]
     types = ["Tensor(float)", "Int", "Int", "Int", "String", "", ""]
     return {"name": name, "inputs": values, "input_types": types, "outputs": [got], "tid": tid}
@@ -97,7 +102,8 @@ def profile(
             found.append(mark | {"tid": "main", "ts": begin, "dur": long - 1})
         for place, event in enumerate(given):
             at = begin + 10 * (place + 1)
-            found += _profiled(event, at, len(found), step * calls, told=told, ranks=ranks)
+            one = _profiled(event, at, len(found), step * calls, told=told, ranks=ranks)
+            found += _between_two(one, event, rank or 0, told=told)
     info = {} if rank is None else {"distributedInfo": {"rank": rank, "world_size": ranks}}
     return json.dumps(info | {"traceEvents": [{"ph": "X"} | one for one in found]}).encode()
 
@@ -131,6 +137,19 @@ def _profiled(
     name = "nccl:" + collective.removesuffix("v").replace("allreduce", "all_reduce")
     inner = {"cat": "user_annotation", "name": name, "tid": host["tid"], "ts": at + 1, "dur": 5}
     return [node | {"args": dims}, inner | {"args": dims}]
+
+
+def _between_two(
+    events: list[dict[str, Any]], event: Event, rank: int, *, told: bool
+) -> list[dict[str, Any]]:
+    """Return what is told of a call, with its other end where it is a send of two ranks."""
+    if event[0] == "call" and event[2] in SENDS:
+        way = {"send": "->", "recv": "<-"}[event[2]]
+        if told:
+            events[0]["args"] |= {{"send": "Dst", "recv": "Src"}[event[2]] + " Rank": str(1 - rank)}
+        else:
+            events[1]["name"] = f"nccl:{event[2]} {rank}{way}{1 - rank}"
+    return events
 
 
 def workload_of(*traces: bytes, **hints: Any) -> ReadWorkload:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from sccl.core.training_plan import Option, OptionMotif
+from sccl.core.training_plan import Option, OptionMotif, TrainingPlan
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import (
     CommOp,
@@ -16,6 +16,7 @@ from sccl.core.workload_ops import (
     Role,
 )
 from sccl.errors import InputError
+from sccl.topo import fabric_of
 from sccl.train.cyclic import CyclicPlan, CyclicProblem
 from sccl.train.jobs import Job
 
@@ -106,3 +107,17 @@ def random_plan(problem: CyclicProblem, seed: int) -> CyclicPlan | None:
             return None
         order.append(rng.choice(ready))
     return CyclicPlan(tuple(options), tuple(shifts), tuple(order))
+
+
+def training_plan(job: Job, plan: CyclicPlan, period: int) -> TrainingPlan:
+    """Return a plan as a training plan, which claims a period."""
+    options, order = job.plan(plan)
+    fabric = fabric_of("hgx2")
+    return TrainingPlan(job.workload, fabric, options, order, period, 0, "none", "drawn")
+
+
+def random_training_plan(seed: int) -> TrainingPlan | None:
+    """Return a plan that claims nothing; None: by chance."""
+    job = random_job(seed, 3)
+    plan = None if job is None else random_plan(job.problem, seed)
+    return None if job is None or plan is None else training_plan(job, plan, 0)

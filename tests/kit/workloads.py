@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import (
+    COMBINING,
+    ROOTED,
     CommOp,
     ComputeOp,
     Dependency,
@@ -51,3 +55,29 @@ def prefetching(**changes: object) -> Workload:
         source="made by hand",
     )
     return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def calling(ranks: int, *ops: CommOp) -> Workload:
+    """Return a step in which every rank calls the collectives that it takes part in, in order."""
+    programs = (
+        (f"rank {rank}", tuple(HostEvent(SUBMIT, op.id) for op in ops if rank in op.members))
+        for rank in range(ranks)
+    )
+    return Workload(
+        name="calling",
+        ranks=ranks,
+        roles=tuple(Role(f"rank {rank}", (rank,)) for rank in range(ranks)),
+        ops=ops,
+        deps=(),
+        submits=tuple(HostProgram(name, events) for name, events in programs),
+    )
+
+
+def comm(name: str, collective: str, group: Iterable[int], count: int, **told: Any) -> CommOp:
+    """Return a collective of 32-bit numbers; it sums up, and its root is the first of its group."""
+    ranks = tuple(group)
+    if collective in COMBINING:
+        told.setdefault("reduce", "sum")
+    if collective in ROOTED:
+        told.setdefault("root", ranks[0])
+    return CommOp(name, collective, ranks, count, "float32", **told)

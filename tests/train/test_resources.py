@@ -1,67 +1,71 @@
-"""What motifs share of a fabric: kinds of links, and what schedules take of them."""
+"""What motifs share of a fabric: pipes, and which of them have to be looked at."""
 
 from __future__ import annotations
 
-from fractions import Fraction
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from sccl.collectives import resolve as collective
-from sccl.core.fabric import Channel, Fabric, SharedBudget
+from sccl.core.fabric import MAX_STREAMS, Channel, Fabric, SharedBudget
 from sccl.topo import fabric_of, resolve
-from sccl.train.resources import FabricResources, resources_of
-from tests.kit.tacos import found, schedule
-
-HGX = fabric_of("hgx2x4")
+from sccl.train.resources import classes_of, pipes_of, stream_load
+from tests.kit.nightly import times
 
 
-def loads_of(fabric: Fabric, channel: int, asked: str, size: int) -> dict[str, float]:
-    """Return the loads of what TACOS finds, by the names of resources."""
-    topology, resources = fabric.channels[channel].topology, resources_of(fabric)
-    best = found(topology, collective(asked, topology.ranks), size)
-    loads = resources.loads(schedule(best), channel, best.bound.attained)
-    return {resources.names[kind]: float(load) for kind, load in loads.items()}
+def test_pipes_are_links_what_they_share_and_streams() -> None:
+    pipes = pipes_of(fabric_of("hgx2x4"))
+    assert len(pipes.names) == len(set(pipes.names)) == 128 + 72 + 64 + 2 * 32
+    assert len(pipes.capacity) == 128 + 72 + 64
+    assert pipes.names[0] == "gpu: rank 0 to NVSwitch 0"
+    assert pipes.names[-1] == "cpu: streams of rank 31"
 
 
-def test_links_that_are_alike_are_one_resource() -> None:
-    resources = resources_of(HGX)
-    assert resources.names[:4] == (
-        "gpu: rank to NVSwitch, 150 GB/s",
-        "gpu: rank to RoCE, 12.5 GB/s",
-        "gpu: NVSwitch to rank, 150 GB/s",
-        "gpu: RoCE to rank, 12.5 GB/s",
-    )
-    assert resources.names[-2:] == ("PCIe from GPU 0 and alike", "PCIe to GPU 0 and alike")
-    assert len(resources.pipes) == 128 + 72 + 64
-
-
-def test_phases_within_nodes_and_across_them_have_nothing_in_common() -> None:
-    inside = loads_of(HGX, 0, "allgather@4x8", 1 << 20)
-    across = loads_of(HGX, 0, "allgather@8x4.strided", 1 << 20)
-    assert set(inside) == {"gpu: rank to NVSwitch, 150 GB/s", "gpu: NVSwitch to rank, 150 GB/s"}
-    assert not set(inside) & set(across)
-    assert all(0.9 < load <= 1 for load in inside.values())
-
-
-def test_what_leaves_over_one_channel_takes_of_what_channels_share() -> None:
-    across = loads_of(HGX, 0, "alltoall@8x4.strided", 1 << 20)
-    assert across["PCIe from GPU 0 and alike"] == across["gpu: rank to RoCE, 12.5 GB/s"]
-    assert loads_of(HGX, 1, "alltoall@8x4.strided", 1 << 20).keys() & across.keys() == {
-        "PCIe from GPU 0 and alike",
-        "PCIe to GPU 0 and alike",
-    }
-
-
-def test_loads_are_exact() -> None:
-    """A chunk of 1,000 bytes over a link of 1 GB/s for 1 us, in 4 us."""
+def test_loads_are_exact_and_rounded_up() -> None:
+    """1,000 bytes over links of 1 GB/s that share 2 GB/s with others, in 4 us."""
     pair = resolve("full:2@1GB+3us")
     bus = SharedBudget("bus", (("one", (0, 1)), ("two", (0, 1))), 2.0)
-    fabric = Fabric("pair", (Channel("one", pair), Channel("two", pair)), (bus,))
-    best = found(pair, collective("broadcast", 2), 1000)
-    assert best.bound.attained == 4
-    resources = resources_of(fabric)
-    assert isinstance(resources, FabricResources)
-    loads = resources.loads(schedule(best), 0, Fraction(4))
-    by_name = {resources.names[kind]: load for kind, load in loads.items()}
-    assert by_name == {
-        "one: rank to rank, 1 GB/s": Fraction(1, 4),
-        "bus and alike": Fraction(1, 8),
+    pipes = pipes_of(Fabric("pair", (Channel("one", pair), Channel("two", pair)), (bus,)))
+    carried = pipes.carried(1, np.array([1000, 0]))
+    by_name = dict(zip(pipes.names, pipes.loads(carried, 4000).tolist(), strict=False))
+    assert {name: load for name, load in by_name.items() if load} == {
+        "two: rank 0 to rank 1": 250,
+        "bus": 125,
     }
+    assert pipes.loads(carried, 3999).max() == 251
+    large = pipes.loads(carried * 2**50, 4000 * 2**30)
+    assert large.max() == 250 * 2**20
+
+
+@pytest.mark.parametrize("streams", range(1, MAX_STREAMS + 1))
+def test_no_more_motifs_fit_than_there_are_streams(streams: int) -> None:
+    load = stream_load(Channel("one", resolve("full:2"), streams=streams))
+    assert 1000 // load <= streams
+    if streams <= 31:
+        assert 1000 // load == streams
+
+
+@settings(max_examples=times(60))
+@given(st.lists(st.lists(st.integers(0, 3), min_size=32, max_size=32), min_size=1, max_size=6))
+def test_what_fits_where_it_is_looked_at_fits_everywhere(rows: list[list[int]]) -> None:
+    """Whatever runs at once: if it does not overload classes, it overloads no pipe."""
+    pipes = pipes_of(fabric_of("hgx2"))
+    width = len(pipes.names)
+    loads = [np.array([row[k % 32] * 250 for k in range(width)]) for row in rows]
+    classes = classes_of(pipes, loads, [k % 2 for k in range(len(rows))])
+    for some in range(1, 2 ** len(rows)):
+        chosen = [load for k, load in enumerate(loads) if some >> k & 1]
+        if all(sum(one.load(load) for load in chosen) <= 1000 for one in classes):
+            assert (np.stack(chosen).sum(axis=0) <= 1000).all()
+
+
+def test_classes_of_ranks_that_do_the_same_are_one() -> None:
+    pipes = pipes_of(fabric_of("hgx2x4"))
+    row = np.zeros(len(pipes.names), np.int64)
+    row[[0, 2, 4]], other = 500, row * 0
+    other[6] = 300
+    classes = classes_of(pipes, [row, other], [0, 1])
+    assert [(pipes.names[c.pipes[0]], len(c.pipes)) for c in classes] == [
+        ("gpu: rank 0 to NVSwitch 0", 3),
+        ("gpu: rank 3 to NVSwitch 0", 1),
+    ]

@@ -8,26 +8,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.core.training_plan import TrainingPlan
 from sccl.topo import fabric_of
 from sccl.train.cyclic import CyclicPlan, CyclicProblem, wrong_in_cyclic
 from sccl.train.jobs import Job, job_of
 from sccl.train.periodic import periodic
 from sccl.train.policies import POLICIES, PolicyEffort
 from sccl.train.running import timeline_of
+from sccl.train.timings import fluid_timing
 from sccl.train.turning import windows_of
 from sccl.train.verdict import faults_in
 from sccl.train.windows import Repeated, repeated
 from tests.kit.nightly import times
-from tests.kit.training import random_job, random_plan
-
-FABRIC = fabric_of("hgx2")
-
-
-def training_plan(job: Job, plan: CyclicPlan, period: int) -> TrainingPlan:
-    """Return a plan as a training plan, which claims a period."""
-    options, order = job.plan(plan)
-    return TrainingPlan(job.workload, FABRIC, options, order, period, 0, "none", "drawn")
+from tests.kit.training import random_job, random_plan, training_plan
 
 
 @settings(max_examples=times(150))
@@ -100,3 +92,31 @@ def test_what_is_planned_is_right(name: str, seed: int) -> None:
         assert wrong_in_cyclic(job.problem, plan) == ""
         assert comes_to.period == repeated(job.problem, plan).period
     assert [p for p, _ in plans_of(name, job.problem)] == [p for p, _ in found]
+
+
+@settings(max_examples=times(60))
+@given(st.integers(0, 10**9))
+def test_fluids_take_what_is_claimed_where_nothing_is_shared(seed: int) -> None:
+    job = random_job(seed, 2)
+    assume(job is not None)
+    assert job is not None
+    alone = {
+        name: tuple(
+            replace(option, motifs=tuple(replace(m, loads=()) for m in option.motifs))
+            for option in own
+        )
+        for name, own in job.options.items()
+    }
+    job = Job(job.workload, alone)
+    plan = random_plan(job.problem, seed)
+    assume(plan is not None)
+    assert plan is not None
+    found = repeated(job.problem, plan)
+    assume(found.steady and found.window < 3)
+    wide = fabric_of("hgx2")
+    streams = tuple(replace(channel, streams=64) for channel in wide.channels)
+    written = replace(
+        training_plan(job, plan, found.period), fabric=replace(wide, channels=streams)
+    )
+    timing = fluid_timing(written, timeline_of(written), 8)
+    assert timing.period_ns == pytest.approx(found.period, rel=1e-6, abs=1.0)

@@ -262,3 +262,97 @@ def test_groups_of_millions_are_refused() -> None:
     strided = profile(0, (one,), told=True).replace(b"Process Group Ranks", b"Global rank start")
     strided = strided.replace(b'"[0, 1]"', b'5, "Global rank stride": 70000')
     assert refusal_of(strided) == "traces tell of 70006 ranks, and up to 65536 are read"
+
+
+PIPELINE: tuple[tuple[Event, ...], ...] = (
+    (GEMM, ("call", 7, "send", 40), ("wait", 7, "sent"), ("call", 7, "allreduce", 8), ("wait", 7)),
+    (("call", 7, "recv", 40), ("wait", 7, "sent"), GEMM, ("call", 7, "allreduce", 8), ("wait", 7)),
+)
+"""A send between two ranks, and a sum, each the seventh request of its row."""
+
+
+@pytest.mark.parametrize("form", ["names", "metadata", "numbers"])
+def test_both_ends_of_a_send_are_a_broadcast_of_two_ranks(form: str) -> None:
+    traces = [
+        execution_trace(rank, PIPELINE[rank])
+        if form == "numbers"
+        else profile(rank, PIPELINE[rank], told=form == "metadata")
+        for rank in (0, 1)
+    ]
+    found = workload_of(*traces, ranks=2)
+    sent, summed = found.workload.collectives()
+    assert (sent.id, sent.collective, sent.group) == ("send-0", "broadcast", (0, 1))
+    assert (sent.root, sent.count, sent.dtype) == (0, 40, "float32")
+    assert summed.collective == "allreduce"
+    assert [role.ranks for role in found.workload.roles] == [(0,), (1,)]
+    for role in (0, 1):
+        told = program(found.workload, role)
+        assert told == ["+send-0", "-send-0", "+allreduce-1", "-allreduce-1"]
+    stream = "device" if form == "numbers" else "7"
+    assert Dependency(f"role-0/{stream}/0", "send-0") in found.workload.deps
+    assert Dependency("send-0", f"role-1/{stream}/2") in found.workload.deps
+
+
+def test_a_send_that_nobody_gets_is_said() -> None:
+    traces = [profile(0, PIPELINE[0]), profile(1, PIPELINE[1][3:])]
+    assert refusal_of(*traces) == (
+        "ranks disagree about send 0 of ranks (0, 1): rank 0 calls send of 40 float32 (t0), and "
+        "rank 1 nothing more (t1): give traces of the same step"
+    )
+    alone = profile(0, PIPELINE[0]).replace(b"0->1", b"0->0")
+    assert refusal_of(alone).endswith("t0: rank 0 sends to itself, expected another rank")
+    far = profile(0, PIPELINE[0]).replace(b"0->1", b"0->5")
+    assert "rank 0 sends to, or gets from, place 5 of a group of 2 ranks" in refusal_of(far)
+    silent = profile(0, PIPELINE[0]).replace(b" 0->1", b"")
+    assert "does not tell its other end: give the execution trace" in refusal_of(silent)
+
+
+def synchronised(*, marked: int = 25, told: bool = True) -> bytes:
+    """Return a trace in which stream 20 waits for what stream 7 was given until a time."""
+    events: list[dict[str, object]] = []
+
+    def launch(at: int, stream: int, us: int) -> None:
+        number = len(events) + 1
+        args = {"correlation": number, "stream": stream}
+        host = {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 1, "ts": at, "dur": 1}
+        ran = {"cat": "kernel", "name": "k", "tid": stream, "ts": at + 2, "dur": us}
+        events.extend([host | {"args": args}, ran | {"args": args}])
+
+    launch(10, 7, 5)
+    launch(20, 20, 6)
+    launch(30, 7, 7)
+    runtime = {"cat": "cuda_runtime", "tid": 1, "dur": 1}
+    events.append(runtime | {"name": "cudaEventRecord", "ts": marked, "args": {"correlation": 101}})
+    events.append(runtime | {"name": "cudaStreamWaitEvent", "ts": 45, "args": {"correlation": 102}})
+    waits = {"stream": 20, "correlation": 102, "wait_on_stream": 7}
+    if told:
+        waits["wait_on_cuda_event_record_corr_id"] = 101
+    sync = {"cat": "cuda_sync", "name": "Stream Wait Event", "tid": 20, "ts": 46, "dur": 1}
+    events.append(sync | {"args": waits})
+    launch(50, 20, 8)
+    called = {"Collective name": "allreduce", "dtype": "Float", "In msg nelems": 8}
+    call = {"cat": "cpu_op", "name": "record_param_comms", "tid": 1, "ts": 60, "dur": 1}
+    events.append(call | {"args": called | {"Out msg nelems": 8, "Group size": 2}})
+    info = {"rank": 0, "world_size": 2}
+    return json.dumps(
+        {"distributedInfo": info, "traceEvents": [{"ph": "X"} | one for one in events]}
+    ).encode()
+
+
+@pytest.mark.parametrize(("marked", "awaited"), [(25, [5]), (35, [12]), (5, [])])
+def test_streams_wait_for_what_was_before_a_mark(marked: int, awaited: list[int]) -> None:
+    found = workload_of(synchronised(marked=marked)).workload
+    own = {op.stream: 0.0 for op in found.computation()}
+    for op in found.computation():
+        own[op.stream] += op.duration_us
+    assert own == {"7": 12, "20": 14}
+    last = [op.id for op in found.computation() if op.stream == "20"][-1]
+    waits = {dep.before for dep in found.deps if dep.after == last}
+    assert [op.duration_us for op in found.computation() if op.id in waits] == awaited
+    assert Dependency(last, "allreduce-0") in found.deps
+
+
+def test_marks_that_are_not_in_the_trace_are_left_out() -> None:
+    found = workload_of(synchronised(told=False)).workload
+    assert [op.id for op in found.computation()] == ["all/20/0", "all/7/0"]
+    assert found.deps[0] == Dependency("all/20/0", "allreduce-0")

@@ -15,7 +15,7 @@ from sccl.errors import FormatError, InputError
 from sccl.workload import readers
 from sccl.workload.readers import WantedStep, kineto, pytorch_et
 from sccl.workload.readers.kineto_events import EventArguments
-from sccl.workload.readers.rank_trace import Awaited, Call, Kernel
+from sccl.workload.readers.rank_trace import Awaited, Call, Kernel, StreamEvent
 from sccl.workload.readers.torch_names import (
     collective_of,
     dtype_of,
@@ -121,6 +121,31 @@ def test_without_a_device_the_host_computes_between_calls() -> None:
     assert any("no device" in line for line in trace.assumed)
 
 
+def beside(**second: Any) -> str:
+    """Return why two kernels of a stream, of 5 us each, are not read; empty: they are."""
+    first = {"stream": 7, "device": 0, "correlation": 1}
+    kernels = [("first", 10, first), ("second", 12, first | {"correlation": 2} | second)]
+    events = [
+        {"ph": "X", "cat": "kernel", "name": name, "tid": 7, "ts": at, "dur": 5, "args": args}
+        for name, at, args in kernels
+    ]
+    try:
+        kineto.read(json.dumps({"traceEvents": events}).encode(), "t", WANTED)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def test_a_stream_does_one_thing_after_the_other() -> None:
+    assert beside() == (
+        "t: on stream 7 'first' and 'second', at 12.000 us, run at the same time for 3.000 us: "
+        "expected one after the other, as of one device and one run"
+    )
+    assert not beside(device=1)
+    assert not beside(stream=8)
+    assert not beside(correlation=1)  # of one graph
+
+
 def gloo(at: int, operator: str, event: str, elements: int, late: int, *, waits: bool) -> list[Any]:
     """Return what Kineto tells of a call of Gloo, which a thread of its own begins later."""
     dims = {"Input Dims": [[elements], []], "Input type": ["float", "Scalar"]}
@@ -140,7 +165,7 @@ def test_calls_of_gloo_are_those_of_their_operators() -> None:
     trace = kineto.read(text, "t", WANTED)
     found = [e for e in trace.events if not isinstance(e, Kernel)]
     assert [type(event) for event in found] == [Call, Call, Awaited, Call, Awaited]
-    assert {event.thread for event in trace.events} == {"main"}
+    assert {e.thread for e in trace.events if not isinstance(e, StreamEvent)} == {"main"}
     assert [(c.collective, c.given) for c in trace.calls()] == [
         *(("allgather", 6), ("allreduce", 8), ("allreduce", 1))
     ]
@@ -209,7 +234,11 @@ GRAPH = '{"schema": "1.0.1", "nodes": [{"op_schema": "", '
         (b'{"traceEvents": ' + b"[" * 5000, "no trace of Kineto"),
         (
             GRAPH + CALLED + '"send", [], []]}]}',
-            r"node 3: 'send' is no collective that is read \(sends between",
+            "node 3: elements are of type 'None', expected one such as float",
+        ),
+        (
+            GRAPH + CALLED + '"recv_any", [], []]}]}',
+            "node 3: 'recv_any' is no collective that is read: expected one of",
         ),
         (
             GRAPH + CALLED + '"reduce", [], []]}]}',

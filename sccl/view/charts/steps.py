@@ -17,6 +17,8 @@ COMPUTATION = "computation"
 
 _ROW, _LINE = 26, 88  # px; characters that fit beneath a title
 _LETTER = 6.2  # px, of a label in a bar
+_FEWEST = 4  # letters that a label is cut to
+_MANY_US = 10_000.0  # from which on times are in milliseconds
 _PALE = "#c9c9c9"
 
 
@@ -83,9 +85,16 @@ def kinds_of(bars: Sequence[StepBar]) -> list[str]:
     return sorted(kinds, key=lambda kind: kind != COMPUTATION)
 
 
+def _unit(steps: StepRows) -> tuple[str, float]:
+    """Return the unit of time that is drawn, and how much of it a microsecond is."""
+    return ("ms", 0.001) if steps.until_us - steps.since_us >= _MANY_US else ("\u00b5s", 1.0)
+
+
 def _time(steps: StepRows) -> Any:
-    return alt.X("time:Q", title="Time (\u00b5s)",
-                 scale=alt.Scale(domain=[steps.since_us, steps.until_us], nice=False),
+    unit, scale = _unit(steps)
+    return alt.X("time:Q", title=f"Time ({unit})",
+                 scale=alt.Scale(domain=[steps.since_us * scale, steps.until_us * scale],
+                                 nice=False),
                  axis=alt.Axis(format=theme.NUMBERS, grid=False))  # fmt: skip
 
 
@@ -100,10 +109,12 @@ def _bars(steps: StepRows) -> ChartType:
     kinds = kinds_of(steps.bars)
     colours = [_PALE] * (COMPUTATION in kinds)
     colours += [theme.nth(theme.COLOURS, k) for k in range(len(kinds) - len(colours))]
+    unit, scale = _unit(steps)
+    since, until = f"from ({unit})", f"to ({unit})"
     rows: list[dict[str, Any]] = [
-        {"row": steps.rows[bar.row], "time": max(bar.since_us, steps.since_us),
-         "until": min(bar.until_us, steps.until_us), "kind": bar.kind, "what": bar.what,
-         "from": bar.since_us, "to": bar.until_us}
+        {"row": steps.rows[bar.row], "time": max(bar.since_us, steps.since_us) * scale,
+         "until": min(bar.until_us, steps.until_us) * scale, "kind": bar.kind, "what": bar.what,
+         since: bar.since_us * scale, until: bar.until_us * scale}
         for bar in steps.bars
     ]  # fmt: skip
     few = len(rows) <= len(steps.rows) * 60
@@ -115,21 +126,26 @@ def _bars(steps: StepRows) -> ChartType:
             color=alt.Color("kind:N", title=None,
                             scale=alt.Scale(domain=kinds, range=colours),
                             legend=alt.Legend(orient="bottom", symbolType="square", columns=5)),
-            tooltip=["what:N", "row:N", "from:Q", "to:Q"],
+            tooltip=["what:N", "row:N",
+                     *(alt.Tooltip(f"{name}:Q", format=".6") for name in (since, until))],
         )
     )  # fmt: skip
 
 
 def _labels(steps: StepRows) -> ChartType | None:
-    """Return what is written on bars that have room for it."""
+    """Return what is written on bars that have room for it, or for its beginning."""
     scale = (theme.WIDTH + 140) / ((steps.until_us - steps.since_us) or 1.0)
+    unit = _unit(steps)[1]
     rows: list[dict[str, Any]] = []
     for bar in steps.bars:
         since, until = max(bar.since_us, steps.since_us), min(bar.until_us, steps.until_us)
-        if bar.label and (until - since) * scale > len(bar.label) * _LETTER + 6:
+        letters = int(((until - since) * scale - 6) / _LETTER)
+        if letters >= min(len(bar.label), _FEWEST) > 0:
+            cut = f"{bar.label[: letters - 1]}\u2026"
             ink = "black" if bar.kind == COMPUTATION else "white"
-            rows.append({"row": steps.rows[bar.row], "time": (since + until) / 2,
-                         "label": bar.label, "ink": ink})  # fmt: skip
+            rows.append({"row": steps.rows[bar.row], "time": (since + until) / 2 * unit,
+                         "label": bar.label if letters >= len(bar.label) else cut,
+                         "ink": ink})  # fmt: skip
     if not rows:
         return None
     return (
@@ -144,7 +160,10 @@ def _labels(steps: StepRows) -> ChartType | None:
 
 def _marks(steps: StepRows) -> ChartType:
     """Return lines where iterations begin."""
-    rows = [{"time": mark} for mark in steps.marks_us if steps.since_us <= mark <= steps.until_us]
+    unit = _unit(steps)[1]
+    rows = [
+        {"time": mark * unit} for mark in steps.marks_us if steps.since_us <= mark <= steps.until_us
+    ]
     return (
         alt.Chart(theme.rows(rows))
         .mark_rule(strokeWidth=1.2, strokeDash=[4, 3], color=theme.INK)

@@ -47,8 +47,10 @@ _SCRIPTS = (
     "labels",
     "chart",
     "frontier",
+    "theme",
     "app",
 )
+_STEP_SCRIPTS = ("marks", "theme", "gantt", "steps")
 
 
 def page(
@@ -76,15 +78,31 @@ def page(
     titles = dict.fromkeys(
         [*(title(one.algorithm) for one in shown), *(title(one.schedule) for one in schedules)]
     )
-    style = read_text(_PAGE / "style.css")
-    script = "\n".join(read_text(_PAGE / f"{name}.js") for name in _SCRIPTS)
-    return Template(read_text(_PAGE / "page.html")).substitute(
+    data = page_data(shown, frontiers, schedules, frontier=frontier)
+    return _whole("page.html", ("style",), _SCRIPTS, ", ".join(list(titles)[:2]), data)
+
+
+def step_page(title: str, data: Any) -> str:
+    """Return the page of a training plan as the text of one HTML file.
+
+    Args:
+        data: what it shows, as JSON takes it.
+    """
+    return _whole("steps.html", ("style", "steps"), _STEP_SCRIPTS, title, data)
+
+
+def _whole(
+    template: str, styles: Sequence[str], scripts: Sequence[str], title: str, data: Any
+) -> str:
+    style = "\n".join(read_text(_PAGE / f"{name}.css") for name in styles)
+    script = "\n".join(read_text(_PAGE / f"{name}.js") for name in scripts)
+    return Template(read_text(_PAGE / template)).substitute(
         policy=f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'",
-        title=html.escape(", ".join(list(titles)[:2])),
+        title=html.escape(title),
         style=style,
         script=script,
-        data=_json(page_data(shown, frontiers, schedules, frontier=frontier)),
+        data=_json(data),
     )
 
 

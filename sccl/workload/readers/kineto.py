@@ -3,19 +3,20 @@
 Since 2.3 PyTorch says of each collective its name, elements, type, group and splits; before, there
 is a node ``record_param_comms`` around each call and each wait, with the dimensions of its tensors
 and within it an event such as ``nccl:all_to_all``. Waits name no call there, and are matched with
-calls by their order. Gloo tells no waits but those of calls that are not asynchronous. Computation
+calls by their order. Where a profiler was told to (enable_cuda_sync_events), it says which stream
+waits for which. Gloo tells no waits but those of calls that are not asynchronous. Computation
 is in the order in which the host launched it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from sccl.workload.readers.contract import NO_MARKS, WantedStep
-from sccl.workload.readers.kineto_calls import HostCall, host_calls
-from sccl.workload.readers.kineto_events import Mark, ProfiledRank, profiled
-from sccl.workload.readers.rank_trace import Kernel, RankTrace, TraceEvent
+from sccl.workload.readers.kineto_calls import HostCall, Window, host_calls
+from sccl.workload.readers.kineto_events import Mark, ProfiledRank, StreamWait, profiled
+from sccl.workload.readers.rank_trace import Kernel, RankTrace, StreamEvent, TraceEvent
 
 NAME = "kineto"
 ABOUT = "traces of torch.profiler (Kineto, Chrome trace events)"
@@ -57,6 +58,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         for one in device
         if not _COMM_KERNEL.search(one.name)
     ]
+    timeline += _marked(trace.waits, timeline, (begin, end))
     calls = host_calls(trace.host, communication, (begin, end), where)
     assumed = [] if place is not None else [NO_MARKS]
     if not trace.device and calls:
@@ -89,6 +91,24 @@ def _range(trace: ProfiledRank, place: int | None) -> tuple[float, float, float,
     following: Sequence[Mark] = trace.marks[place + 1 : place + 2]
     end = following[0].begin if following and following[0].begin > mark.begin else mark.end
     return mark.begin, max(end, mark.begin), max(end, mark.begin) - mark.begin, mark.thread
+
+
+def _marked(
+    waits: Sequence[StreamWait], timeline: Sequence[tuple[float, TraceEvent]], window: Window
+) -> Iterator[tuple[float, TraceEvent]]:
+    """Yield waits of streams that compute for one another, with the marks that they wait for."""
+    streams = {event.stream for _, event in timeline if isinstance(event, Kernel)}
+    inside = [
+        wait
+        for wait in waits
+        if wait.stream != wait.awaited
+        and {wait.stream, wait.awaited} <= streams
+        and window[0] <= wait.marked
+        and wait.waited < window[1]
+    ]
+    for number, wait in enumerate(sorted(inside, key=lambda one: (one.waited, one.awaited))):
+        yield wait.marked, StreamEvent(wait.awaited, number, waits=False)
+        yield wait.waited, StreamEvent(wait.stream, number, waits=True)
 
 
 def _of_host(

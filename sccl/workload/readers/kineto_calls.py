@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from sccl.errors import FormatError
 from sccl.workload.readers.kineto_events import EventArguments, Launched, ProfiledEvent
-from sccl.workload.readers.rank_trace import Awaited, Call
+from sccl.workload.readers.rank_trace import Awaited, Call, OtherEnd
 from sccl.workload.readers.torch_names import (
     BACKENDS,
     BARRIER,
@@ -26,7 +26,9 @@ from sccl.workload.readers.torch_names import (
     dtype_of,
     elements_of_dims,
     numbers_of,
+    place_of_other_end,
     required_collective,
+    sends,
     value_of,
     waits_at_once,
     whole,
@@ -215,13 +217,40 @@ def _call(
         return Awaited(thread, _request(concrete))
     collective = required_collective(str(told), place)
     call = Call(thread, collective, "", request=_request(concrete))
+    if (sending := sends(str(told))) is not None:
+        end = _other_end(args, named, place, gives=sending)
+        call = replace(call, end=end, root=0)
     fields = named.args if named is not None and named.args.dims else args
     return _told(_described(call, fields, place), args, place)
 
 
 def _name_among(concrete: object) -> str | None:
     words = [w for w in concrete if isinstance(w, str)] if isinstance(concrete, list) else []
-    return next((w for w in words if w == WAIT or (w and collective_of(w))), None)
+    known = (w for w in words if w == WAIT or (w and (collective_of(w) or sends(w) is not None)))
+    return next(known, None)
+
+
+def _other_end(
+    args: EventArguments, named: ProfiledEvent | None, place: str, *, gives: bool
+) -> OtherEnd:
+    """Return the other end of a send: by metadata, by the backend's name, or by the inputs.
+
+    Raises:
+        FormatError: none of them tells it.
+    """
+    told = whole(value_of(args.taker if gives else args.giver, place))
+    if told is not None:
+        return OtherEnd(told, gives, in_job=True)
+    at = None if named is None else place_of_other_end(named.name)
+    concrete = value_of(args.concrete, place)
+    name = _name_among(concrete)
+    if at is None and isinstance(concrete, list) and name in concrete[1:]:
+        at = whole(concrete[concrete.index(name, 1) - 1])
+    if at is None:
+        raise FormatError(
+            f"{place} does not tell its other end: give the execution trace of the rank beside it"
+        )
+    return OtherEnd(at, gives)
 
 
 def _request(concrete: object) -> int | None:
@@ -270,7 +299,7 @@ def _told(call: Call, args: EventArguments, place: str) -> Call:
         group=group if len(group) == size else (),
         first_stride=None if first is None or not stride else (first, stride),
         group_size=size,
-        root=whole(value_of(args.root, place)),
+        root=whole(value_of(args.root, place)) if call.end is None else 0,
         gives=numbers_of(value_of(args.gives, place)),
         gets=numbers_of(value_of(args.gets, place)),
     )

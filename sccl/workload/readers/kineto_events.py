@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -15,7 +16,11 @@ from sccl.workload.readers.contract import MAX_EVENTS, MAX_RANKS
 _NONE = msgspec.Raw(b"")
 _STEP = re.compile(r"ProfilerStep\s?#([0-9]{1,9})")
 _DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
+_SYNC, _WAIT = "cuda_sync", "Stream Wait Event"
 _LAUNCHING = ("runtime", "driver")
+_CLOCK_US = 1.0
+"""Older traces have whole microseconds."""
+
 _EPOCH_US = 1e17
 """No clock of a computer is beyond that, microseconds from 1970 on."""
 
@@ -24,7 +29,10 @@ class EventArguments(msgspec.Struct, frozen=True):
     """What stands beside an event, undecoded: types of it differ between versions."""
 
     stream: msgspec.Raw = _NONE
+    device: msgspec.Raw = _NONE
     correlation: msgspec.Raw = _NONE
+    awaited: msgspec.Raw = msgspec.field(default=_NONE, name="wait_on_stream")
+    recorded: msgspec.Raw = msgspec.field(default=_NONE, name="wait_on_cuda_event_record_corr_id")
     dims: msgspec.Raw = msgspec.field(default=_NONE, name="Input Dims")
     types: msgspec.Raw = msgspec.field(default=_NONE, name="Input type")
     concrete: msgspec.Raw = msgspec.field(default=_NONE, name="Concrete Inputs")
@@ -40,6 +48,8 @@ class EventArguments(msgspec.Struct, frozen=True):
     first: msgspec.Raw = msgspec.field(default=_NONE, name="Global rank start")
     stride: msgspec.Raw = msgspec.field(default=_NONE, name="Global rank stride")
     root: msgspec.Raw = msgspec.field(default=_NONE, name="Root rank")
+    giver: msgspec.Raw = msgspec.field(default=_NONE, name="Src Rank")
+    taker: msgspec.Raw = msgspec.field(default=_NONE, name="Dst Rank")
 
 
 _NO_ARGUMENTS = EventArguments()
@@ -99,6 +109,21 @@ class Launched:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamWait:
+    """A stream waits for what another had been given until a mark, by the clock of the host.
+
+    Attributes:
+        marked: when the mark was set.
+        waited: when the wait was called.
+    """
+
+    marked: float
+    waited: float
+    stream: str
+    awaited: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProfiledRank:
     """A trace, sorted.
 
@@ -106,6 +131,7 @@ class ProfiledRank:
         marks: of steps, in order.
         device: what ran there, as it was launched.
         host: what the host did of its own, in order.
+        waits: of streams for one another; none: the trace does not tell.
     """
 
     rank: int | None
@@ -113,6 +139,7 @@ class ProfiledRank:
     marks: tuple[Mark, ...]
     device: tuple[Launched, ...]
     host: tuple[ProfiledEvent, ...]
+    waits: tuple[StreamWait, ...] = ()
 
 
 def profiled(content: bytes, where: str) -> ProfiledRank:
@@ -145,9 +172,24 @@ def profiled(content: bytes, where: str) -> ProfiledRank:
     if not (0 <= world <= MAX_RANKS and 0 <= (info.rank or 0) < MAX_RANKS):
         raise FormatError(f"{where}: distributedInfo says rank {info.rank} of {world} ranks")
     on_device = [event for event in events if event.cat.lower() in _DEVICE]
-    host = [e for e in events if e.cat.lower() not in _DEVICE and not e.cat.startswith("gpu_")]
+    _check_streams(on_device, where)
+    host = [
+        event
+        for event in events
+        if event.cat.lower() not in _DEVICE and not event.cat.startswith(("gpu_", _SYNC))
+    ]
+    called = {
+        bytes(event.args.correlation): event
+        for event in host
+        if event.args.correlation and event.cat.lower().endswith(_LAUNCHING)
+    }
     return ProfiledRank(
-        info.rank, world, tuple(_marks(host)), tuple(_launched(on_device, host)), tuple(host)
+        info.rank,
+        world,
+        tuple(_marks(host)),
+        tuple(_launched(on_device, called)),
+        tuple(host),
+        tuple(_stream_waits((event for event in events if event.cat == _SYNC), called)),
     )
 
 
@@ -160,6 +202,29 @@ def _check_times(event: ProfiledEvent, where: str) -> None:
         )
 
 
+def _check_streams(on_device: list[ProfiledEvent], where: str) -> None:
+    """Check that a stream does one thing after the other, but for what was launched at once.
+
+    Kernels of a graph have one launch, and may run side by side.
+    """
+    last: dict[tuple[bytes, bytes], ProfiledEvent] = {}
+    for event in on_device:
+        key = bytes(event.args.device), bytes(event.args.stream)
+        before = last.get(key)
+        if before is None or event.end >= before.end:
+            last[key] = event
+        at_once = before is not None and event.args.correlation == before.args.correlation
+        if before is None or at_once or not key[1]:
+            continue
+        both = min(before.end, event.end) - event.ts
+        if both > _CLOCK_US:
+            raise FormatError(
+                f"{where}: on stream {key[1].decode(errors='replace'):.20} {before.name!r:.60} and "
+                f"{event.name!r:.60}, at {event.ts:.3f} us, run at the same time for {both:.3f} "
+                "us: expected one after the other, as of one device and one run"
+            )
+
+
 def _marks(host: list[ProfiledEvent]) -> list[Mark]:
     found: dict[int, Mark] = {}
     for event in host:
@@ -169,17 +234,34 @@ def _marks(host: list[ProfiledEvent]) -> list[Mark]:
     return sorted(found.values(), key=lambda mark: mark.begin)
 
 
-def _launched(on_device: list[ProfiledEvent], host: list[ProfiledEvent]) -> list[Launched]:
-    calls = {
-        bytes(event.args.correlation): event
-        for event in host
-        if event.args.correlation and event.cat.lower().endswith(_LAUNCHING)
-    }
+def _stream_waits(
+    events: Iterable[ProfiledEvent], called: Mapping[bytes, ProfiledEvent]
+) -> Iterator[StreamWait]:
+    """Yield waits of streams whose calls, and those that set their marks, are in the trace."""
+    for event in events:
+        args = event.args
+        waited, marked = (called.get(bytes(raw)) for raw in (args.correlation, args.recorded))
+        if event.name != _WAIT or waited is None or marked is None or marked.ts > waited.ts:
+            continue
+        yield StreamWait(marked.ts, waited.ts, _stream(event), _named(args.awaited) or "")
+
+
+def _named(raw: msgspec.Raw) -> str | None:
+    """Return the name of a stream; None: it is none that can be shown."""
+    name = bytes(raw).decode(errors="replace").strip('"')
+    return name if name.isprintable() and 0 < len(name) < 40 else None
+
+
+def _stream(event: ProfiledEvent) -> str:
+    return _named(event.args.stream) or str(event.tid)
+
+
+def _launched(
+    on_device: list[ProfiledEvent], calls: Mapping[bytes, ProfiledEvent]
+) -> list[Launched]:
     found = []
     for event in on_device:
         call = calls.get(bytes(event.args.correlation)) if event.args.correlation else None
         at, thread = (call.ts, str(call.tid)) if call else (event.ts, "")
-        raw = bytes(event.args.stream).decode(errors="replace").strip('"')
-        stream = raw if raw.isprintable() and 0 < len(raw) < 40 else str(event.tid)
-        found.append(Launched(at, thread, stream, event.name, event.dur))
+        found.append(Launched(at, thread, _stream(event), event.name, event.dur))
     return sorted(found, key=lambda one: one.launched)

@@ -17,7 +17,13 @@ import msgspec
 
 from sccl.errors import FormatError, TooLargeError
 from sccl.workload.readers.contract import MAX_EVENTS, NO_MARKS, WantedStep
-from sccl.workload.readers.rank_trace import Awaited, Call, Kernel, RankTrace, TraceEvent
+from sccl.workload.readers.rank_trace import (
+    Awaited,
+    Call,
+    Kernel,
+    OtherEnd,
+    RankTrace,
+)
 from sccl.workload.readers.torch_names import (
     BACKENDS,
     COMM_NODE,
@@ -25,6 +31,7 @@ from sccl.workload.readers.torch_names import (
     dtype_of,
     numbers_of,
     required_collective,
+    sends,
     value_of,
     waits_at_once,
     whole,
@@ -46,6 +53,8 @@ EXAMPLE = b"""{"schema": "1.0.1", "pid": 1, "nodes": [
 _STEP = re.compile(r"ProfilerStep\s?#([0-9]{1,9})")
 _GROUPS = "## process_group:init ##"
 _STREAM = "device"
+_OF_SENDS = "/sends"
+_SENT = 2**62
 _NO_RAW = msgspec.Raw(b"")
 
 
@@ -120,7 +129,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         taken = [node for node in nodes if begin <= node.id < end]
     numbered = any(node.name == COMM_NODE for node in nodes)
     by_id = {node.id: node for node in nodes}
-    events: list[TraceEvent] = []
+    events: list[Call | Awaited | Kernel] = []
     owns: list[tuple[int, int]] = []
     for node in taken:
         if node.name == COMM_NODE:
@@ -148,7 +157,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
     )
 
 
-def _first_thread(events: list[TraceEvent]) -> str:
+def _first_thread(events: list[Call | Awaited | Kernel]) -> str:
     return events[0].thread if events else ""
 
 
@@ -239,8 +248,7 @@ def _call(
             f"{where}, {COMM_NODE}: it has no name of a collective behind its request, group and "
             "rank: expected those of schemas 1.0.1 to 1.1.1"
         )
-    request = values[at - 3]
-    request = whole(request[0] if isinstance(request, list) and request else request)
+    request = _request(values[at - 3])
     own = whole(values[at - 1])
     if values[at] == WAIT:
         return Awaited(node.thread, request), None, 0
@@ -248,6 +256,12 @@ def _call(
     gives, gets = (numbers_of(one) for one in [*values[at + 1 : at + 3], [], []][:2])
     group = _group_of(values, at, groups, gives)
     rooted = collective in {"broadcast", "reduce", "gather", "scatter"}
+    sending = sends(values[at])
+    end = None
+    if sending is not None:
+        if own is None:
+            raise FormatError(f"{where}: it does not tell the other end of a {values[at]}")
+        end, own = OtherEnd(own, sending), 0
     call = Call(
         thread=node.thread,
         collective=collective,
@@ -255,15 +269,25 @@ def _call(
         given=_elements(values[at - 4]) if at >= 4 else whole(node.attribute("in_msg_nelems")),
         got=_elements(_values(value_of(node.outputs, where))),
         request=request,
-        group_name=_key(values[at - 2]),
+        group_name=_key(values[at - 2]) + ("" if end is None else _OF_SENDS),
         group=group.ranks,
         first_stride=group.first_stride,
         group_size=group.size,
         root=own if rooted else None,
         gives=gives,
         gets=gets,
+        end=end,
     )
     return call, None if rooted else own, group.size
+
+
+def _request(value: Any) -> int | None:
+    """Return the number of a request, of which sends between two ranks have a row of their own."""
+    if not isinstance(value, list):
+        return whole(value)
+    number = whole(value[0]) if value else None
+    of_sends = number is not None and len(value) > 1 and value[1] in (True, "True", "true")
+    return number + _SENT if of_sends and number is not None else number
 
 
 def _backend_call(node: _Node, by_id: dict[int, _Node], where: str) -> list[Call | Awaited]:
@@ -274,6 +298,8 @@ def _backend_call(node: _Node, by_id: dict[int, _Node], where: str) -> list[Call
     """
     parent = node.ctrl_deps if node.parent is None else node.parent
     operator = node if parent is None else by_id.get(parent, node)
+    if sends(node.name) is not None:
+        raise FormatError(f"{where}: {node.name!r:.60} does not tell its other end")
     inputs = value_of(node.inputs, where)
     if not _values(inputs):
         inputs = value_of(operator.inputs, where)  # of a barrier

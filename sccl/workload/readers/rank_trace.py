@@ -21,8 +21,23 @@ class CallSpan(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class OtherEnd:
+    """The rank that one is sent to, or gets from.
+
+    Attributes:
+        rank: its place in the group of the call, or its number in the job.
+        sends: whether the caller sends.
+        in_job: which of the two that is.
+    """
+
+    rank: int
+    sends: bool
+    in_job: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
-    """A collective that the rank called.
+    """A collective that the rank called, or one end of a send: a broadcast among two ranks.
 
     Attributes:
         thread: of the host.
@@ -42,6 +57,7 @@ class Call:
         bucket: whether gradients are added up that nobody waits for by itself.
         duration_us: how long the device took for it; None: not told.
         span: of a trace of all ranks, which of them make it.
+        end: of a send between two ranks the other one; None: it is a collective.
     """
 
     thread: str
@@ -61,6 +77,7 @@ class Call:
     bucket: bool = False
     duration_us: float | None = None
     span: CallSpan = CallSpan.ALL
+    end: OtherEnd | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +97,21 @@ class Kernel:
     duration_us: float
 
 
-TraceEvent = Call | Awaited | Kernel
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """A mark that is set on a stream of the device, or for which a stream waits.
+
+    Attributes:
+        number: of the mark, which is set once; several may wait for it.
+        waits: whether what is behind it on the stream waits for what is before the mark.
+    """
+
+    stream: str
+    number: int
+    waits: bool
+
+
+TraceEvent = Call | Awaited | Kernel | StreamEvent
 
 
 @dataclass(frozen=True, slots=True)

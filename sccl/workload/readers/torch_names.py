@@ -31,6 +31,9 @@ _BY_NAME = {word: name for name, words in _COLLECTIVES.items() for word in words
 BARRIER = "barrier"
 """An allreduce of one element, which NCCL makes of it, too."""
 
+SENDS = {"send": True, "isend": True, "recv": False, "irecv": False}
+"""Of both ends of a send between two ranks, whether it sends; it is read as a broadcast."""
+
 _DTYPES = {
     "int8": "signed char|char|int8",
     "uint8": "unsigned char|byte|uint8",
@@ -50,7 +53,19 @@ _DTYPES = {
     "complex64": "complexfloat|c10::complex<float>",
     "complex128": "complexdouble|c10::complex<double>",
 }
+_ENDS = re.compile(r"\s[0-9]{1,9}\s*(?:->|<-)\s*([0-9]{1,9})$")
 _BY_DTYPE = {word: name for name, words in _DTYPES.items() for word in words.split("|")}
+
+
+def sends(name: str) -> bool | None:
+    """Return whether PyTorch sends to one rank in what it calls so; None: nor does it receive."""
+    return SENDS.get(_ENDS.sub("", name.rpartition(":")[2].strip().lower()))
+
+
+def place_of_other_end(name: str) -> int | None:
+    """Return the other end where a name tells it, as ``nccl:send 0->1``; None: it does not."""
+    told = _ENDS.search(name)
+    return int(told[1]) if told else None
 
 
 def collective_of(name: str) -> str | None:
@@ -60,16 +75,16 @@ def collective_of(name: str) -> str | None:
 
 
 def required_collective(name: str, where: str) -> str:
-    """Return the collective that PyTorch calls so.
+    """Return the collective that PyTorch calls so; of a send between two ranks, a broadcast.
 
     Raises:
         FormatError: it is none that is read.
     """
-    found = collective_of(name)
+    found = "broadcast" if sends(name) is not None else collective_of(name)
     if found is None:
         raise FormatError(
-            f"{where}: {name!r:.60} is no collective that is read (sends between two ranks are "
-            f"not): expected one of {', '.join(_COLLECTIVES)}"
+            f"{where}: {name!r:.60} is no collective that is read: expected one of "
+            f"{', '.join(_COLLECTIVES)}, or send and recv"
         )
     return found
 

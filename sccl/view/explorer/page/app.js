@@ -197,21 +197,7 @@ document.addEventListener("keydown", (event) => {
   if (!own && !pressed && !slides && !scrolls && stepKey(event)) event.preventDefault();
 });
 
-// --- theme and start ----------------------------------------------------------------------------
-
-const darkWanted = window.matchMedia("(prefers-color-scheme: dark)");
-const isDark = () =>
-  (document.documentElement.dataset.theme ?? (darkWanted.matches ? "dark" : "light")) === "dark";
-const nameTheme = () => {
-  byId("theme").textContent = isDark() ? "Light" : "Dark";
-};
-
-byId("theme").addEventListener("click", () => {
-  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-  nameTheme();
-});
-darkWanted.addEventListener("change", nameTheme);
-nameTheme();
+// --- start --------------------------------------------------------------------------------------
 
 byId("algorithm").replaceChildren(
   ...data.algorithms.map((a, index) =>

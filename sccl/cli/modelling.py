@@ -1,0 +1,283 @@
+"""Parameters of models and of how they are trained, as options: families take those they have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+import typer
+
+from sccl.cli import complete
+from sccl.core.dtypes import ITEM_BYTES
+from sccl.workload.generate import RECOMPUTE, widths_of
+
+_MODEL = "Options of transformers"
+_EXPERTS = "Options of experts (moe)"
+_TABLES = "Options of recommendation models (dlrm)"
+_NETS = "Options of convolutional nets"
+_SPREAD = "Options of who does what"
+_SPEED = "Options of speed"
+
+Whole = int | None
+Number = float | None
+Flag = bool | None
+Words = str | None
+
+
+@dataclass(frozen=True)
+class ModelParameters:
+    """What a workload is made of; None: as the preset says, or by default."""
+
+    layers: Annotated[Whole, typer.Option(help="Of all stages.", rich_help_panel=_MODEL)] = None
+    hidden: Annotated[Whole, typer.Option(help="The width, h.", rich_help_panel=_MODEL)] = None
+    heads: Annotated[Whole, typer.Option(help="Of attention.", rich_help_panel=_MODEL)] = None
+    sequence: Annotated[
+        Whole, typer.Option(help="Tokens, s.", show_default="2048", rich_help_panel=_MODEL)
+    ] = None
+    vocabulary: Annotated[
+        Whole,
+        typer.Option(
+            help="Words, V, with an embedding and a matrix behind the layers; 0: neither.",
+            show_default="0",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
+    recompute: Annotated[
+        Words,
+        typer.Option(
+            help=f"What is computed again, backward: {', '.join(RECOMPUTE)} (attention itself, or "
+            "whole layers).",
+            show_default="none",
+            rich_help_panel=_MODEL,
+            autocompletion=complete.words(RECOMPUTE, "recomputation"),
+        ),
+    ] = None
+    split_backward: Annotated[
+        Flag,
+        typer.Option(
+            "--split-backward/--no-split-backward",
+            help="Compute gradients of weights while those of inputs are sent.",
+            show_default="no",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
+    experts: Annotated[
+        Whole, typer.Option(help="Of a layer that has some, E.", rich_help_panel=_EXPERTS)
+    ] = None
+    top_k: Annotated[
+        Whole,
+        typer.Option(
+            help="To how many experts a token goes.", show_default="2", rich_help_panel=_EXPERTS
+        ),
+    ] = None
+    capacity: Annotated[
+        Number,
+        typer.Option(
+            help="Room for tokens: so many times what there are.",
+            show_default="1",
+            rich_help_panel=_EXPERTS,
+        ),
+    ] = None
+    ep: Annotated[
+        Whole,
+        typer.Option(
+            help="Ranks that share the experts of a layer.",
+            show_default="1",
+            rich_help_panel=_EXPERTS,
+        ),
+    ] = None
+    moe_every: Annotated[
+        Whole,
+        typer.Option(
+            help="Of so many layers one has experts.", show_default="2", rich_help_panel=_EXPERTS
+        ),
+    ] = None
+    tables: Annotated[Whole, typer.Option(help="Of all ranks.", rich_help_panel=_TABLES)] = None
+    dimension: Annotated[
+        Whole, typer.Option(help="Elements of a row.", rich_help_panel=_TABLES)
+    ] = None
+    pooling: Annotated[
+        Whole, typer.Option(help="Rows looked up in a table, a sample.", rich_help_panel=_TABLES)
+    ] = None
+    bottom: Annotated[
+        Words,
+        typer.Option(
+            help="Widths of the perceptron of dense features, as in 512x3/64.",
+            rich_help_panel=_TABLES,
+        ),
+    ] = None
+    top: Annotated[
+        Words,
+        typer.Option(help="Widths of the perceptron behind it.", rich_help_panel=_TABLES),
+    ] = None
+    interaction_mflops: Annotated[
+        Number,
+        typer.Option(
+            help="10^6 operations a sample between the two, forward.",
+            show_default="0",
+            rich_help_panel=_TABLES,
+        ),
+    ] = None
+    data_prefetch: Annotated[
+        Flag,
+        typer.Option(
+            "--data-prefetch/--no-data-prefetch",
+            help="Exchange the next batch while this one is trained on.",
+            show_default="yes",
+            rich_help_panel=_TABLES,
+        ),
+    ] = None
+    depths: Annotated[
+        Words, typer.Option(help="Blocks of each stage, as in 2/6/14x2.", rich_help_panel=_NETS)
+    ] = None
+    widths: Annotated[
+        Words, typer.Option(help="Channels of each stage.", rich_help_panel=_NETS)
+    ] = None
+    group_width: Annotated[
+        Whole,
+        typer.Option(help="Channels of a group.", show_default="8", rich_help_panel=_NETS),
+    ] = None
+    expansion: Annotated[
+        Whole,
+        typer.Option(
+            help="How much wider blocks are within.", show_default="4", rich_help_panel=_NETS
+        ),
+    ] = None
+    picture: Annotated[
+        Whole,
+        typer.Option(
+            help="Pixels of height and breadth.", show_default="224", rich_help_panel=_NETS
+        ),
+    ] = None
+    classes: Annotated[
+        Whole,
+        typer.Option(
+            help="Into which pictures are told apart.", show_default="1000", rich_help_panel=_NETS
+        ),
+    ] = None
+    ranks: Annotated[
+        Whole,
+        typer.Option(
+            help="Of the job.",
+            show_default="tp * pp * dp; a dlrm has to be told",
+            rich_help_panel=_SPREAD,
+        ),
+    ] = None
+    batch: Annotated[
+        Whole,
+        typer.Option(
+            help="Sequences of a microbatch, samples or pictures of a rank.",
+            show_default="1; 64 pictures; a dlrm has to be told",
+            rich_help_panel=_SPREAD,
+        ),
+    ] = None
+    microbatches: Annotated[
+        Whole,
+        typer.Option(help="Of an iteration.", show_default="1", rich_help_panel=_SPREAD),
+    ] = None
+    tp: Annotated[
+        Whole,
+        typer.Option(
+            help="Ranks that share tensors of a layer, t.",
+            show_default="1",
+            rich_help_panel=_SPREAD,
+        ),
+    ] = None
+    pp: Annotated[
+        Whole,
+        typer.Option(help="Stages of the pipeline.", show_default="1", rich_help_panel=_SPREAD),
+    ] = None
+    dp: Annotated[
+        Whole,
+        typer.Option(
+            help="Replicas, with data of their own, d.",
+            show_default="1, or what --ranks leaves",
+            rich_help_panel=_SPREAD,
+        ),
+    ] = None
+    zero: Annotated[
+        Whole,
+        typer.Option(
+            help="Shared out among replicas: 1 states of the optimizer, 2 gradients too, 3 "
+            "parameters too; 0 nothing.",
+            show_default="0",
+            rich_help_panel=_SPREAD,
+        ),
+    ] = None
+    sequence_parallel: Annotated[
+        Flag,
+        typer.Option(
+            "--sequence-parallel/--no-sequence-parallel",
+            help="Reducescatter and allgather in place of sums in tensor groups.",
+            show_default="no",
+            rich_help_panel=_SPREAD,
+        ),
+    ] = None
+    bucket_mb: Annotated[
+        Number,
+        typer.Option(
+            help="10^6 bytes of gradients that are reduced together.",
+            show_default="25",
+            rich_help_panel=_SPREAD,
+        ),
+    ] = None
+    prefetch: Annotated[
+        Whole,
+        typer.Option(
+            help="Layers whose parameters are gathered ahead (zero 3).",
+            show_default="2",
+            rich_help_panel=_SPREAD,
+        ),
+    ] = None
+    overlap_next: Annotated[
+        Flag,
+        typer.Option(
+            "--overlap-next/--no-overlap-next",
+            help="The next iteration waits for gradients, or parameters, layer by layer.",
+            show_default="no",
+            rich_help_panel=_SPREAD,
+        ),
+    ] = None
+    dtype: Annotated[
+        Words,
+        typer.Option(
+            help="Of parameters, gradients and activations.",
+            show_default="bfloat16; float32 of a dlrm or a net",
+            rich_help_panel=_SPEED,
+            autocompletion=complete.words(ITEM_BYTES, "a type of elements"),
+        ),
+    ] = None
+    tflops: Annotated[
+        Number,
+        typer.Option(
+            help="Peak of a rank, 10^12 operations per second.",
+            show_default="125; 15 of a dlrm or a net",
+            rich_help_panel=_SPEED,
+        ),
+    ] = None
+    efficiency: Annotated[
+        Number,
+        typer.Option(
+            help="Part of the peak that is reached.", show_default="0.5", rich_help_panel=_SPEED
+        ),
+    ] = None
+    memory_gb_per_s: Annotated[
+        Number,
+        typer.Option(
+            help="Of a rank's memory, 10^9 bytes/s.", show_default="900", rich_help_panel=_SPEED
+        ),
+    ] = None
+
+    def given(self) -> dict[str, Any]:
+        """Return what was given, by name.
+
+        Raises:
+            ParameterError: widths are none.
+        """
+        found: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None:
+                listed = field.name in ("bottom", "top", "depths", "widths")
+                found[field.name] = widths_of(value, field.name) if listed else value
+        return found

@@ -1,0 +1,39 @@
+"""Schedules for the motifs of training steps, by any synthesiser of schedules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sccl.collectives import Spec
+from sccl.core.outcome import Found
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Request
+
+if TYPE_CHECKING:
+    from sccl.train.costs import MotifPlanner
+
+
+def motif_planner(synthesizer: str = "tacos", seed: int = 0) -> MotifPlanner:
+    """Return what plans motifs of small machines, as options of training steps ask for it.
+
+    Raises:
+        UnknownNameError: there is no such synthesiser.
+    """
+    from sccl.train.costs import MotifPlanner  # noqa: PLC0415 - loads NumPy and Numba
+
+    by = registry.load(synthesizer)
+
+    def plan(topology: Topology, spec: Spec, size: int) -> Schedule:
+        request = Request(topology, spec, size)
+        outcome = by.plan(request, by.Options(), Effort(seed=seed), lambda _: None)
+        if isinstance(outcome, Found) and isinstance(outcome.plan, Schedule):
+            return outcome.plan
+        raise ParameterError(
+            f"{synthesizer} finds no schedule of {spec.name} on {topology.name}: ask another one"
+        )
+
+    return MotifPlanner(synthesizer, plan)

@@ -1,0 +1,273 @@
+"""Carriers: by which transfers between ranks a motif is carried, one step after the other.
+
+Each is a pattern known from frameworks, of every group of a motif at once. What a step sends was
+there before it; in what combines, a transfer is added to what is there in all steps but those that
+hand out what is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.motif import Motif, MotifShare
+from sccl.motif.extents import cells_of, cut_off, exchanged
+from sccl.motif.whole import NAMES, even
+from sccl.train.rings import by_number
+
+Whole = NDArray[np.int64]
+
+
+class Transfers(NamedTuple):
+    """What is sent, a row each, step after step.
+
+    Attributes:
+        step: from 0 on, without gaps.
+        start: the first element.
+        stop: the one after the last; there is one at least.
+        source: rank.
+        target: rank.
+        adds: whether it is reduced into what the target has.
+    """
+
+    step: Whole
+    start: Whole
+    stop: Whole
+    source: Whole
+    target: Whole
+    adds: NDArray[np.bool_]
+
+
+RingOrder = Callable[[Whole], Whole]
+"""Return the places of a group, given its ranks, in the order of a ring."""
+
+
+@dataclass(frozen=True, slots=True)
+class MotifCarrier:
+    """A pattern by which motifs are carried.
+
+    Attributes:
+        of: the collectives that it carries.
+        sends: its transfers for a motif, given in which order ranks of a group stand in a ring.
+        says: what it does, for documents.
+    """
+
+    name: str
+    of: tuple[str, ...]
+    sends: Callable[[Motif, RingOrder], Transfers]
+    says: str
+
+
+_Block = tuple[Whole, ...]
+
+
+def _made(blocks: Iterable[_Block]) -> Transfers:
+    """Return blocks of rows, each of six columns, in the order of steps."""
+    every = list(blocks)
+    if not every:
+        none = np.empty(0, np.int64)
+        return Transfers(none, none, none, none, none, none.astype(np.bool_))
+    columns = [np.concatenate(own) for own in zip(*every, strict=True)]
+    kept = columns[1] < columns[2]
+    columns = [column[kept] for column in columns]
+    few = columns[0].max(initial=0) < 2**16  # then it takes a tenth
+    order = np.argsort(columns[0].astype(np.uint16) if few else columns[0], kind="stable")
+    step = columns[0][order]
+    step = np.cumsum(np.concatenate([[False], step[1:] != step[:-1]])[: len(step)])
+    start, stop, source, target, adds = (column[order] for column in columns[1:])
+    return Transfers(step, start, stop, source, target, adds.astype(np.bool_))
+
+
+def _block(step: Whole, span: Whole, source: Whole, target: Whole, adds: int) -> _Block:
+    """Return rows: of spans (rows of two), of steps and of ranks."""
+    return (step, span[:, 0], span[:, 1], source, target, np.full(len(step), adds))
+
+
+def _cells(motif: Motif, share: MotifShare) -> tuple[Whole, Whole]:
+    """Return the spans of the cells that a group moves, and the place that owns each; -1: none."""
+    owns = share.owns or ((*range(len(share.cells) - 1),),)
+    place = np.repeat(np.arange(len(owns)) if share.owns else -1, [len(own) for own in owns])
+    number = np.array([cell for own in owns for cell in own], np.int64)
+    begin = cells_of(share.cells)
+    size = np.diff(begin)[number]
+    spans = np.stack([begin[number] + cut_off(size, part) for part in motif.part], axis=1)
+    return spans, place
+
+
+def _parts(motif: Motif, share: MotifShare, count: int) -> Whole:
+    """Return the spans of parts of what a group moves, of each cell as many: [cell, part, end]."""
+    spans, _ = _cells(motif, share)
+    rows = [even(start, stop, count) for start, stop in spans.tolist()]
+    ends = np.array(rows, np.int64).reshape(len(spans), -1)
+    return np.stack([ends[:, :-1], ends[:, 1:]], axis=2)
+
+
+def _direct(motif: Motif, _order: RingOrder = by_number) -> Transfers:
+    """Return what every rank sends to every other that wants it, all at once.
+
+    An allreduce is a reducescatter, and then an allgather.
+    """
+    if motif.collective == "alltoall":
+        start, stop, source, target = exchanged(motif)
+        zero = np.zeros(len(start), np.int64)
+        return _made([(zero, start, stop, source, target, zero)])
+    blocks: list[_Block] = []
+    for share in motif.shares:
+        group = np.array(share.group, np.int64)
+        if motif.collective == "allreduce":
+            parts = _parts(motif, share, len(group)).transpose(1, 0, 2)
+            for step in range(2):
+                blocks += _to_others(group, list(parts), step, reduces=not step)
+            continue
+        spans, place = _cells(motif, share)
+        if share.root is not None:
+            blocks.append(_around_root(motif, group, share.root, spans, place))
+            continue
+        owned = [spans[place == k] for k in range(len(group))]
+        blocks += _to_others(group, owned, 0, reduces=motif.combines)
+    return _made(blocks)
+
+
+def _to_others(group: Whole, parts: Sequence[Whole], step: int, *, reduces: bool) -> list[_Block]:
+    """Return what each place hands out to all others of what it owns, or gets of it from them."""
+    found = []
+    for place, own in enumerate(parts):
+        others = np.delete(group, place)
+        if not len(own) or not len(others):
+            continue
+        span = np.repeat(own, len(others), axis=0)
+        one, far = np.full(len(span), group[place]), np.tile(others, len(own))
+        source, target = (far, one) if reduces else (one, far)
+        found.append(_block(np.full(len(span), step), span, source, target, reduces))
+    return found
+
+
+def _around_root(motif: Motif, group: Whole, root: int, spans: Whole, place: Whole) -> _Block:
+    """Return what goes between a root and all others, directly."""
+    others = np.delete(group, root)
+    if place.min(initial=0) < 0:  # all of it, to or from each
+        span, far = np.repeat(spans, len(others), axis=0), np.tile(others, len(spans))
+    else:
+        away = place != root
+        span, far = spans[away], group[place[away]]
+    one = np.full(len(far), group[root])
+    outwards = motif.collective in {"broadcast", "scatter"}
+    source, target = (one, far) if outwards else (far, one)
+    return _block(np.zeros(len(far), np.int64), span, source, target, motif.combines)
+
+
+def _ring(motif: Motif, ring_of: RingOrder = by_number) -> Transfers:
+    """Return what goes around a ring of the ranks of each group.
+
+    To or from a root it goes along a chain, in as many pieces as there are ranks.
+    """
+    blocks: list[_Block] = []
+    for share in motif.shares:
+        group = np.array(share.group, np.int64)
+        order = ring_of(group)  # places
+        if motif.collective in {"broadcast", "reduce"}:
+            assert share.root is not None
+            blocks.append(
+                _chain(motif, share, np.roll(order, -int(np.argmax(order == share.root))))
+            )
+            continue
+        ring, count = group[order], len(group)
+        if motif.collective == "allreduce":
+            parts = _parts(motif, share, count).transpose(1, 0, 2)
+            owned = [(parts[k], k) for k in range(count)]
+        else:
+            spans, place = _cells(motif, share)
+            at = np.argsort(order, kind="stable")  # of each place, where it is in the ring
+            owned = [(spans[place == k], int(at[k])) for k in range(count)]
+        steps = count - 1
+        gathers = motif.collective != "reducescatter"
+        for span, owner in owned:
+            if motif.combines:  # it ends at its owner
+                blocks += [_around(ring, span, owner + 1, 0, adds=1)]
+            if gathers:  # it begins at its owner
+                blocks += [_around(ring, span, owner, steps if motif.combines else 0, adds=0)]
+    return _made(blocks)
+
+
+def _around(ring: Whole, span: Whole, begin: int, first_step: int, adds: int) -> _Block:
+    """Return the way of what begins at a place of a ring, over all hops but the last one."""
+    hops = np.arange(len(ring) - 1)
+    source, target = (begin + hops) % len(ring), (begin + hops + 1) % len(ring)
+    many = len(span)
+    return _block(
+        np.tile(first_step + hops, many),
+        np.repeat(span, len(hops), axis=0),
+        np.tile(ring[source], many),
+        np.tile(ring[target], many),
+        adds,
+    )
+
+
+def _chain(motif: Motif, share: MotifShare, order: Whole) -> _Block:
+    """Return what goes from the first of some places to the last, or back, in pieces."""
+    ranks = np.array(share.group, np.int64)[order]
+    pieces = _parts(motif, share, len(ranks)).reshape(-1, 2)
+    hops = np.arange(len(ranks) - 1)
+    inwards = motif.collective == "reduce"
+    ranks = ranks[::-1] if inwards else ranks
+    step = (np.arange(len(pieces))[:, None] + hops[None, :]).ravel()
+    span = np.repeat(pieces, len(hops), axis=0)
+    source, target = (np.tile(end, len(pieces)) for end in (ranks[:-1], ranks[1:]))
+    return _block(step, span, source, target, inwards)
+
+
+def _tree(motif: Motif, _order: RingOrder = by_number) -> Transfers:
+    """Return what goes along a binomial tree of the ranks of each group, whole.
+
+    From the root it goes far first, so that it comes to each node but once.
+    """
+    blocks: list[_Block] = []
+    for share in motif.shares:
+        group = np.array(share.group, np.int64)
+        order = by_number(group)
+        root = 0 if share.root is None else int(np.argmax(order == share.root))
+        ranks = group[np.roll(order, -root)]
+        spans, _ = _cells(motif, share)
+        steps = (len(ranks) - 1).bit_length()
+        for step in range(steps):
+            if motif.collective != "broadcast":
+                blocks.append(_level(ranks, spans, step, 2**step, inwards=True))
+            if motif.collective != "reduce":
+                then = step + (steps if motif.combines else 0)
+                blocks.append(_level(ranks, spans, then, 2 ** (steps - 1 - step), inwards=False))
+    return _made(blocks)
+
+
+def _level(ranks: Whole, spans: Whole, step: int, far: int, *, inwards: bool) -> _Block:
+    """Return a level of a binomial tree: every other rank of so many, and the one so far on."""
+    near = np.arange(0, len(ranks) - far, 2 * far)
+    ends = (ranks[near], ranks[near + far])
+    source, target = (np.tile(end, len(spans)) for end in (ends[::-1] if inwards else ends))
+    span = np.repeat(spans, len(near), axis=0)
+    return _block(np.full(len(span), step), span, source, target, inwards)
+
+
+CARRIERS = (
+    MotifCarrier(
+        "direct",
+        NAMES,
+        _direct,
+        "from each rank to each that wants it, at once; an allreduce in two steps",
+    ),
+    MotifCarrier(
+        "ring",
+        ("allgather", "allreduce", "broadcast", "reduce", "reducescatter"),
+        _ring,
+        "around a ring of the ranks: along links, or by number; to or from a root in pieces",
+    ),
+    MotifCarrier(
+        "tree",
+        ("allreduce", "broadcast", "reduce"),
+        _tree,
+        "along a binomial tree of the ranks by number, whole",
+    ),
+)

@@ -1,0 +1,292 @@
+"""Finds options of a collective: recipes that are made, judged, and carried over channels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.fabric import Fabric
+from sccl.core.motif import Motif
+from sccl.core.workload_ops import CommOp
+from sccl.errors import InputError, ParameterError
+from sccl.motif import motifs_of, recipe_of, whole
+from sccl.train.carriers import CARRIERS
+from sccl.train.costs import MotifCost, MotifCosts, MotifPlanner
+from sccl.train.offers import Offer
+from sccl.train.recipes import lanes_for, ranks_of_node, recipes_for
+from sccl.train.tables import CostTable
+
+_LEAST_LAUNCHES = 4
+"""A part of a collective takes as many times what launching it does, or it is not cut further."""
+
+_MOST_PLANNED = 16
+"""Ranks of a machine for which schedules are planned."""
+
+_ANY = frozenset(carrier.name for carrier in CARRIERS)
+
+_MOST_CHANNELS_MIXED = 8
+"""Ways to give phases of a recipe to channels."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionSettings:
+    """What options there are to be.
+
+    Attributes:
+        max_motifs: that a recipe makes at the most.
+        most: options of a collective at the most.
+        bitwise: only those that reduce in the same order as the default.
+        recipes: which to try, and no others; None: chosen by what collectives are.
+        planner: of schedules of small machines whose ranks have links to one another; None: none.
+        measured: times in place of those that are reckoned.
+    """
+
+    max_motifs: int = 16
+    most: int = 12
+    bitwise: bool = False
+    recipes: tuple[str, ...] | None = None
+    planner: MotifPlanner | None = None
+    measured: CostTable | None = None
+
+
+@dataclass
+class OptionFinder:
+    """Finds options of one collective after the other.
+
+    Attributes:
+        costs: what was reckoned so far.
+    """
+
+    fabric: Fabric
+    asked: OptionSettings
+    costs: MotifCosts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.costs = MotifCosts(self.fabric, self.asked.measured)
+
+    def found(self, op: CommOp) -> list[Offer]:
+        """Return all options of a collective, the default first.
+
+        Raises:
+            InputError: there is none, or its group is outside.
+        """
+        if (last := max(op.members)) >= self.fabric.ranks:
+            raise ParameterError(
+                f"operation {op.id!r}: rank {last} is in its group, and fabric "
+                f"{self.fabric.name!r} has {self.fabric.ranks} ranks, 0 to {self.fabric.ranks - 1}:"
+                " give a larger fabric"
+            )
+        motif = motif_of(op)
+        if motif is None:
+            return [self._nothing(op)]
+        every, refused = self._tried(op, motif)
+        if not every:
+            told = "; ".join(f"{recipe}: {why}" for recipe, why in refused.items())
+            raise ParameterError(
+                f"operation {op.id!r}, {op.collective} of {len(op.group)} ranks, has no option: "
+                f"{told}"
+            )
+        return every
+
+    def _nothing(self, op: CommOp) -> Offer:
+        """Return the option of what moves nothing: it is launched."""
+        cost = self.costs.nothing(op.members, 0)
+        return Offer("whole", ((0, CARRIERS[0].name, cost),), ((),), bitwise=True)
+
+    def _tried(self, op: CommOp, motif: Motif) -> tuple[list[Offer], dict[str, str]]:
+        """Return all options, the default first, and why recipes were refused."""
+        made, refused = list[Offer](), dict[str, str]()
+        default = self._default(op, motif, refused)
+        if default is None:
+            return [], refused
+        for recipe in self._recipes(op, motif):
+            try:
+                made += self._of_recipe(op, motif, recipe, default)
+            except InputError as error:
+                refused[recipe] = str(error)
+        return made, refused
+
+    def _default(self, op: CommOp, motif: Motif, refused: dict[str, str]) -> str | None:
+        """Return what carries the whole fastest on the first channel that joins its ranks."""
+        for number, channel in enumerate(self.fabric.channels):
+            try:
+                return self._fastest(motif, number, op)[0]
+            except InputError as error:
+                refused[f"whole on {channel.name}"] = str(error)
+        return None
+
+    def _recipes(self, op: CommOp, motif: Motif) -> list[str]:
+        if self.asked.recipes is not None:
+            return list(self.asked.recipes)
+        machines = [channel.topology for channel in self.fabric.channels]
+        node = ranks_of_node(op.groups, machines)
+        took = {}
+        for number, channel in enumerate(self.fabric.channels):
+            try:
+                took[channel.name] = self._fastest(motif, number, op)[1].ns
+            except InputError:
+                continue
+        least = min(took.values())
+        launch = min(channel.launch_us for channel in self.fabric.channels) * 1000
+        rules = list(recipes_for(motif, node))
+        levels = f"levels({node})"
+        every = [*rules, *lanes_for(took, levels if levels in rules else "")]
+        pieces = [_pieces(recipe) for recipe in every]
+        return [
+            recipe
+            for recipe, count in zip(every, pieces, strict=True)
+            if count == 1 or least >= _LEAST_LAUNCHES * launch * count
+        ]
+
+    def _of_recipe(self, op: CommOp, motif: Motif, text: str, default: str) -> list[Offer]:
+        """Return a recipe's options: on each channel by each carrier, and phases mixed.
+
+        Raises:
+            InputError: it is refused.
+        """
+        recipe = recipe_of(text)
+        motifs = motifs_of(motif, recipe, ITEM_BYTES[op.dtype])
+        if len(motifs) > self.asked.max_motifs:
+            raise ParameterError(
+                f"it makes {len(motifs)} motifs, expected {self.asked.max_motifs} at the most"
+            )
+        found: dict[tuple[object, ...], Offer] = {}
+        error: InputError | None = None
+        after = tuple(one.after for one in motifs)
+        for channels in self._channels(motifs):
+            for wanted in self._carriers(channels):
+                try:
+                    parts = tuple(
+                        (number, *self._carried(one, number, op, wanted))
+                        for one, number in zip(motifs, channels, strict=True)
+                    )
+                except InputError as refused:
+                    error = refused
+                    continue
+                bitwise = _same_order(op, text, motifs, [p[1] for p in parts], default)
+                if bitwise or not self.asked.bitwise:
+                    key = tuple((number, id(cost)) for number, _, cost in parts)
+                    found.setdefault(key, Offer(str(recipe), parts, after, bitwise))
+        if not found and error is not None:
+            raise error
+        return list(found.values())
+
+    def _carriers(self, channels: Sequence[int]) -> list[str | None]:
+        """Return what may carry motifs, if it can; None: the fastest of each."""
+        if len(set(channels)) > 1:
+            return [None]
+        names: list[str | None] = [None, *(carrier.name for carrier in CARRIERS)]
+        if self.asked.planner is not None and self.plans(channels[0]):
+            names.append(self.asked.planner.name)
+        return names
+
+    def plans(self, channel: int) -> bool:
+        """Return whether schedules are planned on a channel: few ranks, which links join."""
+        machine = self.fabric.channels[channel].topology
+        return machine.ranks <= _MOST_PLANNED and any(
+            max(link.edge) < machine.ranks for link in machine.links
+        )
+
+    def _channels(self, motifs: Sequence[Motif]) -> list[tuple[int, ...]]:
+        """Return which channels motifs may take: all one, or each phase one of its own."""
+        names = [channel.name for channel in self.fabric.channels]
+        for motif in motifs:
+            if motif.channel:
+                self.fabric.channel(motif.channel)
+        phases = list(dict.fromkeys(_phase(motif) for motif in motifs))
+        free = [phase for phase in phases if not phase[0]]
+        ways = list(product(range(len(names)), repeat=len(free)))
+        if len(ways) > _MOST_CHANNELS_MIXED:
+            ways = [way for way in ways if len(set(way)) == 1]
+        found = []
+        for way in ways:
+            of = dict(zip(free, way, strict=True))
+            found.append(
+                tuple(names.index(m.channel) if m.channel else of[_phase(m)] for m in motifs)
+            )
+        return found
+
+    def _carried(
+        self, motif: Motif, channel: int, op: CommOp, wanted: str | None
+    ) -> tuple[str, MotifCost]:
+        """Return what carries a motif: as wanted, if that carries its collective."""
+        planner = self.asked.planner
+        if planner is not None and wanted == planner.name:
+            size = ITEM_BYTES[op.dtype]
+            return planner.name, self.costs.planned(motif, channel, planner.plan, size)
+        names = {carrier.name for carrier in CARRIERS if motif.collective in carrier.of}
+        return self._fastest(motif, channel, op, {wanted} & names or names)
+
+    def _fastest(
+        self, motif: Motif, channel: int, op: CommOp, among: Iterable[str | None] = _ANY
+    ) -> tuple[str, MotifCost]:
+        rows, refused = list[tuple[str, MotifCost]](), list[InputError]()
+        for one in CARRIERS:
+            if motif.collective in one.of and one.name in among:
+                try:
+                    cost = self.costs.of(motif, channel, one, ITEM_BYTES[op.dtype])
+                except InputError as error:
+                    refused.append(error)
+                else:
+                    rows.append((one.name, cost))
+        if not rows:
+            raise refused[0]
+        return min(rows, key=lambda row: row[1].ns)
+
+
+def motif_of(op: CommOp) -> Motif | None:
+    """Return a collective as one motif, of all of its groups; None: it moves nothing."""
+    places = len(op.group)
+    if places < 2 or not op.count:
+        return None
+    if op.splits and not any(
+        size for k, row in enumerate(op.splits) for j, size in enumerate(row) if j != k
+    ):
+        return None
+    root = None if op.root is None else op.group.index(op.root)
+    each = [
+        whole(op.collective, group, op.count, None if root is None else group[root], op.splits)
+        for group in op.groups
+    ]
+    return replace(each[0], shares=tuple(one.shares[0] for one in each))
+
+
+def _phase(motif: Motif) -> tuple[object, ...]:
+    """Return what motifs have in common that go over one channel together."""
+    if motif.channel:
+        return (motif.channel,)
+    return ("", motif.collective, tuple(share.group for share in motif.shares))
+
+
+def _pieces(recipe: str) -> int:
+    """Return into how many parts, one beside the other, a recipe cuts."""
+    found = 1
+    for term in recipe_of(recipe).terms:
+        if term.name in {"seg", "spline", "sources"}:
+            found *= term.numbers[0]
+        elif term.name == "lanes":
+            found *= len(term.channels)
+    return found
+
+
+_KEEPS_ORDER = frozenset({"seg", "spline", "sources", "lanes"})
+
+
+def _same_order(
+    op: CommOp, text: str, motifs: Sequence[Motif], carriers: Iterable[str], default: str
+) -> bool:
+    """Return whether a recipe reduces in the order in which the default does, to the last bit.
+
+    Directly, and along a tree, each element is reduced in one order wherever it lies; around a ring
+    it begins with another rank for each part.
+    """
+    names = {carrier for carrier, one in zip(carriers, motifs, strict=True) if one.combines}
+    if not names or op.reduce in {"bitwise", "max", "min"}:
+        return True
+    terms = {term.name for term in recipe_of(text).terms}
+    if not terms:
+        return names == {default}
+    allowed = _KEEPS_ORDER | ({"ring", "sag"} if default == "direct" else set())
+    return names == {default} and default != "ring" and terms <= allowed

@@ -1,0 +1,90 @@
+"""Offers: options of a collective as they are found, and which of them are worth a search."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.training_plan import WHOLE_LOAD
+from sccl.train.costs import MotifCost
+
+Whole = NDArray[np.int64]
+
+_SLOWEST = 8
+"""What takes so many times as long as the fastest option is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Offer:
+    """An option that is not yet written down.
+
+    Attributes:
+        parts: of each motif its channel, its carrier and its cost.
+        after: of each motif, whom it waits for.
+        sure: whether it is kept in any case.
+    """
+
+    recipe: str
+    parts: tuple[tuple[int, str, MotifCost], ...]
+    after: tuple[tuple[int, ...], ...]
+    bitwise: bool
+    sure: bool = False
+
+    @cached_property
+    def work(self) -> Whole:
+        """Return the time for which it takes each pipe, nanoseconds times thousandths."""
+        rows = np.stack([cost.loads * cost.ns for _, _, cost in self.parts])
+        found: Whole = rows.sum(axis=0)
+        return found
+
+    @cached_property
+    def ns(self) -> int:
+        """Return what it takes alone, or a little less, if its motifs are in each other's way."""
+        ends: list[int] = []
+        for (_, _, cost), waits in zip(self.parts, self.after, strict=True):
+            ends.append(cost.ns + max((ends[k] for k in waits), default=0))
+        return max(*ends, -(-int(self.work.max()) // WHOLE_LOAD))
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        """Return the channels that it uses."""
+        return tuple(sorted({channel for channel, _, _ in self.parts}))
+
+
+def kept(every: Sequence[Offer], most: int) -> list[Offer]:
+    """Return the default, and others that nothing beats, by turns of each set of channels."""
+    least = min(made.ns for made in every)
+    rows = [made for made in every if made.ns <= _SLOWEST * least or made is every[0]]
+    alive = [
+        made
+        for k, made in enumerate(rows)
+        if not k or not any(_beats(rows, j, k) for j in range(len(rows)) if j != k)
+    ]
+    queues: dict[tuple[int, ...], list[tuple[int, Offer]]] = {}
+    turns: Counter[object] = Counter()
+    for made in sorted(alive[1:], key=lambda one: one.ns):
+        if made.sure:
+            continue
+        turns[made.channels, made.recipe] += 1
+        queues.setdefault(made.channels, []).append((turns[made.channels, made.recipe], made))
+    for queue in queues.values():  # the best of each recipe before the second best of any
+        queue.sort(key=lambda row: row[0])
+    found = [alive[0], *(made for made in alive[1:] if made.sure)]
+    while len(found) < most and any(queues.values()):
+        for queue in queues.values():
+            if queue and len(found) < most:
+                found.append(queue.pop(0)[1])
+    return found
+
+
+def _beats(rows: Sequence[Offer], one: int, other: int) -> bool:
+    """Return whether an option is as good as another in all, and better or earlier in the row."""
+    a, b = rows[one], rows[other]
+    if a.after != b.after or a.ns > b.ns or not (a.work <= b.work).all():
+        return False
+    return one < other or a.ns < b.ns or bool((a.work < b.work).any())

@@ -1,0 +1,130 @@
+"""Plans of workloads on fabrics: options, what they make of the step, bounds, and a search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sccl.core.fabric import Fabric
+from sccl.core.training_plan import TrainingPlan
+from sccl.core.workload import Workload
+from sccl.errors import ParameterError, unknown_name
+from sccl.train.cyclic import CyclicPlan
+from sccl.train.jobs import Job
+from sccl.train.options import OptionSettings, options_of
+from sccl.train.periodic import periodic
+from sccl.train.periods import least_period
+from sccl.train.policies import POLICIES, PolicyEffort, as_submitted
+from sccl.train.windows import Repeated, repeated
+
+Told = Callable[[str, int | None, int | None], None]
+"""Is told what is being done, and the period and the bound by then, in nanoseconds."""
+
+SEARCHES = ("sgs", *POLICIES)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """How a plan is looked for.
+
+    Attributes:
+        search: one of :data:`SEARCHES`.
+        seconds: how much is searched, about: the same everywhere.
+        max_motifs: into how many a collective is split at the most.
+        memory_bytes: what held results may take at once; 0: any.
+        bitwise: whether collectives reduce in the order that they have as they are.
+
+    Raises:
+        ParameterError: there is no such search, or a number is none.
+        UnknownNameError: likewise.
+    """
+
+    search: str = "sgs"
+    seconds: float = 10.0
+    seed: int = 0
+    max_motifs: int = 16
+    memory_bytes: int = 0
+    bitwise: bool = False
+
+    def __post_init__(self) -> None:
+        if self.search not in SEARCHES:
+            raise unknown_name("search", self.search, SEARCHES, f"expected {', '.join(SEARCHES)}")
+        if not 0 <= self.seconds <= 1e6:
+            raise ParameterError(f"seconds is {self.seconds:g}, expected 0 to 1000000")
+        if not 1 <= self.max_motifs <= 1024:
+            raise ParameterError(f"max_motifs is {self.max_motifs}, expected 1 to 1024")
+
+
+class Planner:
+    """A plan that is being looked for.
+
+    Attributes:
+        best: what was found so far, and what it comes to; None: nothing.
+        baseline_ns: of what is issued as it is submitted, each collective by its fastest option.
+        bound_ns: that no plan takes less than.
+        binding: what shows it.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        fabric: Fabric,
+        settings: PlanSettings,
+        told: Told = lambda *_: None,
+    ) -> None:
+        self.workload, self.fabric, self.settings, self._told = workload, fabric, settings, told
+        self.best: tuple[CyclicPlan, Repeated] | None = None
+        self.baseline_ns, self.bound_ns, self.binding = 0, 0, ""
+        self._job: Job | None = None
+
+    def run(self) -> None:
+        """Look for a plan; what there is of it when this is interrupted is kept.
+
+        Raises:
+            InputError: the workload does not fit the fabric, or an operation has no option.
+            KeyboardInterrupt: the user interrupted.
+        """
+        asked = self.settings
+        wanted = OptionSettings(max_motifs=asked.max_motifs, bitwise=asked.bitwise)
+        options = options_of(self.workload, self.fabric, wanted, self._looked_at)
+        self._job = Job(self.workload, options.of, asked.memory_bytes)
+        problem = self._job.problem
+        baseline = as_submitted(problem)
+        found = repeated(problem, baseline)
+        self.baseline_ns = found.period
+        if asked.search == "sgs":
+            self._found(baseline, found)
+        bound = least_period(problem)
+        self.bound_ns, self.binding = bound.ticks, bound.binds
+        if asked.search == "sgs":
+            periodic(problem, asked.seconds, asked.seed, bound.ticks, self._found)
+        else:
+            policy = POLICIES[asked.search]
+            policy.run(problem, PolicyEffort(asked.seconds, asked.seed), self._found)
+
+    def plan(self) -> TrainingPlan:
+        """Return the best plan that was found."""
+        assert self.best is not None
+        assert self._job is not None
+        plan, found = self.best
+        options, order = self._job.plan(plan)
+        return TrainingPlan(
+            workload=self.workload,
+            fabric=self.fabric,
+            options=options,
+            order=order,
+            period_ns=found.period,
+            bound_ns=self.bound_ns,
+            binding=self.binding,
+            search=self.settings.search,
+            seed=self.settings.seed,
+            memory_bytes=self.settings.memory_bytes,
+        )
+
+    def _looked_at(self, what: str) -> None:
+        self._told(what, None, None)
+
+    def _found(self, plan: CyclicPlan, found: Repeated) -> None:
+        if self.best is None or found.period < self.best[1].period:
+            self.best = plan, found
+        self._told("searching", self.best[1].period, self.bound_ns or None)

@@ -1,0 +1,81 @@
+"""Which recipes are tried for a collective: by what it is, and how its group lies on nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations, groupby
+
+from sccl.core.motif import Motif
+from sccl.core.topology import Topology
+from sccl.motif.extents import work_of
+
+_MOST_WORK = 2**20
+"""Of what executing motifs takes, which the judge does: a second or two."""
+
+_EIGHTHS = 8
+"""Into so many parts what lanes carry is divided."""
+
+
+def recipes_for(motif: Motif, node: int) -> Iterator[str]:
+    """Yield recipes for a collective as one motif, those that come first are preferred.
+
+    Args:
+        node: how many ranks of its group follow one another on each node; 0: it spans none evenly.
+    """
+    places, name, work = motif.places, motif.collective, max(1, work_of(motif))
+    yield "whole"
+    if name == "allreduce":
+        yield "ring"
+    if node and name in {"allgather", "allreduce", "alltoall", "reducescatter"}:
+        yield f"levels({node})"
+    if node and name == "allreduce":
+        yield f"tree({node})"
+    if name == "alltoall":
+        yield from (f"spline({ways})" for ways in (2, 4, 8) if ways <= places // 2)
+    if name in {"broadcast", "reduce"}:
+        yield "sag"
+    segments = [count for count in (2, 4, 8) if count * work <= _MOST_WORK]
+    yield from (f"seg({count})" for count in segments)
+    if node and name in {"allgather", "allreduce", "alltoall", "reducescatter"}:
+        yield from (f"levels({node}).seg({count})" for count in segments[:2])
+    if name in {"broadcast", "gather", "scatter"} and places > 2:
+        yield "spline(2)"
+    if name in {"allgather", "reducescatter"} and places > 2:
+        yield "sources(2)"
+
+
+def lanes_for(took: Mapping[str, int], levels: str = "") -> Iterator[str]:
+    """Yield ways to divide a collective over channels: in eighths, about as these are fast.
+
+    Args:
+        took: nanoseconds that the whole takes on each channel, by its name.
+        levels: a rule that each lane of some is divided by in turn; empty: none.
+    """
+    for one, other in combinations(took, 2):
+        part = Fraction(took[other], took[one] + took[other])
+        middle = min(max(round(part * _EIGHTHS), 1), _EIGHTHS - 1)
+        for eighths in (middle, middle + 1, middle - 1):
+            if 1 <= eighths < _EIGHTHS:
+                weights = Fraction(eighths, _EIGHTHS - eighths)
+                lanes = f"lanes({one}:{weights.numerator}, {other}:{weights.denominator})"
+                yield lanes
+                if levels and eighths == middle:
+                    yield f"{lanes}.{levels}"
+
+
+def ranks_of_node(groups: Iterable[Sequence[int]], machines: Iterable[Topology]) -> int:
+    """Return how many ranks of groups follow one another on each node; 0: not several, or uneven.
+
+    Args:
+        machines: of which one may say what nodes there are.
+    """
+    node: dict[int, int] = {}
+    for machine in machines:
+        if machine.chassis and not node:
+            node = {rank: k for k, ranks in enumerate(machine.chassis) for rank in ranks}
+    found = set()
+    for group in groups:
+        runs = [len(list(own)) for _, own in groupby(group, key=lambda rank: node.get(rank, -1))]
+        found.add(runs[0] if len(set(runs)) == 1 and len(runs) > 1 else 0)
+    return found.pop() if len(found) == 1 and found.isdisjoint({0, 1}) else 0

@@ -1,0 +1,162 @@
+"""Costs as they were measured: tables of collectives, in place of what is reckoned.
+
+A row says how long a collective of a group took with an option, which is a channel and what carries
+it: ``gpu ring``. Between sizes that were measured times are interpolated along straight lines of
+logarithms; what is larger or smaller by more than twice is refused.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import StringIO
+from math import exp, log
+
+from sccl.core.motif import Motif
+from sccl.core.workload_ops import COLLECTIVES, MOST_US
+from sccl.errors import FormatError, ParameterError, unknown_name
+
+COLUMNS = ("collective", "option", "ranks", "bytes", "us")
+
+_BEYOND = 2
+"""By so many times what is asked may lie outside of what was measured."""
+
+_MOST_ROWS = 10**6
+
+_NUMBER = r"[0-9]{1,18}(\.[0-9]{0,18})?([eE][+-]?[0-9]{1,2})?"
+
+Key = tuple[str, str, int]
+"""A collective, an option, and how many ranks."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostTable:
+    """Times that were measured.
+
+    Attributes:
+        where: the file.
+        rows: bytes and microseconds, by bytes.
+    """
+
+    where: str
+    rows: Mapping[Key, tuple[tuple[int, float], ...]]
+
+    def us(self, motif: Motif, channel: str, carrier: str, item_bytes: int) -> float | None:
+        """Return what a motif takes, its launch included; None: the table has nothing like it.
+
+        Parts of the pattern of an alltoall are none of its collectives.
+
+        Raises:
+            ParameterError: it is larger or smaller by more than twice than all that was measured.
+        """
+        key = (motif.collective, f"{channel} {carrier}", motif.places)
+        if motif.offsets or key not in self.rows:
+            return None
+        return self._interpolated(key, _size(motif) * item_bytes)
+
+    def _interpolated(self, key: Key, size: int) -> float:
+        rows = self.rows[key]
+        if not rows[0][0] <= size * _BEYOND or not size <= rows[-1][0] * _BEYOND:
+            raise ParameterError(
+                f"{self.where} has {key[0]} of {key[2]} ranks with {key[1]!r} for "
+                f"{rows[0][0]} to {rows[-1][0]} bytes, and {size} are asked for, more than twice "
+                "as far: measure it for that, too"
+            )
+        if len(rows) == 1:
+            return rows[0][1] * max(1.0, size / rows[0][0])
+        place = bisect_right(rows, (size, MOST_US), 1, len(rows) - 1)
+        (low, low_us), (high, high_us) = rows[place - 1], rows[place]
+        part = log(size / low) / log(high / low)
+        return exp(log(low_us) + part * log(high_us / low_us))
+
+
+def cost_table_of_text(text: str, where: str) -> CostTable:
+    """Return the table that CSV has, the first line of which names its columns.
+
+    Args:
+        where: what to call it in a message: its file.
+
+    Raises:
+        FormatError: it has none, and which line.
+    """
+    lines = csv.reader(StringIO(text))
+    rows: dict[Key, dict[int, float]] = {}
+    try:
+        names = tuple(name.strip() for name in next(lines, []))
+        if names != COLUMNS:
+            raise FormatError(
+                f"{where}, line 1: columns are {', '.join(names)[:80] or 'missing'}, expected "
+                f"{','.join(COLUMNS)}"
+            )
+        for line in lines:
+            if not "".join(line).strip():
+                continue
+            if lines.line_num > _MOST_ROWS:
+                raise FormatError(f"{where} has more than {_MOST_ROWS} lines: give fewer")
+            try:
+                key, size, us = _row(line)
+            except ParameterError as error:
+                raise FormatError(f"{where}, line {lines.line_num}: {error}") from error
+            if rows.setdefault(key, {}).setdefault(size, us) != us:
+                raise FormatError(
+                    f"{where}, line {lines.line_num}: {key[0]} of {key[2]} ranks with {key[1]!r} "
+                    f"and {size} bytes is there twice, with other times: give it once"
+                )
+    except csv.Error as error:
+        raise FormatError(f"{where}, line {lines.line_num}: {error}; expected CSV") from error
+    if not rows:
+        raise FormatError(f"{where} has no times: give a line for each, {','.join(COLUMNS)}")
+    return CostTable(where, {key: tuple(sorted(own.items())) for key, own in sorted(rows.items())})
+
+
+def _row(line: list[str]) -> tuple[Key, int, float]:
+    """Return what a line says.
+
+    Raises:
+        ParameterError: it does not say that.
+        UnknownNameError: there is no such collective.
+    """
+    if len(line) != len(COLUMNS):
+        raise ParameterError(f"it has {len(line)} fields, expected {len(COLUMNS)}")
+    collective, option, ranks, size, us = (field.strip() for field in line)
+    if collective not in COLLECTIVES:
+        known = f"they are {', '.join(COLLECTIVES)}"
+        raise ParameterError(str(unknown_name("collective", collective, COLLECTIVES, known)))
+    if len(option.split()) < 2:
+        raise ParameterError(
+            f"option is {option!r:.60}, expected a channel and what carries it, such as 'gpu ring'"
+        )
+    numbers = [_whole("ranks", ranks, 2), _whole("bytes", size, 1)]
+    if not re.fullmatch(_NUMBER, us) or not 0 < float(us) <= MOST_US:
+        raise ParameterError(f"us is {us!r:.40}, expected microseconds, above 0, to {MOST_US:g}")
+    return (collective, " ".join(option.split()), numbers[0]), numbers[1], float(us)
+
+
+def _whole(name: str, text: str, least: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= least):
+        raise ParameterError(f"{name} is {text!r:.40}, expected a whole number from {least} on")
+    return int(text)
+
+
+def _size(motif: Motif) -> int:
+    """Return the elements of the largest buffer that a rank has of one of a motif's groups."""
+    share = motif.shares[0]
+    cells = (cell for own in share.owns for cell in own) if share.owns else None
+    if motif.collective == "alltoall":
+        everyone = round((len(share.cells) - 1) ** 0.5)
+        given = [
+            sum(
+                stop - start
+                for source in own
+                for wanted in share.wants
+                for target in wanted
+                for start, stop in [motif.span(share, source * everyone + target)]
+            )
+            for own in share.owns
+        ]
+        return max(given)
+    numbers = range(len(share.cells) - 1) if cells is None else cells
+    return sum(stop - start for start, stop in (motif.span(share, cell) for cell in numbers))

@@ -1,0 +1,253 @@
+"""How a model is trained: over which ranks it is spread, and how fast these compute.
+
+Ranks are numbered as Megatron-LM does: those that share the tensors of a layer are next to one
+another, then come replicas of the data, and stages of the pipeline are farthest apart.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import groupby
+from math import isfinite
+
+from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.workload_ops import MOST_ELEMENTS, MOST_RANKS
+from sccl.errors import ParameterError, TooLargeError
+
+MOST_MEMBERS = 2**24
+"""A guard against slips of the finger: ranks of the groups of all collectives together."""
+
+MOST_VISITS = 50_000
+"""Likewise: layers that are gone through."""
+
+_MOST_WIDTHS = 10_000
+
+OPTIMIZER_BYTES = 28
+"""What Adam moves for each parameter: its gradient is read, parameter and both moments are read and
+written in 32 bits. With 16 bits the copy that is written and the smaller gradient are as much."""
+
+
+def check_whole(least: int, **values: int) -> None:
+    """Raise a ParameterError unless numbers are whole and not too small or absurdly large."""
+    for name, value in values.items():
+        if not least <= value <= MOST_ELEMENTS:
+            raise ParameterError(f"{shown(name)} is {value}, expected {least} to {MOST_ELEMENTS}")
+
+
+def check_many(number: int, what: str) -> None:
+    """Raise a TooLargeError if there is more of something than is written down."""
+    if number > MOST_VISITS:
+        raise TooLargeError(f"there are {number} {what} and up to {MOST_VISITS} are made")
+
+
+def check_above(**values: float) -> None:
+    """Raise a ParameterError unless numbers are finite and more than 0."""
+    for name, value in values.items():
+        if not (isfinite(value) and value > 0):
+            raise ParameterError(f"{shown(name)} is {value:g}, expected a number above 0")
+
+
+def check_divides(part: str, divisor: int, whole: str, number: int) -> None:
+    """Raise a ParameterError unless a number is a multiple of another."""
+    if number % divisor:
+        raise ParameterError(
+            f"{shown(whole)} is {number}, which is no multiple of {shown(part)}, {divisor}: change "
+            "one of both"
+        )
+
+
+def shown(name: str) -> str:
+    """Return the name of a parameter as users give it."""
+    return name.replace("_", "-")
+
+
+def multiple(number: int, of: int) -> int:
+    """Return a number, rounded up to whole blocks."""
+    return -(-number // of) * of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processor:
+    """What each rank computes with.
+
+    Attributes:
+        dtype: of parameters, gradients and activations.
+        tflops: 10^12 operations per second, at its peak.
+        efficiency: the part of the peak that is reached.
+        memory_gb_per_s: of its memory.
+    """
+
+    dtype: str = "bfloat16"
+    tflops: float = 125.0
+    efficiency: float = 0.5
+    memory_gb_per_s: float = 900.0
+
+    def __post_init__(self) -> None:
+        if self.dtype not in ITEM_BYTES:
+            raise ParameterError(
+                f"dtype is {self.dtype!r:.40}, expected one of {', '.join(ITEM_BYTES)}"
+            )
+        check_above(tflops=self.tflops, memory_gb_per_s=self.memory_gb_per_s)
+        if not 0 < self.efficiency <= 1:
+            raise ParameterError(
+                f"efficiency is {self.efficiency:g}, expected a part of the peak, above 0 and up "
+                "to 1"
+            )
+
+    @property
+    def item(self) -> int:
+        """Return the bytes of an element."""
+        return ITEM_BYTES[self.dtype]
+
+    def us(self, flops: float) -> float:
+        """Return how long operations take, microseconds: operations / (peak * efficiency)."""
+        return flops / (self.tflops * 1e6 * self.efficiency)
+
+    def memory_us(self, moved: float) -> float:
+        """Return how long it takes to move bytes from or to memory, microseconds."""
+        return moved / (self.memory_gb_per_s * 1e3)
+
+    def told(self) -> str:
+        """Return all parameters, as users give them."""
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return ", ".join(f"{shown(name)} {_text(value)}" for name, value in values)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return widths_text(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def widths_text(widths: tuple[int, ...]) -> str:
+    """Return widths as users give them, those that are repeated with how often: ``512x3/64``."""
+    runs = [(width, len(list(run))) for width, run in groupby(widths)]
+    return "/".join(f"{width}x{times}" if times > 1 else str(width) for width, times in runs)
+
+
+def widths_of(text: str, what: str) -> tuple[int, ...]:
+    """Return widths from text, as in ``512x3/64``: 512 three times, then 64.
+
+    Raises:
+        ParameterError: it is none, or has more of them than anybody means.
+    """
+    found: list[int] = []
+    for word in text.split("/"):
+        told = re.fullmatch(r"([0-9]{1,9})(?:x([0-9]{1,4}))?", word.strip())
+        times = int(told[2] or 1) if told else 0
+        if told is None or len(found) + times > _MOST_WIDTHS:
+            raise ParameterError(
+                f"{what} is {text!r:.60}, expected up to {_MOST_WIDTHS} numbers, as in 512x3/64: "
+                "512 three times, then 64"
+            )
+        found += [int(told[1])] * times
+    return tuple(found)
+
+
+def source(what: str, job: Processor, about: str) -> str:
+    """Return where a workload is from: what it is of, and by which parameters."""
+    return f"sccl workload make: {what} of {job.told()}{'. ' if about else ''}{about}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelJob(Processor):
+    """A job of several ranks, by how its model, data and states are spread over them.
+
+    Attributes:
+        tp: ranks that share the tensors of a layer.
+        pp: stages of the pipeline, each of as many layers.
+        dp: replicas, each with data of its own.
+        zero: what replicas share out among them: 0 nothing, 1 states of the optimizer, 2 gradients
+            too, 3 parameters too.
+        microbatches: in an iteration, one after the other.
+        sequence_parallel: ranks of a tensor group have a part of the sequence between blocks.
+        bucket_mb: gradients of blocks are reduced together from so many 10^6 bytes on.
+        prefetch: blocks whose parameters are gathered ahead.
+        overlap_next: what the next iteration needs, it waits for block by block.
+    """
+
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    zero: int = 0
+    microbatches: int = 1
+    sequence_parallel: bool = False
+    bucket_mb: float = 25.0
+    prefetch: int = 2
+    overlap_next: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(1, tp=self.tp, pp=self.pp, dp=self.dp, microbatches=self.microbatches)
+        check_whole(0, prefetch=self.prefetch)
+        check_above(bucket_mb=self.bucket_mb)
+        if self.zero not in range(4):
+            raise ParameterError(f"zero is {self.zero}, expected 0 to 3")
+        if self.zero == 3 and self.overlap_next:
+            raise ParameterError(
+                "overlap-next is for parameters that are kept, and with zero 3 each iteration "
+                "gathers them block by block: leave one of both out"
+            )
+        if self.sequence_parallel and self.tp == 1:
+            raise ParameterError(
+                "sequence-parallel is of the ranks that share tensors, and tp is 1: give --tp"
+            )
+        if self.ranks > MOST_RANKS:
+            raise TooLargeError(f"tp * pp * dp is {self.ranks} ranks, up to {MOST_RANKS} are made")
+
+    @property
+    def ranks(self) -> int:
+        """Return how many there are."""
+        return self.tp * self.pp * self.dp
+
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class RankLayout:
+    """Which ranks do what together.
+
+    Attributes:
+        ep: ranks that share the experts of a layer: next to one another in a stage.
+    """
+
+    tp: int
+    dp: int
+    pp: int = 1
+    ep: int = 1
+
+    @cached_property
+    def _stages(self) -> tuple[range, ...]:
+        each = self.tp * self.dp
+        return tuple(range(stage * each, (stage + 1) * each) for stage in range(self.pp))
+
+    def stage(self, stage: int) -> tuple[int, ...]:
+        """Return the ranks of a stage."""
+        return tuple(self._stages[stage])
+
+    def tensors(self, stage: int) -> Groups:
+        """Return ranks that share the tensors of layers."""
+        own = self._stages[stage]
+        return tuple(tuple(own[at : at + self.tp]) for at in range(0, len(own), self.tp))
+
+    def replicas(self, stage: int) -> Groups:
+        """Return ranks that have the same parameters, and data of their own."""
+        return tuple(tuple(self._stages[stage][at :: self.tp]) for at in range(self.tp))
+
+    def experts(self, stage: int) -> Groups:
+        """Return ranks that share the experts of layers."""
+        own = self._stages[stage]
+        return tuple(tuple(own[at : at + self.ep]) for at in range(0, len(own), self.ep))
+
+    def expert_replicas(self, stage: int) -> Groups:
+        """Return ranks that have the same experts."""
+        return tuple(tuple(self._stages[stage][at :: self.ep]) for at in range(self.ep))
+
+    def pairs(self, giver: int, taker: int) -> Groups:
+        """Return each rank of a stage with that of another in the same place."""
+        return tuple(zip(self._stages[giver], self._stages[taker], strict=True))

@@ -1,0 +1,209 @@
+"""The page of a training plan in a browser: bars, what clicks and keys show, what stays text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser
+from playwright.sync_api import Page as Tab
+
+from sccl.core.training_plan import TrainingPlan
+from sccl.errors import InputError
+from sccl.tasks import step_page
+from sccl.tasks.step_page import training_page
+from sccl.tasks.training_files import LoadedTraining
+from tests.kit.commands import sccl
+from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
+
+HOSTILE = "</script><script>window.hit=1</script><img src=x onerror=window.hit=1>\u2028'\"&amp;"
+
+Open = Callable[..., Tab]
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Open]:
+    """Return what opens the page of a plan; in the end nothing may have gone wrong."""
+    wrong: list[str] = []
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+
+    def open_page(plan: TrainingPlan) -> Tab:
+        file = tmp_path / "page.html"
+        file.write_text(page_of(plan), encoding="utf-8")
+        tab = context.new_page()
+        tab.on("console", lambda message: wrong.append(message.text))
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab.on("request", lambda r: None if r.url == file.as_uri() else wrong.append(r.url))
+        tab.goto(file.as_uri())
+        return tab
+
+    yield open_page
+    context.close()
+    assert wrong == []
+
+
+def page_of(plan: TrainingPlan) -> str:
+    return training_page(LoadedTraining(Path("plan.json"), plan, intact=True))
+
+
+def marked(tab: Tab, how: str) -> set[str]:
+    """Return what the page calls the bars that are marked so, by pointing at each."""
+    found = set()
+    for bar in tab.query_selector_all(f".span.{how}"):
+        bar.hover()
+        found.add(tab.inner_text("#told-title"))
+    return found
+
+
+def bar_of(tab: Tab, name: str) -> str:
+    """Return a selector of the first bar in view that has a name."""
+    for bar in tab.query_selector_all(".span"):
+        bar.hover()
+        if tab.inner_text("#told-title") == name:
+            return f"[data-span='{bar.get_attribute('data-span')}']"
+    raise AssertionError(name)
+
+
+def test_everything_of_a_bar_is_told(opened: Open) -> None:
+    tab = opened(prefetching_plan())
+    assert tab.inner_text("#title") == "prefetching on hgx2"
+    assert "52.63%" in tab.inner_text("#facts")
+    tab.hover(bar_of(tab, "gradients, motif 1, iteration 1"))
+    told = " ".join(tab.inner_text("#told").split())
+    for words in (
+        "allreduce of 4 KiB among 2 ranks",
+        "25.5 us to 28 us, 2.5 us",
+        "seg(2), motif 1 of 2",
+        "ring on gpu",
+        "50 % of gpu: links",
+        "reduces in another order than unsplit",
+        "gradients, motif 0, iteration 1 (until 25.5 us, the last)",
+        "lets begin optimizer, iteration 1",
+    ):
+        assert words in told, told
+    tab.mouse.move(5, 5)
+    assert tab.inner_text("#told-title") == "Selection"
+
+
+def test_a_click_shows_what_is_waited_for_and_what_waits(opened: Open) -> None:
+    tab = opened(prefetching_plan())
+    tab.click(bar_of(tab, "gradients, motif 0, iteration 1"))
+    assert marked(tab, "on") == {f"gradients, motif {k}, iteration 1" for k in (0, 1)}
+    assert marked(tab, "before") == {"backward, iteration 1"}
+    assert marked(tab, "after") == {"optimizer, iteration 1"}
+    assert tab.locator(".arrow").count() == 3
+    tab.click("#clear")
+    assert tab.locator(".span.on, .span.dim, .arrow").count() == 0
+
+
+def test_it_is_used_with_keys_alone(opened: Open) -> None:
+    tab = opened(prefetching_plan())
+    tab.focus("#chart")
+    tab.keyboard.press("ArrowRight")
+    first = tab.inner_text("#told-title")
+    tab.keyboard.press("ArrowRight")
+    assert tab.inner_text("#told-title") != first
+    tab.keyboard.press("ArrowDown")
+    assert tab.locator(".span.on").count() >= 1
+    tab.keyboard.press("Escape")
+    assert tab.inner_text("#told-title") == "Selection"
+    tab.keyboard.press("Home")
+    everything = tab.locator(".span").count()
+    for _ in range(6):
+        tab.keyboard.press("+")
+    assert 0 < tab.locator(".span").count() < everything
+    tab.keyboard.press("Home")
+    assert tab.locator(".span").count() == everything
+
+
+def test_it_is_zoomed_and_moved(opened: Open) -> None:
+    tab = opened(prefetching_plan())
+    ticks = ".tick"
+    before = tab.locator(ticks).all_text_contents()
+    tab.click("#closer")
+    closer = tab.locator(ticks).all_text_contents()
+    assert closer != before
+    box = tab.locator("#gantt").bounding_box()
+    assert box
+    x, y = box["x"] + box["width"] / 2, box["y"] + 40
+    tab.mouse.move(x, y)
+    tab.mouse.down()
+    tab.mouse.move(x - 200, y, steps=3)
+    tab.mouse.up()
+    assert tab.locator(ticks).all_text_contents() != closer
+    assert tab.locator(".span.on").count() == 0  # a pull is no click
+    tab.click("#repeated")
+    assert tab.locator(ticks).all_text_contents() == before
+    assert "iteration 1" in tab.locator("#gantt text").all_text_contents()
+
+
+def test_two_hundred_collectives_are_drawn_and_read_closer(opened: Open) -> None:
+    tab = opened(layered_plan(100))
+    assert tab.locator(".span").count() > 200
+    assert not [t for t in tab.locator("#gantt .in").all_text_contents() if "gather" in t]
+    tab.focus("#chart")
+    tab.keyboard.press("ArrowRight")
+    for _ in range(10):
+        tab.keyboard.press("+")
+    assert [
+        t for t in tab.locator("#gantt .in").all_text_contents() if "forward" in t or "back" in t
+    ]
+    assert tab.evaluate("document.documentElement.scrollWidth") == 1280
+    assert tab.locator("#options tbody tr").count() == 6
+    assert tab.locator("#lanes tbody tr").count() == 3
+
+
+def test_names_are_only_ever_text(opened: Open) -> None:
+    plan = prefetching_plan()
+    workload = replace(plan.workload, name=HOSTILE.replace("\u2028", ""))
+    channel = replace(plan.options[0][1].motifs[0], carrier=HOSTILE)
+    option = replace(plan.options[0][1], recipe=HOSTILE, motifs=(channel,))
+    plan = replace(
+        plan,
+        workload=workload,
+        options=(("batch", option), plan.options[1]),
+        search=HOSTILE,
+        binding=HOSTILE,
+    )
+    tab = opened(plan)
+    tab.click(bar_of(tab, "batch, iteration 1"))
+    assert tab.evaluate("window.hit") is None
+    assert tab.evaluate("document.images.length + document.scripts.length") == 2
+    for css in ("#title", "#facts", "#told", "#options"):
+        assert "<script>window.hit=1</script>" in str(tab.text_content(css))
+
+
+def test_the_page_is_whole_and_its_policy_strict() -> None:
+    text = page_of(prefetching_plan())
+    assert text == page_of(prefetching_plan())
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy
+    assert policy[1].startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy[1]
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
+    assert ".innerHTML" not in text
+
+
+def test_it_has_its_verb(tmp_path: Path) -> None:
+    file, output = plan_file(prefetching_plan(), tmp_path / "plan.json"), tmp_path / "page.html"
+    code, out, _ = sccl("explore", file, "-o", output, "--json")
+    told = json.loads(out)
+    assert (code, told["training"], told["algorithms"]) == (0, 1, 0)
+    assert output.read_text() == page_of(prefetching_plan())
+    output.unlink()
+    code, _, err = sccl("explore", file, file, "-o", output)
+    assert (code, "a page shows one: give it alone" in " ".join(err.split())) == (2, True)
+    plan_file(replace(prefetching_plan(), period_ns=1), file)
+    code, _, err = sccl("explore", file, "-o", output)
+    assert (code, "the judge refuses this plan" in " ".join(err.split())) == (2, True)
+    assert not output.exists()
+
+
+def test_what_is_too_large_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(step_page, "MAX_SPANS", 9)
+    with pytest.raises(InputError, match="12 computations and motifs in 2 iterations, more than"):
+        page_of(prefetching_plan())
