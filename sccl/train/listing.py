@@ -13,7 +13,7 @@ import numpy as np
 from sccl.compiled import compiled
 from sccl.train.placing import NEVER, rests
 from sccl.train.problem import StepArrays, Whole
-from sccl.train.sharing import Shared, free_for, nobody_has, take
+from sccl.train.sharing import SharedUse, free_for, nobody_has, take
 
 
 @compiled
@@ -59,7 +59,7 @@ class ListRoom(NamedTuple):
         ended: of each op: when the last of those that started ends.
     """
 
-    shared: Shared
+    shared: SharedUse
     ready: Whole
     waits: Whole
     left: Whole

@@ -14,7 +14,7 @@ from sccl.compiled import compiled
 from sccl.train.problem import WHOLE, Whole
 
 
-class Shared(NamedTuple):
+class SharedUse(NamedTuple):
     """Who has resources.
 
     Attributes:
@@ -31,14 +31,14 @@ class Shared(NamedTuple):
 
 
 @compiled
-def nobody_has(resources: int, least: int) -> Shared:
+def nobody_has(resources: int, least: int) -> SharedUse:
     """Return that nobody has any of them.
 
     Args:
         least: the least share that motifs have of them.
     """
     most = WHOLE // least + 1
-    return Shared(
+    return SharedUse(
         np.empty((resources, most), dtype=np.int64),
         np.empty((resources, most), dtype=np.int64),
         np.zeros(resources, dtype=np.int64),
@@ -47,7 +47,7 @@ def nobody_has(resources: int, least: int) -> Shared:
 
 
 @compiled
-def _free_from(room: Shared, own: int, start: int, part: int) -> int:
+def _free_from(room: SharedUse, own: int, start: int, part: int) -> int:
     """Return the first tick from a start on at which a resource has a part that is free."""
     while True:
         used, soonest = 0, start
@@ -64,7 +64,7 @@ def _free_from(room: Shared, own: int, start: int, part: int) -> int:
 
 @compiled
 def free_for(  # noqa: PLR0913, PLR0917 - loops
-    room: Shared, use: Whole, share: Whole, first: int, last: int, at: int
+    room: SharedUse, use: Whole, share: Whole, first: int, last: int, at: int
 ) -> int:
     """Return the first tick from one on at which a motif's shares of resources are free.
 
@@ -86,7 +86,7 @@ def free_for(  # noqa: PLR0913, PLR0917 - loops
 
 @compiled
 def take(  # noqa: PLR0913, PLR0917 - loops
-    room: Shared, use: Whole, share: Whole, first: int, last: int, start: int, end: int
+    room: SharedUse, use: Whole, share: Whole, first: int, last: int, start: int, end: int
 ) -> None:
     """Enter that a motif has its shares, and forget what has ended."""
     for k in range(first, last):

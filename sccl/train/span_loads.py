@@ -32,7 +32,7 @@ from sccl.solvers import lp
 from sccl.train.cycles import Arc
 from sccl.train.cyclic import CyclicProblem
 from sccl.train.problem import WHOLE
-from sccl.train.spans import Spans
+from sccl.train.spans import ComputeSpans
 
 _EFFORT = 60.0
 """Of GLOP: deterministic time, a unit near a second."""
@@ -55,7 +55,7 @@ class SpanProgram:
     """
 
     problem: CyclicProblem
-    spans: Spans
+    spans: ComputeSpans
     lengths: Sequence[Sequence[int]]
     arcs: Sequence[Arc] = ()
 

@@ -1,4 +1,4 @@
-"""Spans of a stream: between which of its computations every plan does what.
+"""ComputeSpans of a stream: between which of its computations every plan does what.
 
 A stream whose computations wait for one another in a row, the first for the last of the iteration
 before, divides time: into its computations, and the gaps before each. Where they are in time is
@@ -15,7 +15,7 @@ from sccl.train.cyclic import CyclicProblem, Lagged
 
 
 @dataclass(frozen=True, slots=True)
-class Spans:
+class ComputeSpans:
     """The spans of a stream, by their numbers: gap, computation, gap, computation, and so on.
 
     Those of the next iteration go on with the numbers, and those of the one before are below 0.
@@ -41,7 +41,7 @@ class Spans:
         return range(window[0], window[1] + 1)
 
 
-def spans_of(problem: CyclicProblem) -> list[Spans]:
+def spans_of(problem: CyclicProblem) -> list[ComputeSpans]:
     """Return the spans of all streams whose computations are in a row."""
     ops = problem.step.ops
     streams: dict[int, list[int]] = {}
@@ -60,7 +60,7 @@ def spans_of(problem: CyclicProblem) -> list[Spans]:
             windows = [_window(*both) for both in zip(early, late, strict=True)]
             for k, own in enumerate(row):
                 windows[own] = (2 * k + 1, 2 * k + 1)
-            found.append(Spans(tuple(row), tuple(windows)))
+            found.append(ComputeSpans(tuple(row), tuple(windows)))
     return found
 
 

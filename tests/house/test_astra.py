@@ -46,8 +46,7 @@ nodes = st.builds(
 @given(st.lists(nodes, max_size=6))
 def test_what_is_written_reads_back(written: list[Node]) -> None:
     expected = [
-        (n.number, n.kind, n.after, n.micros, {"is_cpu_op": 0} | dict(n.attributes))
-        for n in written
+        (n.number, n.kind, n.after, n.micros, {"is_cpu_op": 0, **n.attributes}) for n in written
     ]
     assert like_astra.nodes(trace(written)) == expected
 
