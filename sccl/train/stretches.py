@@ -19,7 +19,7 @@ from sccl.train.cyclic import CyclicProblem, Lagged
 from sccl.train.exact import exact
 from sccl.train.problem import StepOption, StepProblem
 from sccl.train.searches import serial
-from sccl.train.spans import Spans
+from sccl.train.spans import ComputeSpans
 
 MOST_MOTIFS = 120
 """Of all options of a stretch, up to which CP-SAT is asked."""
@@ -32,7 +32,7 @@ _UNITS = 0.5
 """Of annealing before CP-SAT, and what that may spend on a stretch."""
 
 
-def stretches(problem: CyclicProblem, spans: Spans, effort: Effort) -> list[Arc]:
+def stretches(problem: CyclicProblem, spans: ComputeSpans, effort: Effort) -> list[Arc]:
     """Return by how much computations begin after others, where more than these is in between.
 
     Short ones come first; those that are alike, as those of layers are, are solved once.
@@ -73,7 +73,7 @@ def stretches(problem: CyclicProblem, spans: Spans, effort: Effort) -> list[Arc]
     return arcs
 
 
-def _within(spans: Spans, first: int, last: int) -> list[tuple[int, int]]:
+def _within(spans: ComputeSpans, first: int, last: int) -> list[tuple[int, int]]:
     """Return what is done whole from the gap before one computation to that before another.
 
     Each by its iteration and its number: so what waits comes after what it waits for.
