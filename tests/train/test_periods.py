@@ -109,7 +109,7 @@ def test_any_prices_and_flows_over_spans_prove_a_bound(
                 st.integers(0, program.spans.count - 1),
             )
             prices = data.draw(st.dictionaries(keys, numbers))
-            count = len(program.ways())
+            count = len(program.ways()) + len(program.arcs)
             flows = data.draw(st.lists(numbers, min_size=count, max_size=count))
             least = least_of(problem) if least is None else least
             assert proved_by(program, SpanPrices(prices, flows)) <= least
