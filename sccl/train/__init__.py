@@ -7,10 +7,12 @@ from sccl.train.bounds import StepBound, least_finish
 from sccl.train.exact import exact
 from sccl.train.joint import PlannedStep, planned
 from sccl.train.judge import wrong_in_plan
+from sccl.train.periods import PeriodBound, least_period
 from sccl.train.problem import StepMotif, StepOp, StepOption, StepPlan, StepProblem
 from sccl.train.searches import first_in_first_out, published, serial
 
 __all__ = [
+    "PeriodBound",
     "PlannedStep",
     "StepBound",
     "StepMotif",
@@ -21,6 +23,7 @@ __all__ = [
     "exact",
     "first_in_first_out",
     "least_finish",
+    "least_period",
     "planned",
     "published",
     "serial",

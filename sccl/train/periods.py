@@ -5,22 +5,30 @@ Bounds of the period, each with what proves it:
 - ``computation``: the ticks of a stream;
 - ``load``: for prices of resources, the mean of what each needs in an iteration;
 - ``circle``: a circle of waits over iterations, each op as long as its fastest option alone;
-- ``spans``: waits and loads together, by the spans of a stream (:mod:`sccl.train.span_loads`).
+- ``stretches``: such a circle, also over stretches of a stream that are solved by themselves
+  (:mod:`sccl.train.stretches`);
+- ``spans``: waits and loads together, by the spans of a stream, and stretches with them
+  (:mod:`sccl.train.span_loads`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
+from sccl.solvers.effort import Effort
 from sccl.train.bounds import lengths_of, load_bound, load_prices
 from sccl.train.cycles import Arc, Circle, slowest_circle
 from sccl.train.cyclic import CyclicProblem
 from sccl.train.problem import WHOLE, StepProblem
 from sccl.train.span_loads import SpanPrices, SpanProgram, proved_by, span_bound
 from sccl.train.spans import spans_of
+from sccl.train.stretches import stretches
+
+STRETCHED = Effort(units=2.0)
+"""For stretches, if nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +45,7 @@ class PeriodBound:
 
     Attributes:
         ticks: that every plan takes for each iteration, on average.
-        binds: ``computation``, ``load``, ``circle`` or ``spans``.
+        binds: ``computation``, ``load``, ``circle``, ``stretches`` or ``spans``.
         proof: the stream's resource; prices of resources; the circle; prices and flows over
             spans.
     """
@@ -47,17 +55,23 @@ class PeriodBound:
     proof: int | dict[int, Fraction] | Circle | SpanProof
 
 
-def least_period(problem: CyclicProblem) -> PeriodBound:
+def least_period(problem: CyclicProblem, effort: Effort = STRETCHED) -> PeriodBound:
     """Return the highest of all bounds; of those that are as high, the simplest.
+
+    Args:
+        effort: for stretches, of each stream.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
     """
-    return max(period_bounds(problem), key=lambda bound: bound.ticks)
+    return max(period_bounds(problem, effort), key=lambda bound: bound.ticks)
 
 
-def period_bounds(problem: CyclicProblem) -> Iterator[PeriodBound]:
+def period_bounds(problem: CyclicProblem, effort: Effort = STRETCHED) -> Iterator[PeriodBound]:
     """Yield all bounds.
+
+    Args:
+        effort: for stretches, of each stream.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
@@ -69,10 +83,14 @@ def period_bounds(problem: CyclicProblem) -> Iterator[PeriodBound]:
     prices = load_prices(step, never)
     yield PeriodBound(load_bound(step, prices, never), "load", prices)
     lengths = lengths_of(step)
-    circle = slowest_circle(len(step.ops), arcs_of(problem, lengths))
+    waits = arcs_of(problem, lengths)
+    circle = slowest_circle(len(step.ops), waits)
     yield PeriodBound(ceil(circle.ratio), "circle", circle)
     for spans in spans_of(problem):
-        program = SpanProgram(problem, spans, lengths)
+        arcs = stretches(problem, spans, effort)
+        circle = slowest_circle(len(step.ops), [*waits, *arcs])
+        yield PeriodBound(ceil(circle.ratio), "stretches", circle)
+        program = SpanProgram(problem, spans, lengths, tuple(arcs))
         ticks, found = span_bound(program)
         yield PeriodBound(ticks, "spans", SpanProof(program, found))
 
@@ -89,29 +107,42 @@ def arcs_of(problem: CyclicProblem, lengths: list[list[int]]) -> list[Arc]:
     return arcs
 
 
-def wrong_in_bound(problem: CyclicProblem, bound: PeriodBound) -> str:
-    """Return what is wrong with a bound, computed anew from its proof; empty: nothing."""
+def wrong_in_bound(problem: CyclicProblem, bound: PeriodBound, effort: Effort = STRETCHED) -> str:
+    """Return what is wrong with a bound, computed anew from its proof; empty: nothing.
+
+    Args:
+        effort: with which stretches were solved; they are so again.
+    """
     proof, step = bound.proof, problem.step
     if isinstance(proof, int):
         ticks = _ticks_on(step).get(proof, 0)
     elif isinstance(proof, Circle):
-        if wrong := _wrong_circle(problem, proof):
+        if wrong := _wrong_circle(proof) or _wrong_arcs(problem, proof.arcs, effort):
             return wrong
         ticks = ceil(proof.ratio)
     elif isinstance(proof, dict):
         ticks = load_bound(step, proof, [0] * len(step.resources))
     else:
+        if wrong := _wrong_arcs(problem, proof.program.arcs, effort):
+            return wrong
         ticks = proved_by(proof.program, proof.prices)
     return "" if bound.ticks <= ticks else f"it says {bound.ticks} ticks, and {ticks} are proved"
 
 
-def _wrong_circle(problem: CyclicProblem, circle: Circle) -> str:
-    known = set(arcs_of(problem, lengths_of(problem.step)))
+def _wrong_circle(circle: Circle) -> str:
     for k, arc in enumerate(circle.arcs):
-        if arc not in known:
-            return f"op {arc.after} does not begin {arc.ticks} ticks after op {arc.before}"
         if circle.arcs[k - 1].after != arc.before:
             return f"op {arc.before} does not go on from op {circle.arcs[k - 1].after}"
+    return ""
+
+
+def _wrong_arcs(problem: CyclicProblem, arcs: Sequence[Arc], effort: Effort) -> str:
+    known = set(arcs_of(problem, lengths_of(problem.step)))
+    if not known.issuperset(arcs):
+        known.update(arc for own in spans_of(problem) for arc in stretches(problem, own, effort))
+    for arc in arcs:
+        if arc not in known:
+            return f"op {arc.after} does not begin {arc.ticks} ticks after op {arc.before}"
     return ""
 
 

@@ -255,8 +255,8 @@ class _Proposed:
             for option, length in enumerate(lengths):
                 terms = {own: 1.0, **dict.fromkeys(out[op], -length / self.scale)}
                 for resource, work in works.items():
-                    if (cheap := cheapest.get((resource, op))) is not None:
-                        terms[cheap] = -work[option] / (WHOLE * self.scale)
+                    if (resource, op) in cheapest:
+                        terms[cheapest[resource, op]] = -work[option] / (WHOLE * self.scale)
                 self._row(terms, -np.inf, 0.0)
 
     def _cheapest(self) -> dict[Key, int]:

@@ -1,4 +1,4 @@
-"""ComputeSpans of a stream: between which of its computations every plan does what.
+"""Spans of a stream: between which of its computations every plan does what.
 
 A stream whose computations wait for one another in a row, the first for the last of the iteration
 before, divides time: into its computations, and the gaps before each. Where they are in time is

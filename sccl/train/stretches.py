@@ -1,0 +1,102 @@
+"""Stretches of a stream, solved by themselves: what is done there in every plan takes so long.
+
+A stretch goes from the end of one of the stream's computations to the begin of a later one. What
+waits for the one and is waited for by the other lies in it whole, in every plan, and the
+computations between do. As a step of its own it leaves out all else, and waits for what it leaves
+out; so what no plan of that takes less than, the stretch is not shorter than. Differences of when
+computations begin add up along a circle, whether or not stretches have anything in common: so
+they are arcs like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sccl.solvers.effort import Effort, Spending
+from sccl.train.bounds import least_finish
+from sccl.train.cycles import Arc
+from sccl.train.cyclic import CyclicProblem, Lagged
+from sccl.train.exact import exact
+from sccl.train.problem import StepOption, StepProblem
+from sccl.train.searches import serial
+from sccl.train.spans import ComputeSpans
+
+MOST_MOTIFS = 120
+"""Of all options of a stretch, up to which CP-SAT is asked."""
+
+_LONGEST = 8
+"""Computations within a stretch, at the most."""
+
+_PROPOSALS = 200
+_UNITS = 0.5
+"""Of annealing before CP-SAT, and what that may spend on a stretch."""
+
+
+def stretches(problem: CyclicProblem, spans: ComputeSpans, effort: Effort) -> list[Arc]:
+    """Return by how much computations begin after others, where more than these is in between.
+
+    Short ones come first; those that are alike, as those of layers are, are solved once.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
+    """
+    row, spending, ops = spans.row, Spending(effort), problem.step.ops
+    known: dict[tuple[object, ...], int] = {}
+    kinds: dict[tuple[StepOption, ...], int] = {}
+    kind = [kinds.setdefault(op.options, len(kinds)) for op in ops]
+    waits: list[list[Lagged]] = [[] for _ in ops]
+    for wait in problem.waits:
+        waits[wait.after].append(wait)
+    arcs = []
+    for longer in range(min(_LONGEST, len(row) - 1) + 1):
+        for first in range(len(row)):
+            last = first + longer
+            inside = _within(spans, first, last)
+            if len(inside) <= longer + 1:
+                continue  # computations, and one that lies between two of them
+            place = {item: k for k, item in enumerate(inside)}
+            rows = [
+                {place[t - w.lag, w.before] for w in waits[op] if (t - w.lag, w.before) in place}
+                for t, op in inside
+            ]
+            after = [tuple(sorted(own)) for own in rows]
+            key = tuple((kind[op], own) for (_, op), own in zip(inside, after, strict=True))
+            if key not in known:
+                alike = [
+                    replace(ops[op], after=own) for (_, op), own in zip(inside, after, strict=True)
+                ]
+                known[key] = _least(StepProblem(problem.step.resources, tuple(alike)), spending)
+            begun = row[first - 1]
+            own = ops[begun].options[0].motifs[0].ticks
+            lag = last // len(row) - (first - 1) // len(row)
+            arcs.append(Arc(begun, row[last % len(row)], own + known[key], lag))
+    return arcs
+
+
+def _within(spans: ComputeSpans, first: int, last: int) -> list[tuple[int, int]]:
+    """Return what is done whole from the gap before one computation to that before another.
+
+    Each by its iteration and its number: so what waits comes after what it waits for.
+    """
+    found: list[tuple[int, int]] = []
+    for op, window in enumerate(spans.windows):
+        if window is not None:
+            low, high = window
+            soonest, latest = -((low - 2 * first) // spans.count), (2 * last - high) // spans.count
+            found.extend((iteration, op) for iteration in range(soonest, latest + 1))
+    return sorted(found)
+
+
+def _least(step: StepProblem, spending: Spending) -> int:
+    """Return what no plan of a stretch takes less than."""
+    bound = least_finish(step).ticks
+    motifs = sum(len(option.motifs) for op in step.ops for option in op.options)
+    left = spending.left(_UNITS)
+    if motifs > MOST_MOTIFS or left is None or spending.used_up():
+        return bound
+    plan = serial(step, _PROPOSALS, enough=bound)
+    if plan.finish(step) <= bound:
+        return bound
+    found = exact(step, left, plan)
+    spending.units += _UNITS if not found.proved else 0.0
+    return max(bound, found.bound)
