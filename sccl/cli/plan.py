@@ -10,8 +10,8 @@ import typer
 from rich.markup import escape
 
 from sccl.cli import complete, options
-from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
-from sccl.core.cost import us_text
+from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
+from sccl.core.cost import duration_text
 from sccl.core.files.disk import read_text
 from sccl.core.files.workloads import load_workload
 from sccl.core.words import counted
@@ -127,12 +127,15 @@ def plan(
     with err().status(about) as status:
 
         def tell(doing: str, period_us: float | None, bound_us: float | None) -> None:
-            known = "" if period_us is None else f": {us_text(period_us)}"
+            known = "" if period_us is None else f": {duration_text(period_us)}"
             if period_us is not None and bound_us:
-                known += f", at least {us_text(bound_us)} ({period_us / bound_us - 1:.2%} above)"
+                known += (
+                    f", at least {duration_text(bound_us)} ({period_us / bound_us - 1:.2%} above)"
+                )
             status.update(f"{about}, {escape(on_a_line(doing))}{known}")
 
-        found = plan_training(workload, on, settings, (lambda *_: None) if json else tell)
+        quiet = (lambda *_: None) if json else tell
+        found = plan_training(workload, on, settings, quiet, tell_first_use)
     if output is not None:
         write_training_plan(output, found.plan)
     shown = planning_output(found, output)
@@ -148,18 +151,18 @@ def _print(shown: TrainingPlanOutput) -> None:
     console = out()
     title = escape(on_a_line(f"{shown.workload} on {shown.fabric}"))
     console.print(
-        f"{title}: [bold]{us_text(shown.period_us)}[/] an iteration "
+        f"{title}: [bold]{duration_text(shown.period_us)}[/] an iteration "
         f"({counted(shown.collectives, 'collective')}, {counted(shown.motifs, 'motif')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed})"
     )
     met = "[green]the bound is met[/]" if shown.proved else f"{shown.gap:.2%} above it"
     console.print(
-        f"no plan of these options takes less than {us_text(shown.bound_us)} "
+        f"no plan of these options takes less than {duration_text(shown.bound_us)} "
         f"({escape(shown.binding)}): {met}"
     )
     faster = shown.baseline_us / shown.period_us if shown.period_us else 1.0
     console.print(
-        f"as submitted, each collective by its fastest option: {us_text(shown.baseline_us)}, "
+        f"as submitted, each collective by its fastest option: {duration_text(shown.baseline_us)}, "
         f"{faster:.2f} times as long"
     )
     if shown.ended:

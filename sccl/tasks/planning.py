@@ -73,15 +73,23 @@ class PlannedTraining:
 
 
 def plan_training(
-    workload: Workload, fabric: Fabric, settings: PlanSettings, told: Told = lambda *_: None
+    workload: Workload,
+    fabric: Fabric,
+    settings: PlanSettings,
+    told: Told = lambda *_: None,
+    first: Callable[[], None] = lambda: None,
 ) -> PlannedTraining:
     """Return the best plan of a workload on a fabric that is found, judged.
+
+    Args:
+        first: called where something is compiled, as it is not on disk yet.
 
     Raises:
         InputError: the workload does not fit the fabric, or an operation has no option.
         ScclError: the judge rejects what was found, which is a defect.
         KeyboardInterrupt: the user interrupted before there was a plan.
     """
+    from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
     from sccl.train.planner import Planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.train.running import timeline_of  # noqa: PLC0415
     from sccl.train.verdict import faults_in  # noqa: PLC0415
@@ -93,7 +101,8 @@ def plan_training(
 
     planner = Planner(workload, fabric, settings, tell)
     try:
-        planner.run()
+        with compiling(first):
+            planner.run()
     except KeyboardInterrupt:
         ended = "interrupted"
         if planner.best is None:
