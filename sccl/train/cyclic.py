@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from sccl.errors import ParameterError
-from sccl.train.problem import StepMotif, StepProblem
+from sccl.train.problem import StepMotif, StepProblem, Whole
 
 MAX_LAG = 1000
 
@@ -28,6 +30,20 @@ class Lagged(NamedTuple):
     before: int
     after: int
     lag: int
+
+
+class WaitArrays(NamedTuple):
+    """Waits for compiled loops.
+
+    Attributes:
+        first: of each op: where its waits begin, and the end.
+        before: op for which it waits.
+        lag: how many iterations before.
+    """
+
+    first: Whole
+    before: Whole
+    lag: Whole
 
 
 @dataclass(frozen=True)
@@ -59,6 +75,15 @@ class CyclicProblem:
         """Return all waits, those within an iteration with lag 0."""
         own = [Lagged(k, number, 0) for number, op in enumerate(self.step.ops) for k in op.after]
         return (*own, *self.lagged)
+
+    @cached_property
+    def wait_arrays(self) -> WaitArrays:
+        """Return all waits for compiled loops, by who waits."""
+        count = len(self.step.ops)
+        rows = np.array(self.waits, dtype=np.int64).reshape(-1, 3)
+        rows = rows[np.argsort(rows[:, 1], kind="stable")]
+        first = np.searchsorted(rows[:, 1], np.arange(count + 1))
+        return WaitArrays(first.astype(np.int64), rows[:, 0].copy(), rows[:, 2].copy())
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,18 +47,22 @@ def planned(
     proposals: int,
     seed: int = 0,
     told: Told = lambda _finish, _bound: None,
+    kept: Callable[[StepPlan], None] = lambda _: None,
 ) -> PlannedStep:
     """Return the best plan that is found.
 
     Args:
         proposals: of annealing.
         told: whenever there is something better.
+        kept: is given the best by then where the user interrupts.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
     """
     bound = least_finish(problem)
-    plan = serial(problem, proposals, seed, bound.ticks, lambda ticks: told(ticks, bound.ticks))
+    plan = serial(
+        problem, proposals, seed, bound.ticks, lambda ticks: told(ticks, bound.ticks), kept
+    )
     finish = plan.finish(problem)
     motifs = sum(len(option.motifs) for op in problem.ops for option in op.options)
     if finish > bound.ticks and motifs <= MOST_EXACT:

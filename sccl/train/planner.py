@@ -108,7 +108,7 @@ class Planner:
         bound = least_period(problem)
         self.bound_ns, self.binding = bound.ticks, bound.binds
         if asked.search == "sgs":
-            periodic(problem, asked.seconds, asked.seed, bound.ticks, self._found)
+            periodic(problem, asked.seconds, asked.seed, bound.ticks, self._found, self._nearing)
         else:
             policy = POLICIES[asked.search]
             policy.run(problem, PolicyEffort(asked.seconds, asked.seed), self._found)
@@ -131,6 +131,10 @@ class Planner:
             seed=self.settings.seed,
             memory_bytes=self.settings.memory_bytes,
         )
+
+    def _nearing(self, ticks: int) -> None:
+        if self.best is not None:
+            self._told("searching", min(ticks, self.best[1].period), self.bound_ns or None)
 
     def _looked_at(self, what: str) -> None:
         self._told(what, None, None)

@@ -13,7 +13,7 @@ import numpy as np
 
 from sccl.train.cyclic import MAX_LAG, CyclicPlan, CyclicProblem
 from sccl.train.listing import by_list, in_order, listed
-from sccl.train.periodic import LISTED_A_SECOND, ToldPlan, proposals_of
+from sccl.train.periodic import ToldPlan, listed_in, placed_in
 from sccl.train.placing import NEVER
 from sccl.train.problem import StepProblem, Whole
 from sccl.train.searches import fastest, published, serial, uniform
@@ -143,7 +143,7 @@ def _options_alone(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan)
     choice, starts = fastest(step), _room(step)
     now = best = in_order(step.arrays, choice, starts)
     _tell(problem, _issued(window, choice, starts), told)
-    proposals = proposals_of(step, effort.seconds) if movable else 0
+    proposals = placed_in(step, effort.seconds) if movable else 0
     for number in range(proposals):
         k = movable[int(rng.integers(len(movable)))]
         old, choice[k] = choice[k], rng.integers(len(step.ops[k].options))
@@ -167,14 +167,14 @@ def _order_alone(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -
         for op, k in zip(window.step.ops, choice.tolist(), strict=True)
     )
     step = replace(window.step, ops=ops)
-    proposals = proposals_of(step, effort.seconds)
+    proposals = placed_in(step, effort.seconds)
     for plan in (serial(step, 0), serial(step, proposals, effort.seed)):
         _tell(problem, window.cyclic(replace(plan, options=tuple(choice.tolist()))), told)
 
 
 def _published(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -> None:
     window = window_as_it_is(problem)
-    proposals = proposals_of(window.step, effort.seconds, LISTED_A_SECOND)
+    proposals = listed_in(window.step, effort.seconds)
     _tell(problem, window.cyclic(published(window.step, proposals, effort.seed)), told)
 
 

@@ -12,8 +12,8 @@ from sccl.train.listing import by_list, in_order
 from sccl.train.placing import NEVER, PlacingRoom, rests, room_of, serially
 from sccl.train.problem import StepArrays, StepPlan, StepProblem, Whole
 
-_SLICE = 256
-"""Proposals between which Ctrl-C is heard."""
+_SLICE = 500_000
+"""Motifs of options that are taken, times proposals, between which Ctrl-C is heard."""
 
 _RUNS = 4
 """From which the search starts anew: each cools down by itself."""
@@ -61,17 +61,19 @@ def published(problem: StepProblem, proposals: int, seed: int = 0, beta: float =
     best = choice.copy()
     state = np.array([seed, finish, finish], dtype=np.int64)
     beta = beta or math.log(2) / max(finish / 1000, 1.0)
-    for first in range(0, proposals, _SLICE):
-        chain(step, choice, best, starts, state, beta, first, min(first + _SLICE, proposals))
+    stride = _stride(problem, _SLICE // 8)
+    for first in range(0, proposals, stride):
+        chain(step, choice, best, starts, state, beta, first, min(first + stride, proposals))
     return problem.plan_of(best, starts)
 
 
-def serial(
+def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
     problem: StepProblem,
     proposals: int,
     seed: int = 0,
     enough: int = 0,
     told: Told = lambda _: None,
+    kept: Callable[[StepPlan], None] = lambda _: None,
 ) -> StepPlan:
     """Return the best plan of annealing over options and urgencies, by serial generation.
 
@@ -80,6 +82,7 @@ def serial(
     Args:
         enough: ticks: a lower bound, with which nothing better is looked for.
         told: whenever there is something better.
+        kept: is given the best by then where the user interrupts.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
@@ -99,21 +102,32 @@ def serial(
         np.zeros(3, dtype=np.int64),
     )
     run = -(-proposals // _RUNS)
+    stride = _stride(problem, _SLICE)
     heat = _HEAT * min(1.0, run / (_WARM * len(problem.ops)))
-    for number in range(_RUNS):
-        own = begun[number % len(begun)] if number % 2 else None
-        best.choice[:] = best.best_choice if own is None else own[2]
-        best.offset[:] = best.best_offset if own is None else own[3]
-        mixed = (seed * _RUNS + number) * 0x632BE59BD9B4E019 % 2**63
-        best.state[:] = mixed, found if own is None else own[0], found
-        done = 0
-        while done < run:
-            last = min(done + _SLICE, run)
-            done = anneal(step, alike, best, room, done, last, run, heat, enough)
-            if best.state[2] < found:
-                found = int(best.state[2])
-                told(found)
+    try:
+        for number in range(_RUNS):
+            own = begun[number % len(begun)] if number % 2 else None
+            best.choice[:] = best.best_choice if own is None else own[2]
+            best.offset[:] = best.best_offset if own is None else own[3]
+            mixed = (seed * _RUNS + number) * 0x632BE59BD9B4E019 % 2**63
+            best.state[:] = mixed, found if own is None else own[0], found
+            done = 0
+            while done < run:
+                last = min(done + stride, run)
+                done = anneal(step, alike, best, room, done, last, run, heat, enough)
+                if best.state[2] < found:
+                    found = int(best.state[2])
+                    told(found)
+    except KeyboardInterrupt:
+        kept(problem.plan_of(best.best_choice, best.best_starts))
+        raise
     return problem.plan_of(best.best_choice, best.best_starts)
+
+
+def _stride(problem: StepProblem, placed: int) -> int:
+    """Return how many proposals are made at a time; fewer where each takes more than its motifs."""
+    motifs = sum(len(op.options[0].motifs) for op in problem.ops)
+    return max(1, placed // (motifs + motifs**2 // 2000 + 1))
 
 
 def _alike(problem: StepProblem) -> Whole:

@@ -9,7 +9,6 @@ period.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.compiled import compiled
-from sccl.train.cyclic import CyclicPlan, CyclicProblem, motifs_in_order
-from sccl.train.problem import StepProblem, Whole
+from sccl.train.cyclic import CyclicPlan, CyclicProblem, WaitArrays, motifs_in_order
+from sccl.train.problem import StepArrays, Whole
 from sccl.train.sharing import free_for, nobody_has, take
 
 _WINDOWS = 24
@@ -116,45 +115,71 @@ class _Arrays(NamedTuple):
 
 
 def _arrays(problem: CyclicProblem, plan: CyclicPlan) -> _Arrays:
-    step = problem.step
-    motifs = motifs_in_order(step, plan)
-    place = {item: k for k, item in enumerate(plan.order)}
-    ends = [_last_of(step, number, choice) for number, choice in enumerate(plan.options)]
-    of_op: list[list[tuple[int, int]]] = [[] for _ in step.ops]
-    for before, after, lag in problem.waits:
-        windows = lag + plan.shifts[before] - plan.shifts[after]
-        of_op[after].extend((place[before, motif], windows) for motif in ends[before])
-    waits = [
-        [*of_op[op], *((place[op, j], 0) for j in motif.after), (k, 1)]
-        for k, ((op, _), motif) in enumerate(zip(plan.order, motifs, strict=True))
-    ]
+    order = np.array(plan.order, dtype=np.int64).reshape(-1, 2)
+    choice, shifts = (np.array(row, dtype=np.int64) for row in (plan.options, plan.shifts))
+    return _woven(problem.step.arrays, problem.wait_arrays, choice, shifts, order)
+
+
+@compiled
+def _woven(  # noqa: PLR0912 - loops
+    step: StepArrays, waits: WaitArrays, choice: Whole, shifts: Whole, order: Windows
+) -> _Arrays:
+    """Return a window, whose motifs wait for the last ones of what their op waits for."""
+    places = len(order)
+    motif, place = np.empty(places, dtype=np.int64), np.full(len(step.ticks), -1, dtype=np.int64)
+    for k in range(places):
+        op = order[k, 0]
+        motif[k] = step.motif_first[step.option_first[op] + choice[op]] + order[k, 1]
+        place[motif[k]] = k
+    uses = step.use_first[motif + 1] - step.use_first[motif]
+    use_first = np.zeros(places + 1, dtype=np.int64)
+    use_first[1:] = np.cumsum(uses)
+    use = np.empty(use_first[-1], dtype=np.int64)
+    share = np.empty(use_first[-1], dtype=np.int64)
+    for k in range(places):
+        from_, to = step.use_first[motif[k]], step.use_first[motif[k] + 1]
+        use[use_first[k] : use_first[k + 1]] = step.use[from_:to]
+        share[use_first[k] : use_first[k + 1]] = step.share[from_:to]
+    wait_first = np.zeros(places + 1, dtype=np.int64)
+    wait = np.empty(0, dtype=np.int64)
+    windows = np.empty(0, dtype=np.int64)
+    for writes in (False, True):
+        count = 0
+        for k in range(places):
+            one, op = motif[k], order[k, 0]
+            if writes:
+                wait[count], windows[count] = k, 1  # it follows upon itself
+            count += 1
+            for j in range(step.wait_first[one], step.wait_first[one + 1]):
+                if writes:
+                    wait[count], windows[count] = place[step.wait[j]], 0
+                count += 1
+            if step.wait_first[one + 1] == step.wait_first[one]:
+                for j in range(waits.first[op], waits.first[op + 1]):
+                    before = waits.before[j]
+                    option = step.option_first[before] + choice[before]
+                    for other in range(step.motif_first[option], step.motif_first[option + 1]):
+                        if step.next_first[other + 1] > step.next_first[other]:
+                            continue  # others of it end later
+                        if writes:
+                            wait[count] = place[other]
+                            windows[count] = waits.lag[j] + shifts[before] - shifts[op]
+                        count += 1
+            wait_first[k + 1] = count
+        if not writes:
+            wait, windows = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
     return _Arrays(
-        ticks=_row([motif.ticks for motif in motifs]),
-        calls=_row([int(step.ops[op].communicates) for op, _ in plan.order]),
-        shift=_row([plan.shifts[op] for op, _ in plan.order]),
-        use_first=_firsts([motif.uses for motif in motifs]),
-        use=_row([k for motif in motifs for k in motif.uses]),
-        share=_row([part for motif in motifs for part in motif.parts]),
-        wait_first=_firsts(waits),
-        wait=_row([k for own in waits for k, _ in own]),
-        wait_windows=_row([windows for own in waits for _, windows in own]),
-        resources=_row([len(step.resources)]),
+        step.ticks[motif],
+        step.communicates[order[:, 0]],
+        shifts[order[:, 0]],
+        use_first,
+        use,
+        share,
+        wait_first,
+        wait,
+        windows,
+        step.resources,
     )
-
-
-def _last_of(step: StepProblem, op: int, choice: int) -> list[int]:
-    """Return the motifs of an option for which no other of it waits."""
-    motifs = step.ops[op].options[choice].motifs
-    waited = {k for motif in motifs for k in motif.after}
-    return [k for k in range(len(motifs)) if k not in waited]
-
-
-def _row(numbers: Sequence[int]) -> Whole:
-    return np.array(numbers, dtype=np.int64)
-
-
-def _firsts(rows: Sequence[Sequence[object]]) -> Whole:
-    return np.cumsum([0, *map(len, rows)], dtype=np.int64)
 
 
 @compiled
