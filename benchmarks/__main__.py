@@ -28,6 +28,7 @@ from benchmarks import frontier as frontiers
 from benchmarks import osu as osu_runs
 from benchmarks import syndicate as training
 from benchmarks import syndicate_costs as training_costs
+from benchmarks import syndicate_jobs as training_jobs
 from benchmarks import taccl as sketches
 from benchmarks import teccl as least
 from benchmarks import teccl_scale as large_runs
@@ -246,8 +247,8 @@ def in_epochs(only: Parts = "", smoke: Smoke = False, output: Output = None) -> 
 @app.command("syndicate")
 @reported
 def steps(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
-    """Plans of training steps: searches beside proved optima, costs of options (figure16 to 18)."""
-    known = ("figure6", "bank", *training_costs.PARTS)
+    """Plan training steps: searches beside proved optima and on whole jobs, costs of options."""
+    known = ("figure6", "bank", *training_jobs.PARTS, *training_costs.PARTS)
     parts = [part for part in known if part.startswith(tuple(only.split(",")))]
     if not parts:
         raise ParameterError(f"only is {only!r}, expected one of {', '.join(known)}")
@@ -257,11 +258,18 @@ def steps(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
         results.append(result)
         record.write(results, len(results) + 1)
         _progress(f"{result.part}: {result.search}", result.seconds)
+    jobs: list[training_jobs.JobResult] = []
+    for job in training_jobs.run([p for p in parts if p in training_jobs.PARTS], smoke=smoke):
+        jobs.append(job)
+        record.write([*results, *jobs], len(results) + len(jobs) + 1)
+        _progress(f"{job.job}: {job.search}", job.seconds)
     figures = [part for part in parts if part in training_costs.PARTS]
     costs = list(training_costs.run(figures, smoke=smoke))
-    record.write([*results, *costs], len(results) + len(costs))
+    record.write([*results, *jobs, *costs], len(results) + len(jobs) + len(costs))
     if results:
         out().print(report.steps_table(results))
+    if jobs:
+        out().print(training_jobs.jobs_table(jobs))
     if costs:
         out().print(training_costs.costs_table(costs))
 

@@ -1,0 +1,141 @@
+"""SYNDICATE's tables of whole jobs: every search on the same options, beside one bound.
+
+``moe``: 200 collectives on 32 GPUs at three speeds of computation, and 1,248 on 512 GPUs.
+``models``: A1 to A6 of the paper's evaluation (its Figures 11, 12, 14 and 15) as presets have them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from sccl.core.workload import Workload
+from sccl.topo import fabric_of
+from sccl.train.cyclic import CyclicPlan, wrong_in_cyclic
+from sccl.train.jobs import Job
+from sccl.train.options import OptionSettings, options_of
+from sccl.train.periodic import periodic
+from sccl.train.periods import least_period
+from sccl.train.policies import POLICIES, PolicyEffort
+from sccl.train.windows import Repeated, repeated
+from sccl.workload.generate import made_workload
+from sccl.workload.generate.presets import preset
+
+PARTS = {
+    "moe": ("moe-156", "moe-600", "moe-1500", "moe-512"),
+    "models": ("A1", "A2", "A3", "A4", "A5", "A6"),
+}
+
+SECONDS = 20.0
+"""That each search is told to take."""
+
+OURS = "sgs"
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """What a search comes to on a job.
+
+    Attributes:
+        part: ``moe`` or ``models``.
+        job: a preset.
+        search: which; ``options and bound``: what all of them share.
+        collectives: of the job.
+        period_us: from an iteration to the next.
+        bound_us: that no plan of the same options takes less than.
+        binds: what shows the bound.
+        idle: the part of the period in which the first stream of computation stands still.
+        seconds: of the processor.
+    """
+
+    part: str
+    job: str
+    search: str
+    collectives: int
+    period_us: float
+    bound_us: float
+    binds: str
+    idle: float
+    seconds: float
+
+
+def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[JobResult]:
+    """Yield what each search comes to on each job.
+
+    Raises:
+        AssertionError: a plan is wrong, or takes less than the bound.
+    """
+    for part in parts:
+        for job in PARTS[part][: 1 if smoke else None]:
+            yield from _job(part, job, 0.1 if smoke else SECONDS)
+
+
+def _job(part: str, name: str, seconds: float) -> Iterator[JobResult]:
+    workload = _workload(name)
+    begun = time.process_time()
+    options = options_of(workload, fabric_of(f"hgx2x{-(-workload.ranks // 8)}"), OptionSettings())
+    problem = Job(workload, options.of).problem
+    bound = least_period(problem)
+    count = sum(1 for _ in workload.collectives())
+    stream = max(_computing(workload).values(), default=0.0)
+
+    def result(search: str, period: int, took: float) -> JobResult:
+        idle = 1 - stream / (period / 1000) if period else 0.0
+        return JobResult(
+            *(part, name, search, count, period / 1000, bound.ticks / 1000, bound.binds),
+            *(idle, took),
+        )
+
+    yield result("options and bound", bound.ticks, time.process_time() - begun)
+    for search in (*POLICIES, OURS):
+        best: list[int] = []
+
+        def told(plan: CyclicPlan, found: Repeated, best: list[int] = best) -> None:
+            assert not wrong_in_cyclic(problem, plan)
+            assert repeated(problem, plan).period == found.period >= bound.ticks
+            best[:] = [min([found.period, *best])]
+
+        begun = time.process_time()
+        if search == OURS:
+            periodic(problem, seconds, 0, bound.ticks, told)
+        else:
+            POLICIES[search].run(problem, PolicyEffort(seconds, 0), told)
+        yield result(search, best[0], time.process_time() - begun)
+
+
+def _workload(name: str) -> Workload:
+    return made_workload(preset(name).family, {}, name).workload
+
+
+def _computing(workload: Workload) -> dict[str, float]:
+    """Return the microseconds that each stream computes in an iteration."""
+    found: dict[str, float] = {}
+    for op in workload.computation():
+        key = f"{op.role}: {op.stream}"
+        found[key] = found.get(key, 0.0) + op.duration_us
+    return found
+
+
+def jobs_table(results: Sequence[JobResult]) -> Table:
+    """Return a table of jobs: each search with its period, what it is above, and its time."""
+    table = Table("job", "search", title="Whole jobs", title_justify="left")
+    for name in ("collectives", "period, ms", "above the bound", "BS+ / it", "idle", "CPU s"):
+        table.add_column(name, justify="right")
+    lifo = {r.job: r.period_us for r in results if r.search == "lifo"}
+    for r in results:
+        faster = f"{lifo[r.job] / r.period_us:.2f}" if r.job in lifo and r.period_us else ""
+        above = f"{r.period_us / r.bound_us - 1:.2%}" if r.bound_us else ""
+        table.add_row(
+            r.job,
+            r.search,
+            str(r.collectives),
+            f"{r.period_us / 1000:,.3f}",
+            r.binds if r.search == "options and bound" else above,
+            faster,
+            f"{r.idle:.1%}",
+            f"{r.seconds:.1f}",
+        )
+    return table
