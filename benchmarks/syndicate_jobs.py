@@ -19,7 +19,7 @@ from sccl.train.jobs import Job
 from sccl.train.options import OptionSettings, options_of
 from sccl.train.periodic import periodic
 from sccl.train.periods import least_period
-from sccl.train.policies import POLICIES, PolicyEffort
+from sccl.train.policies import POLICIES, RULES, PolicyEffort
 from sccl.train.windows import Repeated, repeated
 from sccl.workload.generate import made_workload
 from sccl.workload.generate.presets import preset
@@ -100,6 +100,8 @@ def _job(part: str, name: str, seconds: float) -> Iterator[JobResult]:
 
         begun = time.process_time()
         if search == OURS:
+            for rule in RULES:
+                POLICIES[rule].run(problem, PolicyEffort(0.0, 0), told)
             periodic(problem, seconds, 0, bound.ticks, told)
         else:
             POLICIES[search].run(problem, PolicyEffort(seconds, 0), told)

@@ -102,6 +102,13 @@ VERBS = (
         "sccl plan w.json --fabric hgx2x4 -o plan.json",
     ),
     Verb(
+        FIND,
+        "compare-plans",
+        "compare_plans",
+        "Plan a training step by every search, and by what frameworks do, on the same options.",
+        "sccl compare-plans w.json --fabric hgx2x4 -o compared.svg",
+    ),
+    Verb(
         LOOK,
         "show",
         "show",

@@ -41,6 +41,11 @@ FabricName = Annotated[
         show_default=False,
     ),
 ]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed, the same plan.")]
+Memory = Annotated[
+    str | None,
+    typer.Option(help="What gathered results may take at once, such as 3GB.", show_default="any"),
+]
 
 
 @reported
@@ -51,7 +56,7 @@ def plan(
     search: Annotated[
         str,
         typer.Option(
-            help="sgs (options and order together), exact, mcmc (as published), or what "
+            help="sgs (options and order together), mcmc (as published), or what "
             "frameworks do: fifo, lifo, p3, tictac, ho, s-exec, s-sched."
         ),
     ] = "sgs",
@@ -63,16 +68,11 @@ def plan(
             "busy.",
         ),
     ] = 10.0,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed, the same plan.")] = 0,
+    seed: Seed = 0,
     max_motifs: Annotated[
         int, typer.Option(min=1, help="Into how many motifs a collective is split at the most.")
     ] = 16,
-    memory: Annotated[
-        str | None,
-        typer.Option(
-            help="What gathered results may take at once, such as 3GB.", show_default="any"
-        ),
-    ] = None,
+    memory: Memory = None,
     bitwise: Annotated[
         bool,
         typer.Option("--bitwise", help="Keep the order in which collectives reduce as they are."),

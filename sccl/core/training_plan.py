@@ -88,6 +88,7 @@ class TrainingPlan:
         search: which found it.
         seed: of the search.
         memory_bytes: what held results may take at once; 0: any.
+        measured: whether times of motifs are such, and not what carriers take.
     """
 
     workload: Workload
@@ -100,6 +101,7 @@ class TrainingPlan:
     search: str
     seed: int = 0
     memory_bytes: int = 0
+    measured: bool = False
 
     @property
     def gap(self) -> float:

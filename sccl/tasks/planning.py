@@ -108,7 +108,7 @@ def plan_training(
         if planner.best is None:
             raise
     plan = planner.plan()
-    if faults := faults_in(plan):
+    if faults := faults_in(plan, settings.planner):
         raise ScclError(
             f"a plan of {workload.name} on {fabric.name} was refused by the judge: "
             f"{faults[0].message}; this is a defect of sccl"

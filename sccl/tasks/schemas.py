@@ -32,6 +32,7 @@ OUTPUTS = {
     "teccl": "sccl.tasks.teccl:TecclOutput",
     "taccl": "sccl.tasks.taccl:TacclOutput",
     "plan": "sccl.tasks.planning:TrainingPlanOutput",
+    "compare-plans": "sccl.tasks.comparing_plans:ComparePlansOutput",
     "baseline": "sccl.tasks.baseline:BaselineOutput",
     "compare": "sccl.tasks.compared:CompareOutput",
     "bounds": "sccl.tasks.bounds:BoundsOutput",

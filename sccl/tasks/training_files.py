@@ -91,20 +91,24 @@ def training_digests(several: Iterable[LoadedTraining]) -> dict[str, str]:
 
 def faults_of_training(one: LoadedTraining) -> tuple[PlanFault, ...]:
     """Return what the judge says of a training plan."""
-    from sccl.train.verdict import faults_in  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.train.verdict import faults_in  # noqa: PLC0415
 
-    return faults_in(one.plan)
+    by = motif_planner()
+    planned = any(motif.carrier == by.name for _, _, motif in one.plan.motifs())
+    return faults_in(one.plan, by if planned else None)
 
 
 def right_timeline(one: LoadedTraining) -> StepTimeline:
-    """Return a training plan as it runs.
+    """Return a training plan as it runs, whose options are taken as they are.
 
     Raises:
         InputError: the judge refuses it.
     """
     from sccl.train.running import timeline_of  # noqa: PLC0415 - loads NumPy
+    from sccl.train.verdict import faults_in  # noqa: PLC0415 - likewise
 
-    if faults := faults_of_training(one):
+    if faults := faults_in(one.plan, options=False):
         raise InputError(
             f"{one.file}: the judge refuses this plan: {faults[0].message}; see all with "
             f"'sccl check {one.file}'"

@@ -15,14 +15,19 @@ from sccl.train.jobs import Job
 from sccl.train.options import OptionSettings, options_of
 from sccl.train.periodic import periodic
 from sccl.train.periods import least_period
-from sccl.train.policies import POLICIES, PolicyEffort, as_submitted
+from sccl.train.policies import POLICIES, RULES, PolicyEffort, as_submitted
 from sccl.train.tables import CostTable
 from sccl.train.windows import Repeated, repeated
 
 Told = Callable[[str, int | None, int | None], None]
 """Is told what is being done, and the period and the bound by then, in nanoseconds."""
 
-SEARCHES = ("sgs", *POLICIES)
+OURS = "sgs"
+SEARCHES = (OURS, *POLICIES)
+ABOUT = {
+    OURS: "options and order together, by serial generation and annealing, over several windows",
+    **{name: policy.about for name, policy in POLICIES.items()},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,16 @@ class Planner:
             InputError: the workload does not fit the fabric, or an operation has no option.
             KeyboardInterrupt: the user interrupted.
         """
+        self.prepare()
+        self.search(self.settings.search)
+
+    def prepare(self) -> None:
+        """Find options, and the bound of their plans.
+
+        Raises:
+            InputError: the workload does not fit the fabric, or an operation has no option.
+            KeyboardInterrupt: the user interrupted.
+        """
         asked = self.settings
         wanted = OptionSettings(
             max_motifs=asked.max_motifs,
@@ -99,19 +114,31 @@ class Planner:
         )
         options = options_of(self.workload, self.fabric, wanted, self._looked_at)
         self._job = Job(self.workload, options.of, asked.memory_bytes)
-        problem = self._job.problem
-        baseline = as_submitted(problem)
-        found = repeated(problem, baseline)
+        baseline = as_submitted(self._job.problem)
+        found = repeated(self._job.problem, baseline)
         self.baseline_ns = found.period
-        if asked.search == "sgs":
+        if asked.search == OURS:
             self._found(baseline, found)
-        bound = least_period(problem)
+        self._looked_at("bounds")
+        bound = least_period(self._job.problem)
         self.bound_ns, self.binding = bound.ticks, bound.binds
-        if asked.search == "sgs":
-            periodic(problem, asked.seconds, asked.seed, bound.ticks, self._found, self._nearing)
+
+    def search(self, name: str) -> None:
+        """Look for plans by one of :data:`SEARCHES`, after all is prepared.
+
+        Raises:
+            KeyboardInterrupt: the user interrupted.
+        """
+        assert self._job is not None
+        problem, asked = self._job.problem, self.settings
+        if name == OURS:
+            effort = PolicyEffort(0.0, asked.seed)
+            for policy in RULES:
+                POLICIES[policy].run(problem, effort, self._found)
+            enough = self.bound_ns
+            periodic(problem, asked.seconds, asked.seed, enough, self._found, self._nearing)
         else:
-            policy = POLICIES[asked.search]
-            policy.run(problem, PolicyEffort(asked.seconds, asked.seed), self._found)
+            POLICIES[name].run(problem, PolicyEffort(asked.seconds, asked.seed), self._found)
 
     def plan(self) -> TrainingPlan:
         """Return the best plan that was found."""
@@ -130,6 +157,7 @@ class Planner:
             search=self.settings.search,
             seed=self.settings.seed,
             memory_bytes=self.settings.memory_bytes,
+            measured=self.settings.measured is not None,
         )
 
     def _nearing(self, ticks: int) -> None:

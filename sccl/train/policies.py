@@ -209,3 +209,6 @@ POLICIES: dict[str, Policy] = {
     "s-sched": Policy("the order is searched, options are the fastest", _order_alone),
     "mcmc": Policy("SYNDICATE's search as published, of one iteration", _published),
 }
+
+RULES = ("fifo", "lifo", "p3", "tictac", "ho")
+"""Policies that search for nothing."""

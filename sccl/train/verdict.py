@@ -8,9 +8,11 @@ from typing import NamedTuple
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import TrainingPlan
 from sccl.errors import InputError
+from sccl.train.costs import MotifPlanner
 from sccl.train.cyclic import wrong_in_cyclic
 from sccl.train.jobs import job_of
 from sccl.train.memory import holders_of
+from sccl.train.recosting import overloaded, recosted
 from sccl.train.running import timeline_of
 
 
@@ -18,17 +20,25 @@ class PlanFault(NamedTuple):
     """What is wrong with a plan.
 
     Attributes:
-        kind: ``ranks``, ``operations``, ``order``, ``waits``, ``memory``, ``period`` or ``bound``.
+        kind: ``ranks``, ``operations``, ``order``, ``waits``, ``memory``, ``period``, ``bound``,
+            ``recipe``, ``cost`` or ``load``.
     """
 
     kind: str
     message: str
 
 
-def faults_in(plan: TrainingPlan) -> tuple[PlanFault, ...]:
+def faults_in(
+    plan: TrainingPlan, planner: MotifPlanner | None = None, *, options: bool = True
+) -> tuple[PlanFault, ...]:
     """Return all that is wrong with a plan; empty: nothing.
 
     The order is one for all ranks, so that those of a group issue alike.
+
+    Args:
+        planner: what plans motifs that say that it did; None: these are believed.
+        options: whether those are derived anew, and what links carry at once; else they are taken
+            as they are.
     """
     workload, fabric = plan.workload, plan.fabric
     if workload.ranks > fabric.ranks:
@@ -53,7 +63,12 @@ def faults_in(plan: TrainingPlan) -> tuple[PlanFault, ...]:
         timeline = timeline_of(plan)
     except InputError as error:
         return (PlanFault("waits", str(error)),)
-    return tuple(_claims(plan, timeline))
+    found = _claims(plan, timeline)
+    if options:
+        anew = recosted(plan, planner)
+        found += [PlanFault(*one) for one in anew.wrong]
+        found += [PlanFault("load", text) for text in overloaded(plan, timeline, anew)]
+    return tuple(found)
 
 
 def _claims(plan: TrainingPlan, timeline: StepTimeline) -> list[PlanFault]:

@@ -22,7 +22,7 @@ def test_a_plan_tells_what_it_comes_to(tmp_path: Path) -> None:
     assert (plan.period_us, plan.bound_us, plan.proved, plan.intact) == (14.5, 9.5, False, True)
     assert plan.gap == pytest.approx(14.5 / 9.5 - 1)
     assert plan.violations() == []
-    assert plan.recipes == {"batch": "whole", "gradients": "seg(2)"}
+    assert plan.recipes == {"batch": "whole", "gradients": "ring"}
     assert plan.timeline().period_ns == 14500
     assert repr(plan.workload) == (
         "Workload(prefetching: 2 ranks, 2 collectives, 9.5 us of computation)"
@@ -43,12 +43,12 @@ def test_a_plan_is_a_table_a_chart_and_a_page(tmp_path: Path) -> None:
     assert len(frame) == len(plan.timeline().spans)
     second = frame[(frame.op == "gradients") & (frame.motif == 1) & (frame.iteration == 0)].iloc[0]
     assert (second.start_us, second.end_us, second.lane) == (11, 13.5, "gpu")
-    assert (second.collective, second.bytes, second.recipe) == ("allreduce", 4096, "seg(2)")
+    assert (second.collective, second.bytes, second.recipe) == ("allreduce", 4096, "ring")
     chart = plan.plot()
     assert chart.title == "prefetching on hgx2: timeline"
     assert plan.explore(tmp_path / "page.html").read_text().startswith("<!doctype html>")
     shown = plan._repr_html_()
-    for words in ("14.5 us an iteration", "seg(2)", "4 KiB", "neither 0%"):
+    for words in ("14.5 us an iteration", "ring", "4 KiB", "neither 0%"):
         assert words in shown
 
 

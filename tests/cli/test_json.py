@@ -112,6 +112,10 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
         "plan",
         lambda d: [d / "prefetching.json", "--fabric", "hgx2", "--seconds", "0"],
     ),
+    "compare-plans": (
+        "compare-plans",
+        lambda d: [d / "prefetching.json", "--fabric", "hgx2", "--seconds", "0"],
+    ),
     "baseline": ("baseline", lambda d: ["ring", *ASKED, "-o", d / "ring.json"]),
     "compare": (
         "compare",

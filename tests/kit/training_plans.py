@@ -27,7 +27,7 @@ from tests.kit.workloads import prefetching
 RING = Option("whole", (OptionMotif("gpu", "ring", 4000, (("gpu: links", 1000),)),))
 TCP = Option("whole", (OptionMotif("cpu", "direct", 6000, (("cpu: links", 600),)),))
 HALVES = Option(
-    "seg(2)",
+    "ring",
     (
         OptionMotif("gpu", "ring", 2500, (("gpu: links", 500),)),
         OptionMotif("gpu", "ring", 2500, (("gpu: links", 500),), (0,)),
@@ -46,7 +46,16 @@ def planned(
         order += [Issue(op.id, k, shifts.get(op.id, 0)) for k in range(count)]
     chosen = tuple((op.id, options[op.id]) for op in workload.collectives())
     plan = TrainingPlan(
-        workload, fabric_of("hgx2"), chosen, tuple(order), 0, 0, "by hand", "none", seed=3
+        workload,
+        fabric_of("hgx2"),
+        chosen,
+        tuple(order),
+        0,
+        0,
+        "by hand",
+        "none",
+        seed=3,
+        measured=True,
     )
     plan = replace(plan, **more)  # type: ignore[arg-type]
     return replace(plan, period_ns=timeline_of(plan).period_ns)

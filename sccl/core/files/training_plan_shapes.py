@@ -57,6 +57,9 @@ class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True)
     search: Annotated[str, Meta(min_length=1, description="Which found it.")]
     seed: _Count = 0
     memory_bytes: Annotated[int, Meta(ge=0, description="That held results may take; 0: any.")] = 0
+    measured: Annotated[
+        bool, Meta(description="Times of motifs were measured, and are not what carriers take.")
+    ] = False
     period_ns: Annotated[int, Meta(ge=0, description="From an iteration to the next.")]
     bound_ns: Annotated[int, Meta(ge=0, description="No plan of these options takes less.")]
     binding: Annotated[str, Meta(description="What shows the bound.")]

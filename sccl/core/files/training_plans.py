@@ -49,6 +49,7 @@ def load_training_plan(path: Path, named: Named) -> tuple[TrainingPlan, bool]:
         search=wire.search,
         seed=wire.seed,
         memory_bytes=wire.memory_bytes,
+        measured=wire.measured,
     )
     return plan, wire.digest in (None, digest(wire))
 
@@ -72,6 +73,7 @@ def training_plan_to_wire(plan: TrainingPlan) -> TrainingPlanWire:
         search=plan.search,
         seed=plan.seed,
         memory_bytes=plan.memory_bytes,
+        measured=plan.measured,
         period_ns=plan.period_ns,
         bound_ns=plan.bound_ns,
         binding=plan.binding,

@@ -17,6 +17,7 @@ from sccl.view.charts.frontier import frontier_chart
 from sccl.view.charts.grouped import grouped_chart
 from sccl.view.charts.heat import arrival_chart, utilisation_chart
 from sccl.view.charts.measured import measured_chart
+from sccl.view.charts.searches import searches_chart
 from sccl.view.charts.steps import COMPUTATION, StepBar, StepRows, steps_chart
 from sccl.view.charts.timing import MOST_TIMES, time_chart
 from sccl.view.charts.values import FrontierData, lines_of
@@ -52,6 +53,7 @@ __all__ = [
     "logical_chart",
     "measured_chart",
     "save",
+    "searches_chart",
     "shares_chart",
     "stacked",
     "steps_chart",

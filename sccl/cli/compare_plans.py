@@ -1,0 +1,97 @@
+"""``sccl compare-plans``: every search on one step of training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sccl.cli import options
+from sccl.cli.plan import FabricName, File, Memory, Seed
+from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
+from sccl.core.cost import duration_text
+from sccl.core.files.workloads import load_workload
+from sccl.core.words import counted
+from sccl.tasks import comparing_plans
+from sccl.tasks.comparing_plans import ComparePlansOutput
+from sccl.tasks.sizes import size_in_bytes
+from sccl.topo import fabric_of
+from sccl.view import charts
+
+
+@reported
+def compare_plans(
+    file: File,
+    *,
+    fabric: FabricName,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="How much each search does, about: the same anywhere.")
+    ] = 5.0,
+    seed: Seed = 0,
+    memory: Memory = None,
+    picture: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="A picture of it: .html, .svg, .png or .pdf."),
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Plan a training step by every search, and by what frameworks do, on the same options.
+
+    Exit code 0: done, 2: bad input, 130: interrupted; the searches that had ended by then are told.
+    """
+    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.train.planner import PlanSettings  # noqa: PLC0415
+
+    workload, on = load_workload(file), fabric_of(fabric)
+    if picture is not None:
+        charts.check_picture(picture)
+    settings = PlanSettings(
+        seconds=seconds,
+        seed=seed,
+        memory_bytes=0 if memory is None else size_in_bytes(memory),
+        planner=motif_planner(),
+    )
+    about = escape(on_a_line(f"{workload.name} on {on.name}"))
+    with err().status(about) as status:
+
+        def tell(doing: str) -> None:
+            status.update(f"{about}: {escape(on_a_line(doing))}")
+
+        shown = comparing_plans.compare_plans(workload, on, settings, picture, tell, tell_first_use)
+    if picture is not None:
+        periods = [(one.search, one.period_us) for one in shown.searches]
+        title = f"{shown.workload} on {shown.fabric}"
+        chart = charts.searches_chart(title, periods, shown.bound_us)
+        charts.save(chart, picture, title=f"sccl: {shown.workload}")
+    if json:
+        print_output(shown)
+    else:
+        _print(shown)
+    if shown.ended:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def _print(shown: ComparePlansOutput) -> None:
+    console = out()
+    title = escape(on_a_line(f"{shown.workload} on {shown.fabric}"))
+    table = Table("Search", title=title, title_justify="left")
+    for name in ("an iteration", "above the bound", "seconds"):
+        table.add_column(name, justify="right")
+    table.add_column("what it does")
+    for one in shown.searches:
+        above = f"{one.gap:.2%}" if one.gap > 0 else "met"
+        row = (one.search, duration_text(one.period_us), above, f"{one.seconds:.2f}")
+        table.add_row(*row, escape(one.about))
+    console.print(table)
+    least = duration_text(shown.bound_us)
+    console.print(
+        f"{counted(shown.collectives, 'collective')}; no plan of these options takes less than "
+        f"{least} ({escape(shown.binding)})"
+    )
+    if shown.ended:
+        console.print(f"{shown.ended}: the others were not tried", markup=False)
+    if shown.file:
+        console.print(f"picture: {on_a_line(shown.file)}", markup=False, soft_wrap=True)

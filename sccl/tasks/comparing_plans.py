@@ -1,0 +1,116 @@
+"""``sccl compare-plans``: every search on one step of training, on the same options."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.fabric import Fabric
+from sccl.core.files.fabrics import fabric_to_wire
+from sccl.core.files.fields import Count, FileText, Part, Seconds
+from sccl.core.files.text import digest
+from sccl.core.files.workloads import workload_to_wire
+from sccl.core.workload import Workload
+from sccl.errors import ScclError
+from sccl.tasks.outputs import Output
+
+if TYPE_CHECKING:
+    from sccl.train.planner import PlanSettings
+
+
+class ComparedSearchPart(Part, frozen=True, kw_only=True):
+    """What a search came to."""
+
+    search: str
+    about: Annotated[str, Meta(description="What it does, and whose it is.")]
+    period_us: Annotated[float, Meta(ge=0, description="From an iteration to the next.")]
+    gap: Annotated[float, Meta(description="The part by which the period is above the bound.")]
+    seconds: Seconds
+
+
+class ComparePlansOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl compare-plans' found."""
+
+    kind: Literal["compare-plans"] = "compare-plans"
+    workload: str
+    fabric: str
+    collectives: Count
+    bound_us: Annotated[float, Meta(ge=0, description="No plan of these options takes less.")]
+    binding: Annotated[str, Meta(description="What shows the bound.")]
+    searches: Annotated[tuple[ComparedSearchPart, ...], Meta(description="The best first.")]
+    ended: Annotated[str, Meta(description="Why it ended before all were done; or empty.")]
+    file: Annotated[FileText | None, Meta(description="The picture, if any.")]
+
+
+def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
+    workload: Workload,
+    fabric: Fabric,
+    settings: PlanSettings,
+    picture: Path | None,
+    told: Callable[[str], None] = lambda _: None,
+    first: Callable[[], None] = lambda: None,
+) -> ComparePlansOutput:
+    """Return what every search finds, each plan judged.
+
+    Args:
+        picture: where it will be drawn; None: nowhere.
+        told: what is being done.
+        first: called where something is compiled, as it is not on disk yet.
+
+    Raises:
+        InputError: the workload does not fit the fabric, or an operation has no option.
+        ScclError: the judge rejects a plan, which is a defect.
+        KeyboardInterrupt: the user interrupted before any search had ended.
+    """
+    from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
+    from sccl.train.planner import ABOUT, SEARCHES, Planner  # noqa: PLC0415 - likewise
+    from sccl.train.verdict import faults_in  # noqa: PLC0415
+
+    planner = Planner(workload, fabric, settings, lambda doing, *_: told(doing))
+    found, ended = list[ComparedSearchPart](), ""
+    with compiling(first):
+        planner.prepare()
+        for name in SEARCHES:
+            told(name)
+            began, planner.best = time.perf_counter(), None
+            try:
+                planner.search(name)
+            except KeyboardInterrupt:
+                if not found:
+                    raise
+                ended = "interrupted"
+                break
+            seconds = time.perf_counter() - began
+            plan = planner.plan()
+            if faults := faults_in(plan, settings.planner, options=name == SEARCHES[0]):
+                raise ScclError(
+                    f"a plan of {workload.name} by {name} was refused by the judge: "
+                    f"{faults[0].message}; this is a defect of sccl"
+                )
+            found.append(
+                ComparedSearchPart(
+                    search=name,
+                    about=ABOUT[name],
+                    period_us=plan.period_ns / 1000,
+                    gap=plan.gap,
+                    seconds=round(seconds, 3),
+                )
+            )
+    return ComparePlansOutput(
+        inputs={
+            "workload": digest(workload_to_wire(workload)),
+            "fabric": digest(fabric_to_wire(fabric)),
+        },
+        workload=workload.name,
+        fabric=fabric.name,
+        collectives=sum(1 for _ in workload.collectives()),
+        bound_us=planner.bound_ns / 1000,
+        binding=planner.binding,
+        searches=tuple(sorted(found, key=lambda one: one.period_us)),
+        ended=ended,
+        file=None if picture is None else str(picture),
+    )

@@ -1,0 +1,137 @@
+"""What options take, derived anew: recipes applied and judged again, motifs carried again.
+
+The judge of training plans believes no option: each motif is to take what its carrier takes, and at
+no time are links, what they share, and streams of ranks to be loaded with more than they carry.
+What a synthesiser planned on links that another collective leaves, and what was measured, is taken
+as it is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.step_timeline import StepTimeline
+from sccl.core.training_plan import WHOLE_LOAD, Option, TrainingPlan
+from sccl.core.workload_ops import CommOp
+from sccl.errors import InputError
+from sccl.motif import motifs_of, recipe_of
+from sccl.train.carriers import CARRIERS
+from sccl.train.costs import MotifCost, MotifCosts, MotifPlanner
+from sccl.train.finding import motif_of
+
+Loads = NDArray[np.int64]
+"""Of each pipe of a fabric, in thousandths."""
+
+_BY_NAME = {carrier.name: carrier for carrier in CARRIERS}
+
+
+@dataclass
+class Recosted:
+    """What motifs of a plan take.
+
+    Attributes:
+        loads: of each collective and motif, where it is known.
+        wrong: what differs from what the plan says: its kind, and a sentence.
+    """
+
+    loads: dict[tuple[str, int], Loads] = field(default_factory=dict)
+    wrong: list[tuple[str, str]] = field(default_factory=list)
+
+
+def recosted(plan: TrainingPlan, planner: MotifPlanner | None = None) -> Recosted:
+    """Return what motifs of a plan take.
+
+    Args:
+        planner: what plans motifs that say that it did.
+    """
+    found, costs = Recosted(), MotifCosts(plan.fabric)
+    numbers = {channel.name: k for k, channel in enumerate(plan.fabric.channels)}
+    calls = {op.id: op for op in plan.workload.collectives()}
+    known: dict[tuple[object, ...], list[MotifCost | None]] = {}
+    for name, option in plan.options:
+        op = calls[name]
+        key = (op.collective, op.groups, op.count, op.dtype, op.root, op.splits, option)
+        try:
+            if key not in known:
+                known[key] = _costs_of(costs, op, option, numbers, planner)
+        except InputError as error:
+            found.wrong.append(("recipe", f"operation {name!r:.60}, {option.recipe}: {error}"))
+            known[key] = [None] * len(option.motifs)
+        for number, (motif, cost) in enumerate(zip(option.motifs, known[key], strict=True)):
+            if cost is None:
+                continue
+            found.loads[name, number] = cost.loads
+            if cost.ns != motif.ns and not plan.measured:
+                told = f"operation {name!r:.60}: motif {number} of {option.recipe} takes {cost.ns}"
+                told += f" ns on {motif.channel} by {motif.carrier}, claimed are {motif.ns}"
+                found.wrong.append(("cost", told))
+    return found
+
+
+def _costs_of(
+    costs: MotifCosts,
+    op: CommOp,
+    option: Option,
+    numbers: dict[str, int],
+    planner: MotifPlanner | None,
+) -> list[MotifCost | None]:
+    """Return what each motif of an option takes; None: that is believed.
+
+    Raises:
+        InputError: its recipe does not make these motifs, or cannot be carried so.
+    """
+    whole = motif_of(op)
+    if whole is None:
+        if option.recipe != "whole" or len(option.motifs) != 1:
+            raise InputError("nothing moves, so that there is nothing to split")
+        return [costs.nothing(op.members, numbers[option.motifs[0].channel])]
+    size = ITEM_BYTES[op.dtype]
+    made = motifs_of(whole, recipe_of(option.recipe), size)
+    waits, claimed = [one.after for one in made], [motif.after for motif in option.motifs]
+    if waits != claimed:
+        raise InputError(
+            f"it makes {len(made)} motifs with waits {waits!s:.60}, and the plan has "
+            f"{len(claimed)} with {claimed!s:.60}"
+        )
+    found: list[MotifCost | None] = []
+    for one, motif in zip(made, option.motifs, strict=True):
+        if one.channel not in {"", motif.channel}:
+            raise InputError(f"a motif is of channel {one.channel!r}, not of {motif.channel!r}")
+        number = numbers[motif.channel]
+        if (carrier := _BY_NAME.get(motif.carrier)) is not None:
+            found.append(costs.of(one, number, carrier, size))
+        elif planner is not None and motif.carrier == planner.name:
+            found.append(costs.planned(one, number, planner.plan, size))
+        elif " without " in motif.carrier:
+            found.append(None)
+        else:
+            raise InputError(f"there is no carrier {motif.carrier!r:.60} that it could be made by")
+    return found
+
+
+def overloaded(plan: TrainingPlan, timeline: StepTimeline, found: Recosted) -> Iterator[str]:
+    """Yield where something of the fabric is loaded with more than it carries; the first alone."""
+    if not found.loads:
+        return
+    names = MotifCosts(plan.fabric).pipes.names
+    changes: list[tuple[int, int, tuple[str, int]]] = []
+    for span in timeline.spans:
+        key = span.op, span.motif
+        if not span.computes and key in found.loads and span.end_ns > span.start_ns:
+            changes += [(span.start_ns, 1, key), (span.end_ns, -1, key)]
+    changes.sort(key=lambda change: change[:2])  # what ends at a time makes room at that time
+    total = np.zeros(len(names), np.int64)
+    for now, sign, key in changes:
+        total += sign * found.loads[key]
+        if sign > 0 and total.max() > WHOLE_LOAD:
+            pipe = int(total.argmax())
+            yield (
+                f"{names[pipe]} is loaded with {int(total[pipe])} thousandths at {now} ns, from "
+                f"motif {key[1]} of {key[0]!r:.60} on"
+            )
+            return
