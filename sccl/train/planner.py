@@ -11,6 +11,7 @@ from sccl.core.workload import Workload
 from sccl.errors import ParameterError, unknown_name
 from sccl.train.costs import MotifPlanner
 from sccl.train.cyclic import CyclicPlan
+from sccl.train.exact_search import exactly, refuse_many
 from sccl.train.jobs import Job
 from sccl.train.options import OptionSettings, options_of
 from sccl.train.periodic import periodic
@@ -22,7 +23,7 @@ from sccl.train.windows import Repeated, repeated
 Told = Callable[[str, int | None, int | None], None]
 """Is told what is being done, and the period and the bound by then, in nanoseconds."""
 
-SEARCHES = ("sgs", *POLICIES)
+SEARCHES = ("sgs", "exact", *POLICIES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,8 @@ class Planner:
         """Look for a plan; what there is of it when this is interrupted is kept.
 
         Raises:
-            InputError: the workload does not fit the fabric, or an operation has no option.
+            InputError: the workload does not fit the fabric, an operation has no option, or there
+                are too many of them for CP-SAT alone.
             KeyboardInterrupt: the user interrupted.
         """
         asked = self.settings
@@ -100,6 +102,8 @@ class Planner:
         options = options_of(self.workload, self.fabric, wanted, self._looked_at)
         self._job = Job(self.workload, options.of, asked.memory_bytes)
         problem = self._job.problem
+        if asked.search == "exact":
+            refuse_many(problem)  # before bounds, which take a while where there are many
         baseline = as_submitted(problem)
         found = repeated(problem, baseline)
         self.baseline_ns = found.period
@@ -109,6 +113,8 @@ class Planner:
         self.bound_ns, self.binding = bound.ticks, bound.binds
         if asked.search == "sgs":
             periodic(problem, asked.seconds, asked.seed, bound.ticks, self._found, self._nearing)
+        elif asked.search == "exact":
+            exactly(problem, asked.seconds, asked.seed, bound.ticks, self._found, self._nearing)
         else:
             policy = POLICIES[asked.search]
             policy.run(problem, PolicyEffort(asked.seconds, asked.seed), self._found)
