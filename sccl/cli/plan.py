@@ -56,8 +56,8 @@ def plan(
     search: Annotated[
         str,
         typer.Option(
-            help="sgs (options and order together), mcmc (as published), or what "
-            "frameworks do: fifo, lifo, p3, tictac, ho, s-exec, s-sched."
+            help="sgs (options and order together), exact (small steps), mcmc (as published), or "
+            "what frameworks do: fifo, lifo, p3, tictac, ho, s-exec, s-sched."
         ),
     ] = "sgs",
     seconds: Annotated[

@@ -15,7 +15,7 @@ from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.core.files.text import digest
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.workload import Workload
-from sccl.errors import ScclError
+from sccl.errors import ParameterError, ScclError
 from sccl.tasks.outputs import Output
 
 if TYPE_CHECKING:
@@ -79,6 +79,8 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
             began, planner.best = time.perf_counter(), None
             try:
                 planner.search(name)
+            except ParameterError:
+                continue  # too large for CP-SAT alone
             except KeyboardInterrupt:
                 if not found:
                     raise

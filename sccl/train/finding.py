@@ -9,6 +9,7 @@ from itertools import product
 from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.fabric import Fabric
 from sccl.core.motif import Motif
+from sccl.core.training_plan import Option
 from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError, ParameterError
 from sccl.motif import motifs_of, recipe_of, whole
@@ -89,6 +90,20 @@ class OptionFinder:
                 f"{told}"
             )
         return every
+
+    def keeps_order(self, op: CommOp, option: Option) -> bool:
+        """Return whether an option reduces in the order in which its collective does as it is.
+
+        Raises:
+            InputError: its recipe is refused.
+        """
+        motif = motif_of(op)
+        if motif is None:
+            return True
+        motifs = motifs_of(motif, recipe_of(option.recipe), ITEM_BYTES[op.dtype])
+        carriers = [one.carrier for one in option.motifs]
+        default = self._default(op, motif, {})
+        return default is not None and _same_order(op, option.recipe, motifs, carriers, default)
 
     def _nothing(self, op: CommOp) -> Offer:
         """Return the option of what moves nothing: it is launched."""

@@ -11,6 +11,7 @@ from sccl.core.workload import Workload
 from sccl.errors import ParameterError, unknown_name
 from sccl.train.costs import MotifPlanner
 from sccl.train.cyclic import CyclicPlan
+from sccl.train.exact_search import exactly, refuse_many
 from sccl.train.jobs import Job
 from sccl.train.options import OptionSettings, options_of
 from sccl.train.periodic import periodic
@@ -23,9 +24,11 @@ Told = Callable[[str, int | None, int | None], None]
 """Is told what is being done, and the period and the bound by then, in nanoseconds."""
 
 OURS = "sgs"
-SEARCHES = (OURS, *POLICIES)
+EXACT = "exact"
+SEARCHES = (OURS, EXACT, *POLICIES)
 ABOUT = {
     OURS: "options and order together, by serial generation and annealing, over several windows",
+    EXACT: "small steps by CP-SAT alone: all starts of a period, then windows",
     **{name: policy.about for name, policy in POLICIES.items()},
 }
 
@@ -92,7 +95,8 @@ class Planner:
         """Look for a plan; what there is of it when this is interrupted is kept.
 
         Raises:
-            InputError: the workload does not fit the fabric, or an operation has no option.
+            InputError: the workload does not fit the fabric, an operation has no option, or there
+                are too many of them for CP-SAT alone.
             KeyboardInterrupt: the user interrupted.
         """
         self.prepare()
@@ -114,6 +118,8 @@ class Planner:
         )
         options = options_of(self.workload, self.fabric, wanted, self._looked_at)
         self._job = Job(self.workload, options.of, asked.memory_bytes)
+        if asked.search == EXACT:
+            refuse_many(self._job.problem)  # before bounds, which take a while where there are many
         baseline = as_submitted(self._job.problem)
         found = repeated(self._job.problem, baseline)
         self.baseline_ns = found.period
@@ -127,6 +133,7 @@ class Planner:
         """Look for plans by one of :data:`SEARCHES`, after all is prepared.
 
         Raises:
+            ParameterError: there are too many options for CP-SAT alone.
             KeyboardInterrupt: the user interrupted.
         """
         assert self._job is not None
@@ -137,6 +144,10 @@ class Planner:
                 POLICIES[policy].run(problem, effort, self._found)
             enough = self.bound_ns
             periodic(problem, asked.seconds, asked.seed, enough, self._found, self._nearing)
+        elif name == EXACT:
+            refuse_many(problem)
+            enough = self.bound_ns
+            exactly(problem, asked.seconds, asked.seed, enough, self._found, self._nearing)
         else:
             POLICIES[name].run(problem, PolicyEffort(asked.seconds, asked.seed), self._found)
 

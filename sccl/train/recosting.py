@@ -22,7 +22,7 @@ from sccl.errors import InputError
 from sccl.motif import motifs_of, recipe_of
 from sccl.train.carriers import CARRIERS
 from sccl.train.costs import MotifCost, MotifCosts, MotifPlanner
-from sccl.train.finding import motif_of
+from sccl.train.finding import OptionFinder, OptionSettings, motif_of
 
 Loads = NDArray[np.int64]
 """Of each pipe of a fabric, in thousandths."""
@@ -50,15 +50,19 @@ def recosted(plan: TrainingPlan, planner: MotifPlanner | None = None) -> Recoste
         planner: what plans motifs that say that it did.
     """
     found, costs = Recosted(), MotifCosts(plan.fabric)
+    finder = OptionFinder(plan.fabric, OptionSettings())
     numbers = {channel.name: k for k, channel in enumerate(plan.fabric.channels)}
     calls = {op.id: op for op in plan.workload.collectives()}
     known: dict[tuple[object, ...], list[MotifCost | None]] = {}
     for name, option in plan.options:
         op = calls[name]
-        key = (op.collective, op.groups, op.count, op.dtype, op.root, op.splits, option)
+        key = (op.collective, op.groups, op.count, op.dtype, op.root, op.reduce, op.splits, option)
         try:
             if key not in known:
                 known[key] = _costs_of(costs, op, option, numbers, planner)
+                if option.bitwise and not plan.measured and not finder.keeps_order(op, option):
+                    told = f"operation {name!r:.60}: {option.recipe} does not reduce in the order "
+                    found.wrong.append(("recipe", f"{told}of the whole, as is claimed"))
         except InputError as error:
             found.wrong.append(("recipe", f"operation {name!r:.60}, {option.recipe}: {error}"))
             known[key] = [None] * len(option.motifs)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sccl.topo import fabric_of
 from sccl.train.cyclic import CyclicPlan, CyclicProblem, wrong_in_cyclic
+from sccl.train.exact_search import exactly
 from sccl.train.jobs import Job, job_of
 from sccl.train.periodic import periodic
 from sccl.train.policies import POLICIES, PolicyEffort
@@ -75,12 +76,14 @@ def plans_of(name: str, problem: CyclicProblem) -> list[tuple[CyclicPlan, Repeat
 
     if name == "sgs":
         periodic(problem, 0.001, 0, 0, told)
+    elif name == "exact":
+        exactly(problem, 0.02, 0, 0, told)
     else:
         POLICIES[name].run(problem, PolicyEffort(0.001, 0), told)
     return found
 
 
-@pytest.mark.parametrize("name", [*POLICIES, "sgs"])
+@pytest.mark.parametrize("name", [*POLICIES, "sgs", "exact"])
 @settings(max_examples=times(25))
 @given(st.integers(0, 10**9))
 def test_what_is_planned_is_right(name: str, seed: int) -> None:

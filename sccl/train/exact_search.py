@@ -1,0 +1,92 @@
+"""The search for plans of a small step that repeats, by CP-SAT alone.
+
+First it looks for the least period over all starts, any iterations ahead
+(:mod:`sccl.train.exact_periods`); half of the effort is for that. Then for the best plan of each
+window that a step has (:mod:`sccl.train.exact`), the shortest first: with what is left, each its
+part of it. What it proves, it proves of plans that repeat after each window; so a plan is the best
+of all only where the bound of all plans says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sccl.errors import ParameterError
+from sccl.solvers.effort import UNIT_S, Effort, Spending
+from sccl.train.cyclic import CyclicPlan, CyclicProblem
+from sccl.train.exact import exact
+from sccl.train.exact_periods import exact_period
+from sccl.train.joint import MOST_EXACT
+from sccl.train.periodic import ToldPlan
+from sccl.train.searches import serial
+from sccl.train.turning import windows_of
+from sccl.train.windows import repeated
+
+MOST_ALONE = 4 * MOST_EXACT
+"""Motifs of all options, up to which CP-SAT is asked and nothing else is tried beside it."""
+
+
+def exactly(  # noqa: PLR0913, PLR0917 - as of the search by annealing
+    problem: CyclicProblem,
+    seconds: float,
+    seed: int,
+    enough: int,
+    told: ToldPlan,
+    nearing: Callable[[int], None] = lambda _: None,
+) -> None:
+    """Search for plans.
+
+    Args:
+        seconds: how much is searched, about: the same everywhere.
+        enough: ticks, with which it ends.
+        nearing: is told ticks that no window of a plan takes more than, which comes.
+
+    Raises:
+        ParameterError: there are more motifs than it can hold.
+        KeyboardInterrupt: the user interrupted; what was found by then has been told.
+    """
+    refuse_many(problem)
+    best: list[int] = []
+
+    def tell(plan: CyclicPlan) -> None:
+        found = repeated(problem, plan)
+        if not best or found.period < best[0]:
+            best[:] = [found.period]
+            told(plan, found)
+
+    begun = []
+    for number, window in enumerate(windows_of(problem)):
+        plan = serial(window.step, 0, seed)
+        begun.append((plan.finish(window.step), number, window, plan))
+        tell(window.cyclic(plan))
+    begun.sort(key=lambda row: row[:2])
+    spending = Spending(Effort(seed=seed, units=seconds / UNIT_S))
+    if best[0] > enough and not spending.used_up():
+        least = exact_period(problem, Effort(seed=seed, units=seconds / UNIT_S / 2), enough)
+        spending.units += seconds / UNIT_S / 2
+        if (turning := least.plan()) is not None:
+            tell(turning)
+    for tried, (_, _, window, plan) in enumerate(begun):
+        left = spending.left()
+        if best[0] <= enough or left is None or not left.units:
+            return
+        part = left.units / (len(begun) - tried)
+        nearing(plan.finish(window.step))
+        found = exact(window.step, Effort(seed=seed, units=part), plan)
+        spending.units += part
+        if found.plan is not None:
+            tell(window.cyclic(found.plan))
+
+
+def refuse_many(problem: CyclicProblem) -> None:
+    """Refuse what CP-SAT alone finds nothing for.
+
+    Raises:
+        ParameterError: there are more motifs than it can hold.
+    """
+    motifs = sum(len(option.motifs) for op in problem.step.ops for option in op.options)
+    if motifs > MOST_ALONE:
+        raise ParameterError(
+            f"search 'exact' is for {MOST_ALONE} motifs of all options at the most, and there are "
+            f"{motifs}: take 'sgs', which solves exactly what is small, or lower --max-motifs"
+        )

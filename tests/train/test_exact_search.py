@@ -1,0 +1,58 @@
+"""Plans by CP-SAT alone: how good they are, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from sccl.errors import ParameterError
+from sccl.topo import fabric_of
+from sccl.train.cyclic import CyclicPlan
+from sccl.train.exact_search import MOST_ALONE, exactly
+from sccl.train.periods import least_period
+from sccl.train.planner import Planner, PlanSettings
+from sccl.train.windows import Repeated
+from tests.kit.nightly import times
+from tests.kit.training import random_job
+from tests.kit.workloads import prefetching
+
+
+@settings(max_examples=times(15), deadline=None)
+@given(st.integers(0, 10**9))
+def test_it_is_told_what_is_better_and_never_below_the_bound(seed: int) -> None:
+    job = random_job(seed, 2)
+    assume(job is not None)
+    assert job is not None
+    bound = least_period(job.problem).ticks
+    periods: list[int] = []
+
+    def told(_plan: CyclicPlan, found: Repeated) -> None:
+        periods.append(found.period)
+
+    exactly(job.problem, 0.1, 0, bound, told)
+    assert periods == sorted(set(periods), reverse=True)
+    assert periods[-1] >= bound
+
+
+def test_a_small_step_is_proved() -> None:
+    planner = Planner(prefetching(), fabric_of("hgx2"), PlanSettings("exact", seconds=1))
+    planner.run()
+    plan = planner.plan()
+    assert plan.search == "exact"
+    assert plan.proved
+
+
+def test_too_many_motifs_are_refused() -> None:
+    job = random_job(2, 2)
+    assert job is not None
+    step = job.problem.step
+    ops = tuple(
+        replace(op, options=op.options * (MOST_ALONE + 1)) if op.communicates else op
+        for op in step.ops
+    )
+    many = replace(step, ops=ops)
+    with pytest.raises(ParameterError, match="is for 2000 motifs of all options at the most"):
+        exactly(replace(job.problem, step=many), 1, 0, 0, lambda *_: None)
