@@ -29,7 +29,7 @@ PARTS = {
     "models": ("A1", "A2", "A3", "A4", "A5", "A6"),
 }
 
-SECONDS = 20.0
+SECONDS = 10.0
 """That each search is told to take."""
 
 OURS = "sgs"

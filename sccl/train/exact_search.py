@@ -13,14 +13,11 @@ from collections.abc import Callable
 
 from sccl.errors import ParameterError
 from sccl.solvers.effort import UNIT_S, Effort, Spending
-from sccl.train.cyclic import CyclicPlan, CyclicProblem
+from sccl.train.cyclic import CyclicProblem
 from sccl.train.exact import exact
 from sccl.train.exact_periods import exact_period
 from sccl.train.joint import MOST_EXACT
-from sccl.train.periodic import ToldPlan
-from sccl.train.searches import serial
-from sccl.train.turning import windows_of
-from sccl.train.windows import repeated
+from sccl.train.periodic import BestPlan, ToldPlan, openings_of
 
 MOST_ALONE = 4 * MOST_EXACT
 """Motifs of all options, up to which CP-SAT is asked and nothing else is tried beside it."""
@@ -46,36 +43,25 @@ def exactly(  # noqa: PLR0913, PLR0917 - as of the search by annealing
         KeyboardInterrupt: the user interrupted; what was found by then has been told.
     """
     refuse_many(problem)
-    best: list[int] = []
-
-    def tell(plan: CyclicPlan) -> None:
-        found = repeated(problem, plan)
-        if not best or found.period < best[0]:
-            best[:] = [found.period]
-            told(plan, found)
-
-    begun = []
-    for number, window in enumerate(windows_of(problem)):
-        plan = serial(window.step, 0, seed)
-        begun.append((plan.finish(window.step), number, window, plan))
-        tell(window.cyclic(plan))
-    begun.sort(key=lambda row: row[:2])
+    best, begun = BestPlan(problem, told), openings_of(problem, seed)
+    for _, _, window, plan in begun:
+        best.tell(window.cyclic(plan))
     spending = Spending(Effort(seed=seed, units=seconds / UNIT_S))
-    if best[0] > enough and not spending.used_up():
+    if best.period > enough and not spending.used_up():
         least = exact_period(problem, Effort(seed=seed, units=seconds / UNIT_S / 2), enough)
         spending.units += seconds / UNIT_S / 2
         if (turning := least.plan()) is not None:
-            tell(turning)
+            best.tell(turning)
     for tried, (_, _, window, plan) in enumerate(begun):
         left = spending.left()
-        if best[0] <= enough or left is None or not left.units:
+        if best.period <= enough or left is None or not left.units:
             return
         part = left.units / (len(begun) - tried)
         nearing(plan.finish(window.step))
         found = exact(window.step, Effort(seed=seed, units=part), plan)
         spending.units += part
         if found.plan is not None:
-            tell(window.cyclic(found.plan))
+            best.tell(window.cyclic(found.plan))
 
 
 def refuse_many(problem: CyclicProblem) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 
 from sccl.train.cyclic import CyclicPlan, CyclicProblem
 from sccl.train.joint import planned
+from sccl.train.placing import NEVER
 from sccl.train.problem import StepPlan, StepProblem
 from sccl.train.searches import fastest, serial
 from sccl.train.turning import StepWindow, windows_of
@@ -27,7 +28,7 @@ def placed_in(step: StepProblem, seconds: float) -> int:
 
 def listed_in(step: StepProblem, seconds: float) -> int:
     """Return how many lists are made in about so many seconds, likewise."""
-    return int(seconds / (4e-6 + _motifs(step) ** 2 / 1.8e8))
+    return int(seconds / (4e-6 + _motifs(step) ** 2 / 2.5e9))
 
 
 def _motifs(step: StepProblem) -> int:
@@ -53,29 +54,45 @@ def periodic(  # noqa: PLR0913, PLR0917 - what is told, and when
     Raises:
         KeyboardInterrupt: the user interrupted; what was found by then has been told.
     """
-    best: list[int] = []
+    best, begun = BestPlan(problem, told), openings_of(problem, seed)
+    for _, _, window, plan in begun[: 2 * MOST_WINDOWS]:
+        best.tell(window.cyclic(plan))
+    for _, _, window, _ in begun[:MOST_WINDOWS]:
+        if best.period <= enough:
+            return
+        proposals = placed_in(window.step, seconds / min(MOST_WINDOWS, len(begun)))
+        kept = partial(_kept, best, window)
+        found = planned(window.step, proposals, seed, lambda ticks, _: nearing(ticks), kept)
+        best.tell(window.cyclic(found.plan))
 
-    def tell(plan: CyclicPlan) -> None:
-        found = repeated(problem, plan)
-        if not best or found.period < best[0]:
-            best[:] = [found.period]
-            told(plan, found)
 
+class BestPlan:
+    """The best plan of those that were found.
+
+    Attributes:
+        period: of it, in ticks; none is as long: nothing was found.
+    """
+
+    def __init__(self, problem: CyclicProblem, told: ToldPlan) -> None:
+        self._problem, self._told = problem, told
+        self.period = NEVER
+
+    def tell(self, plan: CyclicPlan) -> None:
+        """Tell a plan, if it is better than those before."""
+        found = repeated(self._problem, plan)
+        if found.period < self.period:
+            self.period = found.period
+            self._told(plan, found)
+
+
+def openings_of(problem: CyclicProblem, seed: int) -> list[tuple[int, int, StepWindow, StepPlan]]:
+    """Return windows with their first plans, the shortest first: ticks, and their numbers."""
     begun = []
     for number, window in enumerate(windows_of(problem)):
         plan = serial(window.step, 0, seed)
         begun.append((plan.finish(window.step), number, window, plan))
-    begun.sort(key=lambda row: row[:2])
-    for _, _, window, plan in begun[: 2 * MOST_WINDOWS]:
-        tell(window.cyclic(plan))
-    for _, _, window, _ in begun[:MOST_WINDOWS]:
-        if best[0] <= enough:
-            return
-        proposals = placed_in(window.step, seconds / min(MOST_WINDOWS, len(begun)))
-        kept = partial(_kept, tell, window)
-        found = planned(window.step, proposals, seed, lambda ticks, _: nearing(ticks), kept)
-        tell(window.cyclic(found.plan))
+    return sorted(begun, key=lambda row: row[:2])
 
 
-def _kept(tell: Callable[[CyclicPlan], None], window: StepWindow, plan: StepPlan) -> None:
-    tell(window.cyclic(plan))
+def _kept(best: BestPlan, window: StepWindow, plan: StepPlan) -> None:
+    best.tell(window.cyclic(plan))

@@ -65,6 +65,8 @@ class PlacingRoom(NamedTuple):
         left: of each op: motifs that are not placed.
         op_done: of each op: when the last of its motifs so far has ended.
         rest: of each motif: ticks until all has ended.
+        base: of each motif: ticks by which it is more urgent than its rest says, beside what its op
+            is.
     """
 
     busy: Rows
@@ -79,6 +81,7 @@ class PlacingRoom(NamedTuple):
     left: Whole
     op_done: Whole
     rest: Whole
+    base: Whole
 
 
 def room_of(step: StepArrays) -> PlacingRoom:
@@ -88,7 +91,7 @@ def room_of(step: StepArrays) -> PlacingRoom:
     if (step.share < WHOLE).any():
         uses = 2 * uses  # where any begins or ends another stretch begins
     table = np.zeros((resources, 3, int(uses.max(initial=0)) + 1), dtype=np.int64)
-    by_motif, by_op = np.zeros((5, motifs), dtype=np.int64), np.zeros((4, ops), dtype=np.int64)
+    by_motif, by_op = np.zeros((6, motifs), dtype=np.int64), np.zeros((4, ops), dtype=np.int64)
     return PlacingRoom(
         busy=table,
         stretches=np.zeros(resources, dtype=np.int64),
@@ -98,6 +101,7 @@ def room_of(step: StepArrays) -> PlacingRoom:
         waits=by_motif[2],
         queue=by_motif[3],
         rest=by_motif[4],
+        base=by_motif[5],
         op_waits=by_op[0],
         op_ready=by_op[1],
         left=by_op[2],
@@ -278,7 +282,7 @@ def _begun(step: StepArrays, choice: Whole, offset: Whole, room: PlacingRoom) ->
         first, last = step.motif_first[option], step.motif_first[option + 1]
         room.left[op] = last - first
         for motif in range(first, last):
-            room.key[motif] = -room.rest[motif] - offset[op]
+            room.key[motif] = -room.rest[motif] - offset[op] - room.base[motif]
             room.ready[motif] = 0
             own = step.wait_first[motif + 1] - step.wait_first[motif]
             room.waits[motif] = own + (room.op_waits[op] > 0)

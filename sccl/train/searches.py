@@ -9,8 +9,8 @@ import numpy as np
 
 from sccl.train.annealing import Annealed, anneal, chain
 from sccl.train.listing import by_list, in_order
-from sccl.train.placing import NEVER, PlacingRoom, rests, room_of, serially
-from sccl.train.problem import StepArrays, StepPlan, StepProblem, Whole
+from sccl.train.placing import NEVER, rests, room_of, serially
+from sccl.train.problem import StepPlan, StepProblem, Whole
 
 _SLICE = 500_000
 """Motifs of options that are taken, times proposals, between which Ctrl-C is heard."""
@@ -90,12 +90,13 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
     step, alike = problem.arrays, _alike(problem)
     room = room_of(step)
     begun = []
-    for number, (choice, offset) in enumerate(openings(problem)):
+    for number, (choice, offset, base) in enumerate(openings(problem)):
         starts = np.zeros(len(step.ticks), dtype=np.int64)
+        room.base[:] = base
         finish = serially(step, choice, offset, starts, room, NEVER)
-        begun.append((finish, number, choice, offset, starts))
+        begun.append((finish, number, choice, offset, starts, base))
     begun.sort(key=lambda one: one[:2])
-    found, _, choice, offset, starts = begun[0]
+    found, _, choice, offset, starts, best_base = begun[0]
     told(found)
     best = Annealed(
         *(choice.copy(), offset.copy(), choice.copy(), offset.copy(), starts),
@@ -109,6 +110,7 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
             own = begun[number % len(begun)] if number % 2 else None
             best.choice[:] = best.best_choice if own is None else own[2]
             best.offset[:] = best.best_offset if own is None else own[3]
+            room.base[:] = best_base if own is None else own[5]
             mixed = (seed * _RUNS + number) * 0x632BE59BD9B4E019 % 2**63
             best.state[:] = mixed, found if own is None else own[0], found
             done = 0
@@ -116,7 +118,7 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
                 last = min(done + stride, run)
                 done = anneal(step, alike, best, room, done, last, run, heat, enough)
                 if best.state[2] < found:
-                    found = int(best.state[2])
+                    found, best_base = int(best.state[2]), room.base.copy()
                     told(found)
     except KeyboardInterrupt:
         kept(problem.plan_of(best.best_choice, best.best_starts))
@@ -136,33 +138,28 @@ def _alike(problem: StepProblem) -> Whole:
     return np.array([numbers.setdefault(id(op.options), len(numbers)) for op in problem.ops])
 
 
-def openings(problem: StepProblem) -> Iterator[tuple[Whole, Whole]]:
-    """Yield options and offsets to begin with: each rule for all ops alike.
+def openings(problem: StepProblem) -> Iterator[tuple[Whole, Whole, Whole]]:
+    """Yield options and urgencies of ops and of motifs to begin with: each rule for all ops alike.
 
     Of options: the fastest, those that are the least on any resource, and those of one recipe. Of
-    the order: by the longest rest, and what was submitted last first, as gradients are.
+    the order: by the longest rest; what was submitted last first, as gradients are; and that in
+    which a list has motifs.
     """
     none = np.zeros(len(problem.ops), dtype=np.int64)
     step, room = problem.arrays, room_of(problem.arrays)
+    plain = np.zeros(len(step.ticks), dtype=np.int64)
     for choice in uniform(problem):
-        yield choice, none
+        yield choice, none, plain
         rests(step, choice, room.rest)
         first = step.motif_first[step.option_first[:-1] + choice]
         most = int(room.rest[first].max(initial=0))
         place = np.arange(len(problem.ops), dtype=np.int64) * most // max(len(problem.ops), 1)
-        yield choice, np.where(step.communicates == 1, place - room.rest[first], 0)
-        starts = np.zeros(len(step.ticks), dtype=np.int64)
+        yield choice, np.where(step.communicates == 1, place - room.rest[first], 0), plain
+        starts = np.full(len(step.ticks), -1, dtype=np.int64)
         finish = by_list(step, choice, starts, NEVER)
-        yield choice, urgencies(step, choice, starts, finish, room)
-
-
-def urgencies(
-    step: StepArrays, choice: Whole, starts: Whole, finish: int, room: PlacingRoom
-) -> Whole:
-    """Return offsets by which ops are placed in the order in which a plan has them."""
-    rests(step, choice, room.rest)
-    first = step.motif_first[step.option_first[:-1] + choice]
-    return np.where(step.communicates == 1, finish - starts[first] - room.rest[first], 0)
+        rests(step, choice, room.rest)
+        urgent = finish - starts - room.rest
+        yield choice, none, np.where(starts >= 0, urgent, urgent[first][step.op])
 
 
 def uniform(problem: StepProblem) -> Iterator[Whole]:
