@@ -40,7 +40,7 @@ def test_a_trace_has_streams_and_channels_as_threads(tmp_path: Path) -> None:
     assert (second["ts"], second["dur"], names[second["pid"], second["tid"]]) == (11, 2.5, "gpu")
     assert second["args"] == {
         "op": "gradients", "iteration": 0, "collective": "allreduce", "bytes": 4096, "ranks": 2,
-        "recipe": "seg(2)", "motif": 1, "motifs": 2, "carrier": "ring", "channel": "gpu",
+        "recipe": "ring", "motif": 1, "motifs": 2, "carrier": "ring", "channel": "gpu",
     }  # fmt: skip
     marks = [(e["name"], e["ts"]) for e in told if e["ph"] == "i"]
     assert marks[:3] == [("iteration 0", 0), ("iteration 1", 14.5), ("iteration 2", 29)]

@@ -77,7 +77,7 @@ def test_everything_of_a_bar_is_told(opened: Open) -> None:
     for words in (
         "allreduce of 4 KiB among 2 ranks",
         "25.5 us to 28 us, 2.5 us",
-        "seg(2), motif 1 of 2",
+        "ring, motif 1 of 2",
         "ring on gpu",
         "50 % of gpu: links",
         "reduces in another order than unsplit",
