@@ -1,6 +1,6 @@
 """SYNDICATE's tables of whole jobs: every search on the same options, beside one bound.
 
-``moe``: 200 collectives on 32 GPUs at three speeds of computation, and 1,248 on 512 GPUs.
+``moe``: 200 collectives on 32 GPUs at three speeds of computation; ``scale``: 1,248 on 512 GPUs.
 ``models``: A1 to A6 of the paper's evaluation (its Figures 11, 12, 14 and 15) as presets have them.
 """
 
@@ -25,7 +25,8 @@ from sccl.workload.generate import made_workload
 from sccl.workload.generate.presets import preset
 
 PARTS = {
-    "moe": ("moe-156", "moe-600", "moe-1500", "moe-512"),
+    "moe": ("moe-156", "moe-600", "moe-1500"),
+    "scale": ("moe-512",),
     "models": ("A1", "A2", "A3", "A4", "A5", "A6"),
 }
 
@@ -40,7 +41,7 @@ class JobResult:
     """What a search comes to on a job.
 
     Attributes:
-        part: ``moe`` or ``models``.
+        part: of :data:`PARTS`.
         job: a preset.
         search: which; ``options and bound``: what all of them share.
         collectives: of the job.

@@ -22,8 +22,9 @@ _HEAT, _WARM = 0.02, 500
 """By how much annealing may get worse at first, if it has so many proposals for each op: with fewer
 it would not come back from there."""
 
-MOST_RECIPES = 24
-"""That are tried for all ops alike."""
+MOST_RECIPES, MOST_OF_MANY, MANY_MOTIFS = 24, 6, 5000
+"""Recipes that are tried for all ops alike, and of steps of so many motifs, where each takes a
+while."""
 
 Told = Callable[[int], None]
 """Is told what the best takes, in ticks."""
@@ -171,7 +172,11 @@ def uniform(problem: StepProblem) -> Iterator[Whole]:
     ]
     yield np.array([own.index(min(own)) for own in loads], dtype=np.int64)
     recipes = {option.name: None for op in problem.ops if op.communicates for option in op.options}
-    for recipe in list(recipes)[:MOST_RECIPES]:
+    motifs = sum(
+        len(op.options[k].motifs) for op, k in zip(problem.ops, base.tolist(), strict=True)
+    )
+    most = MOST_RECIPES if motifs < MANY_MOTIFS else MOST_OF_MANY
+    for recipe in list(recipes)[:most]:
         choice = base.copy()
         for number, op in enumerate(problem.ops):
             rows = [(o.length, k) for k, o in enumerate(op.options) if o.name == recipe]
