@@ -23,7 +23,7 @@ from sccl.tasks.check import (
     judge_strange,
     judge_training,
 )
-from sccl.tasks.training_files import told_training
+from sccl.tasks.training_files import notes_on_training, told_training
 from sccl.view.text.notes import share_bar
 
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ def _print_training(console: Console, judged: JudgedTraining) -> None:
         console.print("  note: edited since sccl wrote it (its digest does not match)")
     for fault in faults:
         console.print(f"  {fault.kind}: {on_a_line(fault.message)}", markup=False)
+    for note in notes_on_training(judged.loaded):
+        console.print(f"  note: {on_a_line(note)}", markup=False)
 
 
 def _costs(plan: Plan) -> str:

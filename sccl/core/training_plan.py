@@ -89,6 +89,9 @@ class TrainingPlan:
         seed: of the search.
         memory_bytes: what held results may take at once; 0: any.
         measured: whether times of motifs are such, and not what carriers take.
+        max_motifs: into how many motifs options that were offered split a collective at the most.
+        bitwise: whether only options were offered that reduce as the whole does.
+        planned_by: the synthesiser of which options were offered, too; empty: of none.
     """
 
     workload: Workload
@@ -102,6 +105,9 @@ class TrainingPlan:
     seed: int = 0
     memory_bytes: int = 0
     measured: bool = False
+    max_motifs: int = 16
+    bitwise: bool = False
+    planned_by: str = ""
 
     @property
     def gap(self) -> float:

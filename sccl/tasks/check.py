@@ -20,6 +20,7 @@ from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
 from sccl.tasks.training_files import (
     LoadedTraining,
     faults_of_training,
+    notes_on_training,
     told_training,
     training_digests,
     training_files,
@@ -197,7 +198,7 @@ def _training_part(judged: JudgedTraining) -> CheckedFilePart:
         ),
         format=None,
         about=told_training(loaded),
-        notes=(),
+        notes=notes_on_training(loaded),
         refused=(),
     )
 

@@ -90,13 +90,28 @@ def training_digests(several: Iterable[LoadedTraining]) -> dict[str, str]:
 
 
 def faults_of_training(one: LoadedTraining) -> tuple[PlanFault, ...]:
-    """Return what the judge says of a training plan."""
-    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
-    from sccl.train.verdict import faults_in  # noqa: PLC0415
+    """Return what the judge says of a training plan, whose bound it proves again.
 
-    by = motif_planner()
-    planned = any(motif.carrier == by.name for _, _, motif in one.plan.motifs())
-    return faults_in(one.plan, by if planned else None)
+    Raises:
+        InputError: it names a synthesiser that there is not.
+    """
+    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.train.rebounding import wrong_bound  # noqa: PLC0415
+    from sccl.train.verdict import PlanFault, faults_in  # noqa: PLC0415
+
+    by = motif_planner(one.plan.planned_by) if one.plan.planned_by else None
+    found = faults_in(one.plan, by)
+    if found or one.plan.measured or not one.plan.bound_ns:
+        return found
+    wrong = wrong_bound(one.plan, by)
+    return (PlanFault("bound", wrong),) if wrong else ()
+
+
+def notes_on_training(one: LoadedTraining) -> tuple[str, ...]:
+    """Return what of a training plan the judge takes as it is told, in sentences."""
+    from sccl.train.recosting import believed  # noqa: PLC0415 - loads NumPy and Numba
+
+    return tuple(believed(one.plan))
 
 
 def right_timeline(one: LoadedTraining) -> StepTimeline:

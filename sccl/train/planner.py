@@ -169,6 +169,9 @@ class Planner:
             seed=self.settings.seed,
             memory_bytes=self.settings.memory_bytes,
             measured=self.settings.measured is not None,
+            max_motifs=self.settings.max_motifs,
+            bitwise=self.settings.bitwise,
+            planned_by="" if self.settings.planner is None else self.settings.planner.name,
         )
 
     def _nearing(self, ticks: int) -> None:

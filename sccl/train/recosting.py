@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import WHOLE_LOAD, Option, TrainingPlan
+from sccl.core.words import counted
 from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError
 from sccl.motif import motifs_of, recipe_of
@@ -47,7 +48,7 @@ def recosted(plan: TrainingPlan, planner: MotifPlanner | None = None) -> Recoste
     """Return what motifs of a plan take.
 
     Args:
-        planner: what plans motifs that say that it did.
+        planner: what plans motifs that say that it did; None: none may say so.
     """
     found, costs = Recosted(), MotifCosts(plan.fabric)
     finder = OptionFinder(plan.fabric, OptionSettings())
@@ -111,11 +112,21 @@ def _costs_of(
             found.append(costs.of(one, number, carrier, size))
         elif planner is not None and motif.carrier == planner.name:
             found.append(costs.planned(one, number, planner.plan, size))
-        elif " without " in motif.carrier:
+        elif planner is not None and motif.carrier.startswith(f"{planner.name} without "):
             found.append(None)
         else:
             raise InputError(f"there is no carrier {motif.carrier!r:.60} that it could be made by")
     return found
+
+
+def believed(plan: TrainingPlan) -> Iterator[str]:
+    """Yield what of a plan is taken as it is told, in sentences."""
+    if plan.measured:
+        yield "times of motifs are said to be measured: they are taken as told, and so is the bound"
+    left = sum(" without " in motif.carrier for _, _, motif in plan.motifs())
+    if left:
+        told = f"{counted(left, 'motif')} planned on links that others leave"
+        yield f"{told}: times and loads are taken as told"
 
 
 def overloaded(plan: TrainingPlan, timeline: StepTimeline, found: Recosted) -> Iterator[str]:

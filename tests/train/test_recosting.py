@@ -11,6 +11,7 @@ import pytest
 from sccl.core.training_plan import Option, OptionMotif, TrainingPlan
 from sccl.topo import fabric_of
 from sccl.train.planner import Planner, PlanSettings
+from sccl.train.rebounding import wrong_bound
 from sccl.train.verdict import faults_in
 from tests.kit.training_plans import layered_plan
 
@@ -59,3 +60,12 @@ def test_edits_are_seen(change: Callable[[Option], Option], kind: str) -> None:
 def test_times_that_were_measured_are_taken_as_they_are() -> None:
     shorter = edited(lambda o: each(o, lambda m: replace(m, ns=m.ns - 1)))
     assert "cost" not in {fault.kind for fault in faults_in(replace(shorter, measured=True))}
+
+
+def test_bounds_are_proved_again() -> None:
+    assert wrong_bound(found()) == ""
+    wider = replace(found(), bound_ns=found().bound_ns + 1)
+    assert "are proved" in wrong_bound(wider)
+    fewer = replace(found(), max_motifs=1)
+    split = any(len(option.motifs) > 1 for _, option in found().options)
+    assert ("none of its" in wrong_bound(fewer)) == split

@@ -60,6 +60,15 @@ class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True)
     measured: Annotated[
         bool, Meta(description="Times of motifs were measured, and are not what carriers take.")
     ] = False
+    max_motifs: Annotated[
+        int, Meta(ge=1, description="Of an option that was offered, at the most.")
+    ] = 16
+    bitwise: Annotated[
+        bool, Meta(description="Only options were offered that reduce as the whole does.")
+    ] = False
+    planned_by: Annotated[
+        str, Meta(description="The synthesiser of which options were offered, too; or empty.")
+    ] = ""
     period_ns: Annotated[int, Meta(ge=0, description="From an iteration to the next.")]
     bound_ns: Annotated[int, Meta(ge=0, description="No plan of these options takes less.")]
     binding: Annotated[str, Meta(description="What shows the bound.")]

@@ -50,6 +50,9 @@ def load_training_plan(path: Path, named: Named) -> tuple[TrainingPlan, bool]:
         seed=wire.seed,
         memory_bytes=wire.memory_bytes,
         measured=wire.measured,
+        max_motifs=wire.max_motifs,
+        bitwise=wire.bitwise,
+        planned_by=wire.planned_by,
     )
     return plan, wire.digest in (None, digest(wire))
 
@@ -74,6 +77,9 @@ def training_plan_to_wire(plan: TrainingPlan) -> TrainingPlanWire:
         seed=plan.seed,
         memory_bytes=plan.memory_bytes,
         measured=plan.measured,
+        max_motifs=plan.max_motifs,
+        bitwise=plan.bitwise,
+        planned_by=plan.planned_by,
         period_ns=plan.period_ns,
         bound_ns=plan.bound_ns,
         binding=plan.binding,

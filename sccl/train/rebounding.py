@@ -1,0 +1,41 @@
+"""What no plan takes less than, shown anew: the judge of training plans believes no bound.
+
+Options are offered again as the plan says that they were; it takes some of these, and its bound is
+no more than what is proved of all of them, which is checked from the proof in whole numbers.
+"""
+
+from __future__ import annotations
+
+from sccl.core.training_plan import TrainingPlan
+from sccl.train.costs import MotifPlanner
+from sccl.train.jobs import Job
+from sccl.train.options import OptionSettings, options_of
+from sccl.train.periods import least_period, wrong_in_bound
+
+
+def wrong_bound(plan: TrainingPlan, planner: MotifPlanner | None = None) -> str:
+    """Return what is wrong with a plan's bound; empty: nothing.
+
+    Args:
+        plan: whose options can be taken, and whose times were not measured.
+        planner: of motifs, where one was asked.
+
+    Raises:
+        InputError: no options can be offered.
+    """
+    asked = OptionSettings(max_motifs=plan.max_motifs, bitwise=plan.bitwise, planner=planner)
+    offered = options_of(plan.workload, plan.fabric, asked)
+    for name, option in plan.options:
+        if option not in offered.of[name]:
+            return (
+                f"operation {name!r:.60} takes {option.recipe}, which is none of its "
+                f"{len(offered.of[name])} options with {plan.max_motifs} motifs at the most: the "
+                "bound is not of such plans"
+            )
+    problem = Job(plan.workload, offered.of, plan.memory_bytes).problem
+    least = least_period(problem)
+    if wrong := wrong_in_bound(problem, least):
+        return f"what is to prove it does not: {wrong}"
+    if plan.bound_ns > least.ticks:
+        return f"{least.ticks} ns are proved ({least.binds}), claimed are {plan.bound_ns}"
+    return ""
