@@ -108,7 +108,9 @@ def plan_training(
         if planner.best is None:
             raise
     plan = planner.plan()
-    if faults := faults_in(plan, settings.planner):
+    tell("judging", plan.period_ns, plan.bound_ns or None)
+    # Who interrupts does not wait for options to be derived anew, which 'sccl check' does.
+    if faults := faults_in(plan, settings.planner, options=not ended):
         raise ScclError(
             f"a plan of {workload.name} on {fabric.name} was refused by the judge: "
             f"{faults[0].message}; this is a defect of sccl"

@@ -228,6 +228,9 @@ def _hosts(workload: Workload, known: Sequence[Dependency]) -> Iterable[Dependen
         for event in program.events:
             own = place[event.op]
             if event.action is HostAction.WAIT:
+                for before, lag in list(awaited):  # for what this one waits for itself
+                    if lag == event.lag and reach[before] >> own & 1:
+                        del awaited[before, lag]
                 awaited[own, event.lag] = None
                 continue
             for before, lag in awaited:
