@@ -16,7 +16,7 @@ from sccl.train.policies import POLICIES, PolicyEffort
 from sccl.train.problem import WHOLE, Whole
 from sccl.train.searches import fastest, serial
 from sccl.train.windows import Repeated
-from tests.kit.layers import layered, repeating
+from tests.kit.layered import layered
 from tests.kit.nightly import times
 from tests.kit.training import random_job
 
@@ -96,7 +96,7 @@ def test_what_is_kept_in_mind_of_gaps_changes_nothing(seed: int) -> None:
 
 @pytest.mark.parametrize("compute", [50, 300])
 def test_many_parts_are_placed_as_plainly(compute: int) -> None:
-    step = layered(2, compute)
+    step = layered(2, attention=compute, experts=compute).step
     choice = np.array([len(op.options) // 2 for op in step.ops], dtype=np.int64)
     starts = np.zeros(len(step.arrays.ticks), dtype=np.int64)
     serially(step.arrays, choice, 0 * choice, starts, room_of(step.arrays), NEVER)
@@ -104,7 +104,7 @@ def test_many_parts_are_placed_as_plainly(compute: int) -> None:
 
 
 def test_lists_and_annealing_of_many_layers_are_right() -> None:
-    step = layered(20, 200)
+    step = layered(20, attention=200, experts=200).step
     choice, starts = fastest(step), np.zeros(len(step.arrays.ticks), dtype=np.int64)
     listed = by_list(step.arrays, choice, starts, NEVER)
     assert wrong_in_plan(step, step.plan_of(choice, starts)) == ""
@@ -115,7 +115,7 @@ def test_lists_and_annealing_of_many_layers_are_right() -> None:
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_no_policy_is_faster_than_is_proved(name: str) -> None:
-    problem = repeating(layered(3, 300))
+    problem = layered(3, attention=300, experts=300)
     bound, periods = least_period(problem).ticks, list[int]()
 
     def told(plan: CyclicPlan, found: Repeated) -> None:
