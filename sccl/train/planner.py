@@ -168,7 +168,7 @@ class Planner:
             search=self.settings.search,
             seed=self.settings.seed,
             memory_bytes=self.settings.memory_bytes,
-            measured=self.settings.measured is not None,
+            costs="" if self.settings.measured is None else self.settings.measured.digest,
             max_motifs=self.settings.max_motifs,
             bitwise=self.settings.bitwise,
             planned_by="" if self.settings.planner is None else self.settings.planner.name,
