@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
@@ -22,7 +22,12 @@ from sccl.core.words import counted
 from sccl.errors import ToolError
 from sccl.tasks.show_training import shown_training
 from sccl.tasks.step_pictures import notes_of, step_rows
-from sccl.tasks.training_files import LoadedTraining, faults_of_training, right_timeline
+from sccl.tasks.training_files import (
+    LoadedTraining,
+    faults_of_training,
+    load_cost_table,
+    right_timeline,
+)
 from sccl.tasks.workload import workload_part
 from sccl.topo import fabric_of, resolve
 from sccl.view import charts
@@ -165,7 +170,7 @@ class TrainingPlan:
 
     @property
     def proved(self) -> bool:
-        """Return whether the bound is met."""
+        """Return whether the bound is met; not where times are of a table of costs."""
         return bool(self.value.bound_ns) and self.value.proved
 
     @property
@@ -173,9 +178,20 @@ class TrainingPlan:
         """Return how each collective is split, by its id."""
         return {name: option.recipe for name, option in self.value.options}
 
-    def violations(self) -> list[str]:
-        """Return everything that is wrong with it, as the independent judge finds it."""
-        return [f"{fault.kind}: {fault.message}" for fault in faults_of_training(self._loaded)]
+    @checked
+    def violations(self, costs: str | PathLike[str] | None = None) -> list[str]:
+        """Return everything that is wrong with it, as the independent judge finds it.
+
+        Args:
+            costs: the table of costs by which it was made, a CSV file; None: its times are taken
+                as told, if they are of one.
+
+        Raises:
+            InputError: the table cannot be read, or is none.
+        """
+        table = None if costs is None else load_cost_table(Path(costs))
+        faults = faults_of_training(replace(self._loaded, costs=table))
+        return [f"{fault.kind}: {fault.message}" for fault in faults]
 
     def timeline(self) -> StepTimeline:
         """Return when computations and motifs start and end, until iterations repeat.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from sccl.cli import options
+from sccl.cli import complete, options
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
 from sccl.core.algorithm import KSynchronous
 from sccl.core.words import counted
@@ -33,6 +33,16 @@ if TYPE_CHECKING:
 @reported
 def check(
     files: options.Plans,
+    *,
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            help="The table of costs with which training plans were made ('sccl plan --costs'): "
+            "their times are derived from it.",
+            show_default="times are taken as told",
+            autocompletion=complete.file,
+        ),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Re-execute algorithms, schedules, plans and programs of others, list every violation.
@@ -43,7 +53,7 @@ def check(
     code 1 if there is a violation, or a file that no runtime would run.
     """
     unread: dict[Path, InputError] = {}
-    training, rest = judge_training(files)
+    training, rest = judge_training(files, costs)
     strange, ours = judge_strange(rest, unread)
     judged: list[Judged] = []
     if ours:

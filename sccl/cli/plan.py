@@ -12,7 +12,6 @@ from rich.markup import escape
 from sccl.cli import complete, options
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
 from sccl.core.cost import duration_text
-from sccl.core.files.disk import read_text
 from sccl.core.files.workloads import load_workload
 from sccl.core.words import counted
 from sccl.tasks.planning import (
@@ -22,6 +21,7 @@ from sccl.tasks.planning import (
     write_training_plan,
 )
 from sccl.tasks.sizes import size_in_bytes
+from sccl.tasks.training_files import load_cost_table
 from sccl.topo import fabric_of
 
 File = Annotated[
@@ -107,7 +107,6 @@ def plan(
     from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.train.merging import merged  # noqa: PLC0415
     from sccl.train.planner import PlanSettings  # noqa: PLC0415
-    from sccl.train.tables import cost_table_of_text  # noqa: PLC0415
 
     workload, on = load_workload(file), fabric_of(fabric)
     if merge is not None:
@@ -119,7 +118,7 @@ def plan(
         max_motifs=max_motifs,
         memory_bytes=0 if memory is None else size_in_bytes(memory),
         bitwise=bitwise,
-        measured=None if costs is None else cost_table_of_text(read_text(costs), str(costs)),
+        measured=None if costs is None else load_cost_table(costs),
         planner=motif_planner(seed=seed),
     )
     options.writable(output)

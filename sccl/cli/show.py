@@ -61,6 +61,8 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
     elif shown.bound_us:
         least = duration_text(shown.bound_us)
         told = f"{shown.gap:.2%} above {least}, which none takes less than ({shown.binding})"
+    if shown.costs:
+        told += "; as told: times are of a table of costs ('sccl check --costs')"
     first = f"the first two in {duration_text(shown.two_iterations_us)}"
     line = f"{duration_text(shown.period_us)} an iteration, {first}; {told}"
     console.print(on_a_line(line), markup=False, soft_wrap=True)

@@ -109,13 +109,18 @@ class JudgedStrange:
         return not self.faults and not self.strange.foreign.refused
 
 
-def judge_training(words: Iterable[str | Path]) -> tuple[list[JudgedTraining], list[str | Path]]:
+def judge_training(
+    words: Iterable[str | Path], costs: Path | None = None
+) -> tuple[list[JudgedTraining], list[str | Path]]:
     """Return the verdicts on training plans, and the words that name anything else.
 
+    Args:
+        costs: the file of the table of costs by which they were made.
+
     Raises:
-        InputError: a file says that it is one and is none.
+        InputError: a file says that it is one and is none; there are costs, and no such plan.
     """
-    found, rest = training_files(words)
+    found, rest = training_files(words, costs)
     return [JudgedTraining(one, faults_of_training(one)) for one in found], rest
 
 

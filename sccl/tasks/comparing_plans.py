@@ -88,7 +88,8 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
                 break
             seconds = time.perf_counter() - began
             plan = planner.plan()
-            if faults := faults_in(plan, settings.planner, options=name == SEARCHES[0]):
+            first_one = name == SEARCHES[0]
+            if faults := faults_in(plan, settings.planner, settings.measured, options=first_one):
                 raise ScclError(
                     f"a plan of {workload.name} by {name} was refused by the judge: "
                     f"{faults[0].message}; this is a defect of sccl"

@@ -110,7 +110,7 @@ def plan_training(
     plan = planner.plan()
     tell("judging", plan.period_ns, plan.bound_ns or None)
     # Who interrupts does not wait for options to be derived anew, which 'sccl check' does.
-    if faults := faults_in(plan, settings.planner, options=not ended):
+    if faults := faults_in(plan, settings.planner, settings.measured, options=not ended):
         raise ScclError(
             f"a plan of {workload.name} on {fabric.name} was refused by the judge: "
             f"{faults[0].message}; this is a defect of sccl"
@@ -146,7 +146,7 @@ def planning_output(found: PlannedTraining, file: Path | None) -> TrainingPlanOu
         binding=plan.binding,
         baseline_us=found.baseline_ns / 1000,
         two_iterations_us=found.two_ns / 1000,
-        proved=plan.proved,
+        proved=plan.meets_bound,
         collectives=len(plan.options),
         motifs=sum(len(option.motifs) for _, option in plan.options),
         seconds=round(found.seconds, 3),

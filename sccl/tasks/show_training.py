@@ -59,7 +59,12 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
     bound_us: _Us
     gap: float
     binding: str
-    proved: bool
+    proved: Annotated[
+        bool, Meta(description="Not where times are of a table of costs: see sccl check --costs.")
+    ]
+    costs: Annotated[
+        str, Meta(description="Digest of the table of costs that times are of; or empty.")
+    ]
     steady: Annotated[bool, Meta(description="Iterations were seen to repeat.")]
     ahead: Annotated[
         tuple[str, ...], Meta(description="Collectives of the iteration after, done before its own")
@@ -93,6 +98,7 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
         gap=plan.gap,
         binding=plan.binding,
         proved=plan.proved,
+        costs=plan.costs,
         steady=timeline.steady,
         ahead=tuple(ahead),
         options=tuple(_options(plan)),

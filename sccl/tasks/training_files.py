@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sccl.core.cost import duration_text
-from sccl.core.files.disk import is_packed
+from sccl.core.files.disk import is_packed, read_text
 from sccl.core.files.kinds import TRAINING_PLAN
 from sccl.core.files.text import digest
 from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
-from sccl.errors import InputError
+from sccl.errors import InputError, ParameterError
 from sccl.tasks.files import kind_of_file, paths_of
 from sccl.topo import resolve
 
 if TYPE_CHECKING:
     from sccl.core.step_timeline import StepTimeline
     from sccl.core.training_plan import TrainingPlan
+    from sccl.train.tables import CostTable
     from sccl.train.verdict import PlanFault
 
 
@@ -29,11 +30,18 @@ class LoadedTraining:
 
     Attributes:
         intact: whether the file is as sccl wrote it.
+        costs: the table of costs that was given with it; None: none was.
     """
 
     file: Path
     plan: TrainingPlan
     intact: bool
+    costs: CostTable | None = None
+
+    @property
+    def as_told(self) -> bool:
+        """Return whether its times can't be derived anew: their table of costs is not given."""
+        return bool(self.plan.costs) and self.costs is None
 
     @property
     def name(self) -> str:
@@ -42,13 +50,17 @@ class LoadedTraining:
 
 
 def training_files(
-    words: Iterable[str | Path],
+    words: Iterable[str | Path], costs: Path | None = None
 ) -> tuple[list[LoadedTraining], list[str | Path]]:
     """Return the training plans that are named, and the words that name anything else.
 
+    Args:
+        costs: the file of the table of costs by which they were made.
+
     Raises:
-        InputError: a file says that it is one and is none.
+        InputError: a file says that it is one and is none; there are costs, and no such plan.
     """
+    table = None if costs is None else load_cost_table(costs)
     found, rest = list[LoadedTraining](), list[str | Path]()
     for word in words:
         try:
@@ -57,12 +69,28 @@ def training_files(
             rest.append(word)
             continue
         held = [path for path in paths if _holds_one(path)]
-        found += [LoadedTraining(path, *load_training_plan(path, resolve)) for path in held]
+        found += [LoadedTraining(path, *load_training_plan(path, resolve), table) for path in held]
         if not held:
             rest.append(word)
         elif len(held) < len(paths):
             rest += [path for path in paths if path not in held]
+    if costs is not None and not found:
+        raise ParameterError(
+            f"{costs} is a table of costs, and no training plan is given: give one, or leave out "
+            "the table"
+        )
     return found, rest
+
+
+def load_cost_table(path: Path) -> CostTable:
+    """Return the table of costs of a CSV file.
+
+    Raises:
+        InputError: it cannot be read, or is none.
+    """
+    from sccl.train.tables import cost_table_of_text  # noqa: PLC0415 - loads NumPy
+
+    return cost_table_of_text(read_text(path), str(path))
 
 
 def _holds_one(path: Path) -> bool:
@@ -80,7 +108,9 @@ def told_training(one: LoadedTraining) -> str:
     bound = "no bound is known"
     if plan.bound_ns:
         least = duration_text(plan.bound_ns / 1000)
-        bound = "proved" if plan.proved else f"at least {least}"
+        bound = "proved" if plan.meets_bound else f"at least {least}"
+        if one.as_told:
+            bound = f"at least {least}, as told"
     return f"{one.name}, {duration_text(plan.period_ns / 1000)} an iteration ({bound})"
 
 
@@ -100,10 +130,10 @@ def faults_of_training(one: LoadedTraining) -> tuple[PlanFault, ...]:
     from sccl.train.verdict import PlanFault, faults_in  # noqa: PLC0415
 
     by = motif_planner(one.plan.planned_by) if one.plan.planned_by else None
-    found = faults_in(one.plan, by)
-    if found or one.plan.measured or not one.plan.bound_ns:
+    found = faults_in(one.plan, by, one.costs)
+    if found or one.as_told or not one.plan.bound_ns:
         return found
-    wrong = wrong_bound(one.plan, by)
+    wrong = wrong_bound(one.plan, by, one.costs)
     return (PlanFault("bound", wrong),) if wrong else ()
 
 
@@ -111,7 +141,7 @@ def notes_on_training(one: LoadedTraining) -> tuple[str, ...]:
     """Return what of a training plan the judge takes as it is told, in sentences."""
     from sccl.train.recosting import believed  # noqa: PLC0415 - loads NumPy and Numba
 
-    return tuple(believed(one.plan))
+    return tuple(believed(one.plan, as_told=one.as_told))
 
 
 def right_timeline(one: LoadedTraining) -> StepTimeline:

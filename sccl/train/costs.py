@@ -78,25 +78,34 @@ class MotifCosts:
         self._numbers: dict[tuple[object, ...], int] = {}
         self._shapes: dict[int, tuple[Motif, int]] = {}  # keeps them, so that ids are their own
 
-    def of(self, motif: Motif, channel: int, carrier: MotifCarrier, item_bytes: int) -> MotifCost:
+    def of(
+        self,
+        motif: Motif,
+        channel: int,
+        carrier: MotifCarrier,
+        item_bytes: int,
+        told_ns: int | None = None,
+    ) -> MotifCost:
         """Return what a motif takes on a channel, as a carrier of its collective carries it.
 
         Args:
             channel: its number.
             item_bytes: of an element.
+            told_ns: what it is said to take; None: what was measured, or is reckoned.
 
         Raises:
             UnreachableError: the channel does not join ranks that send to one another.
             ParameterError: it was measured, for other sizes alone.
         """
-        key = (channel, carrier.name, item_bytes, self._shape_of(motif))
+        key = (channel, carrier.name, item_bytes, self._shape_of(motif), told_ns)
         if key not in self._known:
             own = self._channels[channel]
             ps, occupied = own.takes(carrier.sends(motif, own.rings), item_bytes)
-            name, us = self.fabric.channels[channel].name, None
-            if self._measured is not None:
+            name, ns = self.fabric.channels[channel].name, told_ns
+            if ns is None and self._measured is not None:
                 us = self._measured.us(motif, name, carrier.name, item_bytes)
-            self._known[key] = self._cost(_ranks(motif), channel, ps, occupied, us)
+                ns = None if us is None else ceil(us * 1000)
+            self._known[key] = self._cost(_ranks(motif), channel, ps, occupied, ns)
         return self._known[key]
 
     def planned(
@@ -145,19 +154,18 @@ class MotifCosts:
         return self._shapes[id(motif)][1]
 
     def _cost(
-        self, ranks: Iterable[int], channel: int, ps: int, occupied: Whole, us: float | None = None
+        self, ranks: Iterable[int], channel: int, ps: int, occupied: Whole, took: int | None = None
     ) -> MotifCost:
         """Return a cost.
 
         Args:
             ps: picoseconds without the launch.
             occupied: of each link, for how many bytes it is busy.
-            us: what was measured in place of that, with the launch.
+            took: nanoseconds in place of that, with the launch.
         """
         one = self.fabric.channels[channel]
-        ns = max(1, ceil(one.launch_us * 1000) + -(-ps // _PS_PER_NS))
-        if us is not None:
-            ns = max(1, ceil(us * 1000))
+        reckoned = ceil(one.launch_us * 1000) + -(-ps // _PS_PER_NS)
+        ns = max(1, reckoned if took is None else took)
         carried = self.pipes.carried(channel, occupied)
         loads = np.minimum(self.pipes.loads(carried, ns), WHOLE_LOAD)  # measured, it may be faster
         streams = np.zeros(len(self.pipes.names) - len(carried), np.int64)

@@ -17,6 +17,8 @@ from sccl.train.options import OptionSettings, options_of
 from sccl.train.periodic import periodic
 from sccl.train.periods import least_period
 from sccl.train.policies import POLICIES, RULES, PolicyEffort, as_submitted
+from sccl.train.running import timeline_of
+from sccl.train.slowing import slows
 from sccl.train.tables import CostTable
 from sccl.train.windows import Repeated, repeated
 
@@ -73,7 +75,7 @@ class Planner:
     """A plan that is being looked for.
 
     Attributes:
-        best: what was found so far, and what it comes to; None: nothing.
+        best: what was found so far, and its period; None: nothing.
         baseline_ns: of what is issued as it is submitted, each collective by its fastest option.
         bound_ns: that no plan takes less than.
         binding: what shows it.
@@ -87,7 +89,7 @@ class Planner:
         told: Told = lambda *_: None,
     ) -> None:
         self.workload, self.fabric, self.settings, self._told = workload, fabric, settings, told
-        self.best: tuple[CyclicPlan, Repeated] | None = None
+        self.best: tuple[CyclicPlan, int] | None = None
         self.baseline_ns, self.bound_ns, self.binding = 0, 0, ""
         self._job: Job | None = None
 
@@ -122,7 +124,7 @@ class Planner:
             refuse_many(self._job.problem)  # before bounds, which take a while where there are many
         baseline = as_submitted(self._job.problem)
         found = repeated(self._job.problem, baseline)
-        self.baseline_ns = found.period
+        self.baseline_ns = self._period_of(baseline, found)
         if asked.search == OURS:
             self._found(baseline, found)
         self._looked_at("bounds")
@@ -154,21 +156,23 @@ class Planner:
     def plan(self) -> TrainingPlan:
         """Return the best plan that was found."""
         assert self.best is not None
+        return self._written(*self.best)
+
+    def _written(self, plan: CyclicPlan, period_ns: int) -> TrainingPlan:
         assert self._job is not None
-        plan, found = self.best
         options, order = self._job.plan(plan)
         return TrainingPlan(
             workload=self.workload,
             fabric=self.fabric,
             options=options,
             order=order,
-            period_ns=found.period,
+            period_ns=period_ns,
             bound_ns=self.bound_ns,
             binding=self.binding,
             search=self.settings.search,
             seed=self.settings.seed,
             memory_bytes=self.settings.memory_bytes,
-            measured=self.settings.measured is not None,
+            costs="" if self.settings.measured is None else self.settings.measured.digest,
             max_motifs=self.settings.max_motifs,
             bitwise=self.settings.bitwise,
             planned_by="" if self.settings.planner is None else self.settings.planner.name,
@@ -176,12 +180,23 @@ class Planner:
 
     def _nearing(self, ticks: int) -> None:
         if self.best is not None:
-            self._told("searching", min(ticks, self.best[1].period), self.bound_ns or None)
+            period = self.best[1]
+            if not slows(self.fabric):
+                period = min(ticks, period)
+            self._told("searching", period, self.bound_ns or None)
 
     def _looked_at(self, what: str) -> None:
         self._told(what, None, None)
 
     def _found(self, plan: CyclicPlan, found: Repeated) -> None:
-        if self.best is None or found.period < self.best[1].period:
-            self.best = plan, found
-        self._told("searching", self.best[1].period, self.bound_ns or None)
+        if self.best is None or found.period < self.best[1]:
+            period = self._period_of(plan, found)
+            if self.best is None or period < self.best[1]:
+                self.best = plan, period
+        self._told("searching", self.best[1], self.bound_ns or None)
+
+    def _period_of(self, plan: CyclicPlan, found: Repeated) -> int:
+        """Return a plan's period; searches know of no channels that slow computations down."""
+        if not slows(self.fabric):
+            return found.period
+        return timeline_of(self._written(plan, found.period)).period_ns

@@ -11,19 +11,25 @@ from sccl.train.costs import MotifPlanner
 from sccl.train.jobs import Job
 from sccl.train.options import OptionSettings, options_of
 from sccl.train.periods import least_period, wrong_in_bound
+from sccl.train.tables import CostTable
 
 
-def wrong_bound(plan: TrainingPlan, planner: MotifPlanner | None = None) -> str:
+def wrong_bound(
+    plan: TrainingPlan, planner: MotifPlanner | None = None, measured: CostTable | None = None
+) -> str:
     """Return what is wrong with a plan's bound; empty: nothing.
 
     Args:
-        plan: whose options can be taken, and whose times were not measured.
+        plan: whose options can be taken.
         planner: of motifs, where one was asked.
+        measured: the table of costs that it names, if it does.
 
     Raises:
         InputError: no options can be offered.
     """
-    asked = OptionSettings(max_motifs=plan.max_motifs, bitwise=plan.bitwise, planner=planner)
+    asked = OptionSettings(
+        max_motifs=plan.max_motifs, bitwise=plan.bitwise, planner=planner, measured=measured
+    )
     offered = options_of(plan.workload, plan.fabric, asked)
     for name, option in plan.options:
         if option not in offered.of[name]:

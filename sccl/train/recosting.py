@@ -2,8 +2,8 @@
 
 The judge of training plans believes no option: each motif is to take what its carrier takes, and at
 no time are links, what they share, and streams of ranks to be loaded with more than they carry.
-What a synthesiser planned on links that another collective leaves, and what was measured, is taken
-as it is told.
+What a synthesiser planned on links that another collective leaves is taken as it is told; so are
+times of a table of costs, where that is not given with the plan.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from sccl.motif import motifs_of, recipe_of
 from sccl.train.carriers import CARRIERS
 from sccl.train.costs import MotifCost, MotifCosts, MotifPlanner
 from sccl.train.finding import OptionFinder, OptionSettings, motif_of
+from sccl.train.tables import CostTable
 
 Loads = NDArray[np.int64]
 """Of each pipe of a fabric, in thousandths."""
@@ -44,14 +45,17 @@ class Recosted:
     wrong: list[tuple[str, str]] = field(default_factory=list)
 
 
-def recosted(plan: TrainingPlan, planner: MotifPlanner | None = None) -> Recosted:
+def recosted(
+    plan: TrainingPlan, planner: MotifPlanner | None = None, measured: CostTable | None = None
+) -> Recosted:
     """Return what motifs of a plan take.
 
     Args:
         planner: what plans motifs that say that it did; None: none may say so.
+        measured: the table of costs that the plan names; None: it names none, or it is not given.
     """
-    found, costs = Recosted(), MotifCosts(plan.fabric)
-    finder = OptionFinder(plan.fabric, OptionSettings())
+    finder = OptionFinder(plan.fabric, OptionSettings(measured=measured))
+    found, costs, as_told = Recosted(), finder.costs, bool(plan.costs) and measured is None
     numbers = {channel.name: k for k, channel in enumerate(plan.fabric.channels)}
     calls = {op.id: op for op in plan.workload.collectives()}
     known: dict[tuple[object, ...], list[MotifCost | None]] = {}
@@ -60,8 +64,8 @@ def recosted(plan: TrainingPlan, planner: MotifPlanner | None = None) -> Recoste
         key = (op.collective, op.groups, op.count, op.dtype, op.root, op.reduce, op.splits, option)
         try:
             if key not in known:
-                known[key] = _costs_of(costs, op, option, numbers, planner)
-                if option.bitwise and not plan.measured and not finder.keeps_order(op, option):
+                known[key] = _costs_of(costs, op, option, numbers, planner, as_told=as_told)
+                if option.bitwise and not as_told and not finder.keeps_order(op, option):
                     told = f"operation {name!r:.60}: {option.recipe} does not reduce in the order "
                     found.wrong.append(("recipe", f"{told}of the whole, as is claimed"))
         except InputError as error:
@@ -71,21 +75,26 @@ def recosted(plan: TrainingPlan, planner: MotifPlanner | None = None) -> Recoste
             if cost is None:
                 continue
             found.loads[name, number] = cost.loads
-            if cost.ns != motif.ns and not plan.measured:
+            if cost.ns != motif.ns:
                 told = f"operation {name!r:.60}: motif {number} of {option.recipe} takes {cost.ns}"
                 told += f" ns on {motif.channel} by {motif.carrier}, claimed are {motif.ns}"
                 found.wrong.append(("cost", told))
     return found
 
 
-def _costs_of(
+def _costs_of(  # noqa: PLR0913 - an option, and what it is carried by
     costs: MotifCosts,
     op: CommOp,
     option: Option,
     numbers: dict[str, int],
     planner: MotifPlanner | None,
+    *,
+    as_told: bool,
 ) -> list[MotifCost | None]:
     """Return what each motif of an option takes; None: that is believed.
+
+    Args:
+        as_told: whether carriers take what the option says.
 
     Raises:
         InputError: its recipe does not make these motifs, or cannot be carried so.
@@ -109,7 +118,8 @@ def _costs_of(
             raise InputError(f"a motif is of channel {one.channel!r}, not of {motif.channel!r}")
         number = numbers[motif.channel]
         if (carrier := _BY_NAME.get(motif.carrier)) is not None:
-            found.append(costs.of(one, number, carrier, size))
+            told = motif.ns if as_told else None
+            found.append(costs.of(one, number, carrier, size, told))
         elif planner is not None and motif.carrier == planner.name:
             found.append(costs.planned(one, number, planner.plan, size))
         elif planner is not None and motif.carrier.startswith(f"{planner.name} without "):
@@ -119,10 +129,17 @@ def _costs_of(
     return found
 
 
-def believed(plan: TrainingPlan) -> Iterator[str]:
-    """Yield what of a plan is taken as it is told, in sentences."""
-    if plan.measured:
-        yield "times of motifs are said to be measured: they are taken as told, and so is the bound"
+def believed(plan: TrainingPlan, *, as_told: bool) -> Iterator[str]:
+    """Yield what of a plan is taken as it is told, in sentences.
+
+    Args:
+        as_told: whether times of carriers are.
+    """
+    if as_told:
+        yield (
+            "times taken as told: they are of a table of costs that is not given, so nothing is "
+            "proved of the period; give it with --costs"
+        )
     left = sum(" without " in motif.carrier for _, _, motif in plan.motifs())
     if left:
         told = f"{counted(left, 'motif')} planned on links that others leave"

@@ -2,6 +2,7 @@
 
 It is what the judge and the views go by, and shares nothing with what searches run: whatever can
 start does so at once, communication in the order of the plan, computation in that of its stream.
+Where channels slow computations down, these end later, to the next whole nanosecond.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import heapq
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
 
 from sccl.core.step_timeline import StepSpan, StepTimeline
 from sccl.core.training_plan import WHOLE_LOAD, Issue, OptionMotif, TrainingPlan
 from sccl.core.workload_ops import ComputeOp, Dependency
 from sccl.errors import InputError
 from sccl.train.jobs import NS_PER_US, all_waits, stream_of
+from sccl.train.slowing import Mark, Slowing
 
 _ITERATIONS = 12
 _MOST_ITERATIONS = 384
@@ -109,7 +113,9 @@ class _Machine:
         ends: of what has started, when it ends.
         left: of an operation and an iteration, how many motifs have not ended.
         used: of each resource, how much of it is in use.
-        running: what will end, by time.
+        running: what will end, by time, as it was when that was noted: it may be later by now.
+        busy: of each mark, how many motifs set it.
+        computing: what each computation takes alone from a time on, and that time.
     """
 
     now: int = 0
@@ -118,6 +124,8 @@ class _Machine:
     done: set[_Key] = field(default_factory=set)
     used: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     running: list[tuple[int, _Key]] = field(default_factory=list)
+    busy: dict[Mark, int] = field(default_factory=dict)
+    computing: dict[_Key, tuple[Fraction, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +137,7 @@ class _Work:
         loads: likewise.
         after: likewise: motifs of the same operation.
         before: of each operation: others with lags.
+        role: of each computation.
     """
 
     ns: dict[tuple[str, int], int]
@@ -136,10 +145,12 @@ class _Work:
     after: dict[tuple[str, int], tuple[int, ...]]
     before: dict[str, list[tuple[str, int]]]
     count: dict[str, int]
+    role: dict[str, str]
+    slowing: Slowing
 
 
 def _work(plan: TrainingPlan) -> _Work:
-    work = _Work({}, {}, {}, defaultdict(list), {})
+    work = _Work({}, {}, {}, defaultdict(list), {}, {}, Slowing.of(plan))
 
     def add(op: str, motifs: tuple[OptionMotif, ...]) -> None:
         work.count[op] = len(motifs)
@@ -155,6 +166,7 @@ def _work(plan: TrainingPlan) -> _Work:
     for one in plan.workload.computation():
         load = ((stream_of(one), WHOLE_LOAD),)
         add(one.id, (OptionMotif("", "", round(one.duration_us * NS_PER_US), load),))
+        work.role[one.id] = one.role
     for wait in all_waits(plan.workload, plan.memory_bytes):
         work.before[wait.after].append((wait.before, wait.lag))
     return work
@@ -210,11 +222,45 @@ def _starts(machine: _Machine, work: _Work, key: _Key) -> bool:
         return False
     for name, load in loads:
         machine.used[name] += load
-    end = machine.now + work.ns[op, motif]
-    machine.spans[key] = machine.now, end
     machine.left.setdefault((op, iteration), work.count[op])
-    heapq.heappush(machine.running, (end, key))
+    ns = work.ns[op, motif]
+    if op in work.role and work.slowing.parts:
+        machine.computing[key] = Fraction(ns), machine.now
+        factor = work.slowing.factor(work.role[op], machine.busy)
+        _ends_at(machine, key, machine.now, machine.now + ceil(ns * factor))
+    else:
+        _ends_at(machine, key, machine.now, machine.now + ns)
+        _mark(machine, work, key, 1)
     return True
+
+
+def _ends_at(machine: _Machine, key: _Key, start: int, end: int) -> None:
+    machine.spans[key] = start, end
+    heapq.heappush(machine.running, (end, key))
+
+
+def _mark(machine: _Machine, work: _Work, key: _Key, change: int) -> None:
+    """Count a motif that starts or has ended; computations that this slows down end later."""
+    for mark in work.slowing.marks.get(key[:2], ()):
+        before = dict(machine.busy)
+        now = machine.busy.pop(mark, 0) + change
+        if now:
+            machine.busy[mark] = now
+        if (mark in before) != (mark in machine.busy):
+            _slow(machine, work, mark[1], before)
+
+
+def _slow(machine: _Machine, work: _Work, role: str, before: dict[Mark, int]) -> None:
+    """Tell anew when computations of a role end, whose speed was that of other marks so far."""
+    factor, then = (work.slowing.factor(role, marks) for marks in (machine.busy, before))
+    for key, (left, since) in machine.computing.items():
+        if work.role[key[0]] != role:
+            continue
+        rest = max(left - (machine.now - since) / then, Fraction(0))
+        machine.computing[key] = rest, machine.now
+        start, end = machine.spans[key]
+        if (later := machine.now + ceil(rest * factor)) != end:
+            _ends_at(machine, key, start, later)
 
 
 def _waited(machine: _Machine, work: _Work, key: _Key) -> _Key | None:
@@ -237,9 +283,13 @@ def _ended(machine: _Machine, work: _Work) -> bool:
     """Note what has ended by now; return whether anything has."""
     found = False
     while machine.running and machine.running[0][0] <= machine.now:
-        _, key = heapq.heappop(machine.running)
+        end, key = heapq.heappop(machine.running)
+        if end != machine.spans[key][1] or key in machine.done:
+            continue
         op, motif, iteration = key
         machine.done.add(key)
+        machine.computing.pop(key, None)
+        _mark(machine, work, key, -1)
         machine.left[op, iteration] -= 1
         for name, load in work.loads[op, motif] if work.ns[op, motif] else ():
             machine.used[name] -= load

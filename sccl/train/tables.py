@@ -12,6 +12,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
 from io import StringIO
 from math import exp, log
 
@@ -32,7 +34,7 @@ Key = tuple[str, str, int]
 """A collective, an option, and how many ranks."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CostTable:
     """Times that were measured.
 
@@ -43,6 +45,16 @@ class CostTable:
 
     where: str
     rows: Mapping[Key, tuple[tuple[int, float], ...]]
+
+    @cached_property
+    def digest(self) -> str:
+        """Return the sha256 of its times, ``"sha256:..."``, however its lines stand."""
+        lines = [
+            ",".join((key[0], key[1], str(key[2]), str(size), repr(us)))
+            for key, own in sorted(self.rows.items())
+            for size, us in own
+        ]
+        return f"sha256:{sha256(chr(10).join(lines).encode()).hexdigest()}"
 
     def us(self, motif: Motif, channel: str, carrier: str, item_bytes: int) -> float | None:
         """Return what a motif takes, its launch included; None: the table has nothing like it.

@@ -1,71 +1,81 @@
-"""What a plan takes where motifs share bandwidth as fluids do, beside what it claims.
+"""What a plan takes by other models than its own: its computations and motifs, as these see them.
 
-A plan claims what it takes if each motif has its shares of resources to itself; so no two are on
-the way whose shares come to more than the whole. Here they may: the order is the same, and a motif
-starts as soon as it is issued, its stream is free and what it waits for has ended, and all that
-share a resource are slowed down fairly (:mod:`sccl.sim.fluid`).
+A plan claims what it takes if each motif has its shares of resources to itself
+(:mod:`sccl.train.running`). Beside that stand what it takes where motifs share bandwidth as fluids
+do (:func:`fluid_timing`), and where all that they send goes over links, message by message
+(:mod:`sccl.train.link_timing`). The order is the same in all: a motif starts as soon as it is
+issued, what it waits for has ended, and each of its ranks has a stream of the channel for it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
 
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import WHOLE_LOAD, OptionMotif, TrainingPlan
 from sccl.core.workload_ops import ComputeOp
 from sccl.sim import FluidTask, run_fluid
-from sccl.train.jobs import NS_PER_US, all_waits, stream_of
+from sccl.train.jobs import NS_PER_US, all_waits
+from sccl.train.slowing import Mark, Slowing
 
 _EXACT = 300
 """Tasks up to which fractions are used: their numbers grow with each task that ends."""
 
-_Key = tuple[str, int, int]
+ITERATIONS = 6
+"""That are run if nobody says how many."""
+
+Key = tuple[str, int, int]
 """An operation, a motif of its option, and an iteration."""
 
 
 @dataclass(frozen=True, slots=True)
-class FluidTiming:
-    """What a plan takes by fluid sharing.
+class StepTiming:
+    """What a plan takes by a model.
 
     Attributes:
-        period_ns: from an iteration to the next, the mean of the last ones that were run.
-        first_ns: until the first iteration has ended.
+        ends_ns: of each iteration that was run, when it and all before it have ended.
     """
 
-    period_ns: float
-    first_ns: float
+    ends_ns: tuple[float, ...]
+
+    @property
+    def period_ns(self) -> float:
+        """Return what is from an iteration to the next: the mean of the later half of them."""
+        half = len(self.ends_ns) // 2
+        return (self.ends_ns[-1] - self.ends_ns[half - 1]) / (len(self.ends_ns) - half)
 
 
-def streams_resource(channel: str) -> str:
-    """Return the name of the resource that stands for a channel's streams."""
-    return f"{channel}: streams"
+@dataclass(frozen=True, slots=True)
+class StepTask:
+    """A computation or a motif, in one iteration.
+
+    Attributes:
+        ns: that it takes alone.
+        motif: None: it computes.
+        after: tasks that end before it starts, by their numbers.
+    """
+
+    key: Key
+    ns: int
+    motif: OptionMotif | None
+    after: tuple[int, ...]
 
 
-def fluid_timing(plan: TrainingPlan, timeline: StepTimeline, iterations: int = 6) -> FluidTiming:
-    """Return what a plan takes by fluid sharing.
+def step_tasks(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> list[StepTask]:
+    """Return what some iterations do, and those that are on the way beside them, in order of issue.
+
+    Streams are first in, first out: a motif comes after those that had the streams of its ranks
+    before; it gets the streams that are free first as the plan claims.
 
     Args:
-        timeline: of the plan, as it claims: motifs are on the same streams of channels here.
-        iterations: that are run, 2 or more.
+        timeline: of the plan, as it claims.
     """
-    keys, tasks = _tasks(plan, timeline, iterations)
-    ends = [span.end for span in run_fluid(tasks, exact=len(tasks) <= _EXACT)]
-    last = [Fraction(0)] * iterations
-    for (_, _, iteration), end in zip(keys, ends, strict=True):
-        last[iteration] = max(last[iteration], end)
-    half = iterations // 2
-    period = (last[-1] - last[half - 1]) / (iterations - half)
-    return FluidTiming(float(period), float(last[0]))
-
-
-def _tasks(
-    plan: TrainingPlan, timeline: StepTimeline, iterations: int
-) -> tuple[list[_Key], list[FluidTask]]:
-    """Return what is run, and of which operation each is, in the order of issue."""
-    keys = list(_issued(plan, iterations))
+    ahead = max((issue.shift for issue in plan.order), default=0)
+    keys = list(_issued(plan, ahead, iterations + ahead + 1))
     place = {key: k for k, key in enumerate(keys)}
     computes = {op.id: op for op in plan.workload.ops if isinstance(op, ComputeOp)}
     motifs = {(name, k): motif for name, k, motif in plan.motifs()}
@@ -73,9 +83,7 @@ def _tasks(
     before: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for wait in all_waits(plan.workload, plan.memory_bytes):
         before[wait.after].append((wait.before, wait.lag))
-    resources: dict[str, int] = {}
-    streams: dict[object, int] = {}
-    on = _streams(plan, timeline, keys)
+    streams = _before_on_streams(plan, timeline, keys)
     found = []
     for op, k, iteration in keys:
         waits = [
@@ -84,56 +92,132 @@ def _tasks(
             if iteration >= lag
             for j in range(counts.get(other, 1))
         ]
-        if op in computes:
-            ns, loads = round(computes[op].duration_us * NS_PER_US), {}
-            stream: object = stream_of(computes[op])
+        motif = motifs.get((op, k))
+        if motif is None:
+            ns = round(computes[op].duration_us * NS_PER_US)
         else:
-            motif = motifs[op, k]
+            ns = motif.ns
             waits += [place[op, j, iteration] for j in motif.after]
-            ns, loads = motif.ns, _loads(motif, resources)
-            stream = on.get((op, k, iteration))
+            waits += [place[key] for key in streams.get((op, k, iteration), ())]
         if iteration:
             waits.append(place[op, k, iteration - 1])
-        number = None if stream is None else streams.setdefault(stream, len(streams))
-        found.append(
-            FluidTask(Fraction(ns), loads, tuple(waits), stream=number, issued=op not in computes)
+        found.append(StepTask((op, k, iteration), ns, motif, tuple(dict.fromkeys(waits))))
+    return found
+
+
+def fluid_timing(
+    plan: TrainingPlan, timeline: StepTimeline, iterations: int = ITERATIONS
+) -> StepTiming:
+    """Return what a plan takes where motifs share bandwidth as fluids do.
+
+    No shares are kept for anybody: all that load a resource are slowed down fairly
+    (:mod:`sccl.sim.fluid`).
+
+    Args:
+        timeline: of the plan, as it claims: motifs are on the same streams of channels here.
+        iterations: that are run, 2 or more.
+    """
+    tasks = step_tasks(plan, timeline, iterations)
+    fluid = _slowed(plan, tasks, _fluid(tasks))
+    spans = run_fluid(fluid, exact=len(tasks) <= _EXACT)
+    return timing_of(tasks, [float(span.end) for span in spans], iterations)
+
+
+def timing_of(tasks: Iterable[StepTask], ends_ns: Iterable[float], iterations: int) -> StepTiming:
+    """Return the timing of some iterations, given when each task ends."""
+    last = [0.0] * iterations
+    for task, end in zip(tasks, ends_ns, strict=True):
+        if task.key[2] < iterations:
+            last[task.key[2]] = max(last[task.key[2]], end)
+    return StepTiming(tuple(accumulate(last, max)))
+
+
+def _fluid(tasks: Iterable[StepTask]) -> list[FluidTask]:
+    resources: dict[str, int] = {}
+    return [
+        FluidTask(
+            Fraction(task.ns),
+            {} if task.motif is None else _loads(task.motif, resources),
+            task.after,
+            issued=task.motif is not None,
         )
-    return keys, found
+        for task in tasks
+    ]
+
+
+def _slowed(
+    plan: TrainingPlan, tasks: Iterable[StepTask], fluid: list[FluidTask]
+) -> list[FluidTask]:
+    """Return tasks, of which some are slowed down by channels that are busy."""
+    slowing = Slowing.of(plan)
+    if not slowing.parts:
+        return fluid
+    number: dict[Mark, int] = {mark: k for k, mark in enumerate(slowing.parts)}
+    roles = {op.id: op.role for op in plan.workload.computation()}
+    found = []
+    for task, one in zip(tasks, fluid, strict=True):
+        op, k, _ = task.key
+        if task.motif is None:
+            parts = {
+                number[mark]: part for mark, part in slowing.parts.items() if mark[1] == roles[op]
+            }
+            found.append(replace(one, slowed=parts))
+        else:
+            marks = tuple(number[mark] for mark in slowing.marks.get((op, k), ()))
+            found.append(replace(one, marks=marks))
+    return found
 
 
 def _loads(motif: OptionMotif, resources: dict[str, int]) -> dict[int, Fraction]:
-    own = streams_resource(motif.channel)
+    """Return what a motif loads, but for streams, which it has to itself."""
+    own = f"{motif.channel}: streams"
     return {
         resources.setdefault(name, len(resources)): Fraction(load, WHOLE_LOAD)
         for name, load in motif.loads
-        if name != own
+        if name != own and not name.startswith(f"{own} of rank ")
     }
 
 
-def _issued(plan: TrainingPlan, iterations: int) -> Iterator[_Key]:
-    ahead = max((issue.shift for issue in plan.order), default=0)
+def _issued(plan: TrainingPlan, ahead: int, iterations: int) -> Iterator[Key]:
     for window in range(-ahead, iterations):
         for issue in plan.order:
             if 0 <= window + issue.shift < iterations:
                 yield issue.op, issue.motif, window + issue.shift
 
 
-def _streams(
-    plan: TrainingPlan, timeline: StepTimeline, keys: Iterable[_Key]
-) -> dict[_Key, tuple[str, int]]:
-    """Return on which stream of its channel each motif is: the first that is free as claimed.
+def _before_on_streams(
+    plan: TrainingPlan, timeline: StepTimeline, keys: Iterable[Key]
+) -> dict[Key, set[Key]]:
+    """Return after which others each motif comes on the streams of its ranks.
 
     Args:
         keys: in the order of issue.
     """
     many = {channel.name: channel.streams for channel in plan.fabric.channels}
+    cells = _alike(plan)
     spans = {(s.op, s.motif, s.iteration): s for s in timeline.spans if not s.computes}
-    free: dict[tuple[str, int], int] = {}
-    found = {}
+    free: dict[tuple[str, int], list[tuple[int, Key | None]]] = {}
+    found: dict[Key, set[Key]] = defaultdict(set)
     for key in keys:
-        if span := spans.get(key):
-            slots = range(many[span.lane])
-            slot = next((k for k in slots if free.get((span.lane, k), 0) <= span.start_ns), 0)
-            free[span.lane, slot] = max(free.get((span.lane, slot), 0), span.end_ns)
-            found[key] = span.lane, slot
+        span = spans.get(key)
+        if span is None or span.end_ns == span.start_ns:
+            continue
+        for cell in cells[key[0]]:
+            rows = free.setdefault((span.lane, cell), [(0, None)] * many[span.lane])
+            slot = min(range(len(rows)), key=lambda k: rows[k][0])
+            if (last := rows[slot][1]) is not None:
+                found[key].add(last)
+            rows[slot] = max(rows[slot][0], span.end_ns), key
     return found
+
+
+def _alike(plan: TrainingPlan) -> dict[str, list[int]]:
+    """Return of each collective the numbers of sets of ranks: those that take part in the same."""
+    members = {op.id: op.members for op in plan.workload.collectives()}
+    several = list(dict.fromkeys(members.values()))
+    numbers: dict[tuple[bool, ...], int] = {}
+    of = [
+        numbers.setdefault(tuple(rank in own for own in several), len(numbers))
+        for rank in range(plan.workload.ranks)
+    ]
+    return {name: sorted({of[rank] for rank in own}) for name, own in members.items()}

@@ -14,6 +14,7 @@ from sccl.train.jobs import job_of
 from sccl.train.memory import holders_of
 from sccl.train.recosting import overloaded, recosted
 from sccl.train.running import timeline_of
+from sccl.train.tables import CostTable
 
 
 class PlanFault(NamedTuple):
@@ -29,7 +30,11 @@ class PlanFault(NamedTuple):
 
 
 def faults_in(
-    plan: TrainingPlan, planner: MotifPlanner | None = None, *, options: bool = True
+    plan: TrainingPlan,
+    planner: MotifPlanner | None = None,
+    measured: CostTable | None = None,
+    *,
+    options: bool = True,
 ) -> tuple[PlanFault, ...]:
     """Return all that is wrong with a plan; empty: nothing.
 
@@ -37,6 +42,7 @@ def faults_in(
 
     Args:
         planner: what plans motifs that say that it did; None: these are believed.
+        measured: the table of costs that it was made by; None: of none, or times are believed.
         options: whether those are derived anew, and what links carry at once; else they are taken
             as they are.
     """
@@ -64,8 +70,13 @@ def faults_in(
     except InputError as error:
         return (PlanFault("waits", str(error)),)
     found = _claims(plan, timeline)
-    if options:
-        anew = recosted(plan, planner)
+    if measured is not None and measured.digest != plan.costs:
+        told = f"its times are of a table of costs with the digest {plan.costs}"
+        if not plan.costs:
+            told = "its times are of no table of costs"
+        found.append(PlanFault("cost", f"{told}, and {measured.where} has {measured.digest}"))
+    elif options:
+        anew = recosted(plan, planner, measured)
         found += [PlanFault(*one) for one in anew.wrong]
         found += [PlanFault("load", text) for text in overloaded(plan, timeline, anew)]
     return tuple(found)

@@ -23,7 +23,9 @@ def file(tmp_path: Path) -> Path:
 def test_a_right_plan_passes(file: Path) -> None:
     code, out, _ = sccl("check", file)
     assert code == 0
-    assert "prefetching on hgx2, 14.5 us an iteration (at least 9.5 us)" in " ".join(out.split())
+    said = " ".join(out.split())
+    assert "prefetching on hgx2, 14.5 us an iteration (at least 9.5 us, as told)" in said
+    assert "note: times taken as told: they are of a table of costs that is not given" in said
     code, out, _ = sccl("check", file, "--json")
     told = json.loads(out)
     (found,) = told["files"]
@@ -135,7 +137,52 @@ def test_plans_of_merged_collectives_with_measured_costs(tmp_path: Path) -> None
     told = json.loads(out)
     assert (code, told["collectives"]) == (0, 1)
     assert told["period_us"] == pytest.approx(100, abs=1)
+    plan = tmp_path / "plan.json"
+    assert sccl(*words, "--merge", "8MiB", "--costs", table, "-o", plan)[0] == 0
+    _checked_with_and_without(plan, table, tmp_path / "other.csv")
     table.write_text(f"{head}allreduce,gpu direct,8,{2**23},soon\n")
     code, _, err = sccl(*words, "--costs", table)
     assert code == 2
     assert "c.csv, line 2: us is 'soon', expected microseconds" in " ".join(err.split())
+
+
+def _checked_with_and_without(plan: Path, table: Path, other: Path) -> None:
+    """Check a plan by its own table of costs, without one, by another one, and a forged one."""
+    code, out, _ = sccl("check", plan)
+    assert (code, "as told" in out, "proved" in out.split("note:")[0]) == (0, True, False)
+    lines = table.read_text().splitlines()
+    table.write_text("\n".join([lines[0], "", *reversed(lines[1:])]))  # the same times
+    code, out, _ = sccl("check", plan, "--costs", table)
+    assert (code, "told" in out) == (0, False)
+    other.write_text(table.read_text().replace(",100", ",99"))
+    code, out, _ = sccl("check", plan, "--costs", other)
+    assert (code, "cost: its times are of a table of costs with the digest" in out) == (1, True)
+    plain = json.loads(plan.read_text())
+    forged = {**plain, "costs": "sha256:" + 64 * "1", "bound_ns": plain["period_ns"]}
+    plan.write_text(json.dumps(forged))
+    told = " ".join(sccl("check", plan)[1].split())
+    assert ("as told): valid" in told, "(proved)" in told) == (True, False)
+    told = " ".join(sccl("show", plan)[1].split())
+    assert ("times are of a table of costs" in told, "proved" in told) == (True, False)
+    (part,) = json.loads(sccl("show", plan, "--json")[1])["training"]
+    assert (part["proved"], part["costs"]) == (False, forged["costs"])
+    plan.write_text(json.dumps({**forged, "costs": plain["costs"]}))
+    code, out, _ = sccl("check", plan, "--costs", table)
+    assert (code, "ns are proved (load), claimed are 100000" in out) == (1, True)
+
+
+def test_a_table_of_costs_is_of_training_plans(file: Path, tmp_path: Path) -> None:
+    table = tmp_path / "c.csv"
+    table.write_text("collective,option,ranks,bytes,us\nallreduce,gpu direct,8,8,9\n")
+    algorithm = tmp_path / "a.json"
+    algorithm.write_text("{}")
+    code, _, err = sccl("check", algorithm, "--costs", table)
+    assert (code, "is a table of costs, and no training plan is given" in err) == (2, True)
+    plain = json.loads(file.read_text())
+    del plain["costs"]
+    file.write_text(json.dumps(plain))
+    code, out, _ = sccl("check", file, "--costs", table)
+    assert (code, "cost: its times are of no table of costs" in out) == (1, True)
+    table.write_text("no table\n")
+    code, _, err = sccl("check", file, "--costs", table)
+    assert (code, "c.csv, line 1: columns are" in err) == (2, True)

@@ -49,18 +49,21 @@ def test_what_another_resource_holds_leaves_the_rest() -> None:
     assert fair_speeds(loads) == [*[Fraction(1, 3)] * 3, Fraction(2, 3)]
 
 
-def test_a_stream_has_one_on_the_way_and_the_head_holds_the_others() -> None:
-    free: dict[int, Fraction] = {}
+def test_what_is_beside_slows_down() -> None:
+    """Half as long again beside the first, as long again beside the second, both parts beside both.
+
+    In 4 ticks beside both 1.6 are done, in 2 beside the second 1; what is left goes on alone.
+    """
+    parts = {0: Fraction(1, 2), 1: Fraction(1)}
     spans = run_fluid(
         [
-            task(3, free, stream=0),
-            task(9, free),
-            task(2, free, 1, stream=0),
-            task(1, free, stream=0),
+            task(4, {}, marks=(0,)),
+            task(6, {}, marks=(1,)),
+            task(5, {}, issued=False, slowed=parts),
+            task(3, {}, issued=False),
         ]
     )
-    assert [span.start for span in spans] == [0, 0, 9, 11]
-    assert [span.end for span in spans] == [3, 9, 11, 12]
+    assert [span.end for span in spans] == [4, 6, 6 + 5 - Fraction(8, 5) - 1, 3]
 
 
 def test_what_is_issued_in_order_waits_for_those_before_it_and_computations_do_not() -> None:

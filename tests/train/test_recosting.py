@@ -9,11 +9,15 @@ from functools import cache
 import pytest
 
 from sccl.core.training_plan import Option, OptionMotif, TrainingPlan
+from sccl.motif import whole
 from sccl.topo import fabric_of
+from sccl.train.carriers import CARRIERS
+from sccl.train.costs import MotifCosts
 from sccl.train.planner import Planner, PlanSettings
 from sccl.train.rebounding import wrong_bound
+from sccl.train.tables import COLUMNS, cost_table_of_text
 from sccl.train.verdict import faults_in
-from tests.kit.training_plans import layered_plan
+from tests.kit.training_plans import TABLE, layered_plan
 
 
 @cache
@@ -57,9 +61,40 @@ def test_edits_are_seen(change: Callable[[Option], Option], kind: str) -> None:
     assert kind in {fault.kind for fault in faults_in(edited(change))}
 
 
-def test_times_that_were_measured_are_taken_as_they_are() -> None:
+def test_times_of_a_table_that_is_not_given_are_taken_as_told() -> None:
     shorter = edited(lambda o: each(o, lambda m: replace(m, ns=m.ns - 1)))
-    assert "cost" not in {fault.kind for fault in faults_in(replace(shorter, measured=True))}
+    assert "cost" not in {fault.kind for fault in faults_in(replace(shorter, costs=TABLE))}
+
+
+def test_times_of_a_table_are_derived_from_it() -> None:
+    """A ring over the GPUs is told to take half as long as is reckoned, or twice: so are loads."""
+    for times in (0.5, 2.0):
+        rows = [("allgather", "gpu ring", 8, 2**23, reckoned_us("allgather") * times)]
+        text = "\n".join(",".join(map(str, row)) for row in (COLUMNS, *rows))
+        table = cost_table_of_text(text, "c.csv")
+        asked = PlanSettings(seconds=0.0, measured=table)
+        planner = Planner(layered_plan(2).workload, fabric_of("hgx2"), asked)
+        planner.run()
+        plan = planner.plan()
+        assert plan.costs == table.digest
+        assert faults_in(plan) == ()
+        assert faults_in(plan, None, table) == ()
+        assert wrong_bound(plan, None, table) == ""
+        other = cost_table_of_text(text.replace("gpu", "cpu"), "other.csv")
+        (fault,) = faults_in(plan, None, other)
+        assert fault.kind == "cost"
+        assert "other.csv has sha256:" in fault.message
+        short = tuple(
+            (name, each(option, lambda m: replace(m, ns=m.ns - 1))) for name, option in plan.options
+        )
+        assert "cost" in {f.kind for f in faults_in(replace(plan, options=short), None, table)}
+
+
+def reckoned_us(name: str) -> float:
+    """Return what a ring of 8 MiB among 8 GPUs takes, microseconds."""
+    motif = whole(name, range(8), 2**22)
+    ring = next(carrier for carrier in CARRIERS if carrier.name == "ring")
+    return MotifCosts(fabric_of("hgx2")).of(motif, 0, ring, 2).ns / 1000
 
 
 def test_bounds_are_proved_again() -> None:

@@ -156,3 +156,12 @@ def test_any_text_is_a_table_or_a_sentence(text: str) -> None:
         except FormatError as error:
             told = str(error)
         assert not told or told.startswith("c.csv")
+
+
+def test_digests_are_of_times_and_not_of_how_they_stand() -> None:
+    rows = ["allreduce,gpu ring,8,1000,10", "allreduce,gpu ring,8,4000,40", "alltoall,a b,8,1,2"]
+    other = [rows[2], " allreduce , gpu  ring,8,4000,4e1", "", rows[0]]
+    digests = {table(HEAD + "\n".join(own)).digest for own in (rows, other)}
+    assert len(digests) == 1
+    assert table(HEAD + "\n".join(rows[:2])).digest not in digests
+    assert table(HEAD + "\n".join(rows).replace("40", "41")).digest not in digests

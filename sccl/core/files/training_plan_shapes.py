@@ -57,9 +57,14 @@ class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True)
     search: Annotated[str, Meta(min_length=1, description="Which found it.")]
     seed: _Count = 0
     memory_bytes: Annotated[int, Meta(ge=0, description="That held results may take; 0: any.")] = 0
-    measured: Annotated[
-        bool, Meta(description="Times of motifs were measured, and are not what carriers take.")
-    ] = False
+    costs: Annotated[
+        str,
+        Meta(
+            pattern="^(sha256:[0-9a-f]{64})?$",
+            description="Digest of the table of costs that times are of, where it has them; or "
+            "empty: all are what carriers take.",
+        ),
+    ] = ""
     max_motifs: Annotated[
         int, Meta(ge=1, description="Of an option that was offered, at the most.")
     ] = 16

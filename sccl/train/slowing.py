@@ -1,0 +1,60 @@
+"""Computation beside communication: which collectives slow down which roles, and by how much.
+
+A channel that is busy may take cores and memory's bandwidth of the ranks that use it
+(:class:`~sccl.core.fabric.Channel`): a computation there goes on more slowly while a motif of that
+channel is under way, from its launch to its arrival. Parts of several channels add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sccl.core.fabric import Fabric
+from sccl.core.training_plan import TrainingPlan
+
+Mark = tuple[str, str]
+"""That a channel, by its name, is busy for ranks of a role."""
+
+
+def slows(fabric: Fabric) -> bool:
+    """Return whether a channel of a fabric slows computations down."""
+    return any(channel.slowdown for channel in fabric.channels)
+
+
+@dataclass(frozen=True, slots=True)
+class Slowing:
+    """What slows down what.
+
+    Attributes:
+        parts: by which part computations take longer, of each mark.
+        marks: that each motif sets while it is under way, by its collective and number.
+    """
+
+    parts: dict[Mark, Fraction]
+    marks: dict[tuple[str, int], tuple[Mark, ...]]
+
+    @classmethod
+    def of(cls, plan: TrainingPlan) -> Slowing:
+        """Return that of a plan."""
+        slow = {c.name: Fraction(str(c.slowdown)) for c in plan.fabric.channels if c.slowdown}
+        if not slow:
+            return cls({}, {})
+        roles = {
+            op.id: [
+                role.name for role in plan.workload.roles if not op.members.isdisjoint(role.ranks)
+            ]
+            for op in plan.workload.collectives()
+        }
+        marks = {
+            (name, number): tuple((motif.channel, role) for role in roles[name])
+            for name, number, motif in plan.motifs()
+            if motif.channel in slow and motif.ns
+        }
+        parts = {mark: slow[mark[0]] for own in marks.values() for mark in own}
+        return cls(parts, marks)
+
+    def factor(self, role: str, busy: Iterable[Mark]) -> Fraction:
+        """Return how many times as long computations of a role take while some marks are set."""
+        return 1 + sum((self.parts[mark] for mark in busy if mark[1] == role), Fraction(0))
