@@ -62,6 +62,11 @@ class JobResult:
     idle: float
     seconds: float
 
+    @property
+    def told(self) -> str:
+        """Return which it is, in words."""
+        return f"{self.job}: {self.search}"
+
 
 def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[JobResult]:
     """Yield what each search comes to on each job.
@@ -84,7 +89,7 @@ def _job(part: str, name: str, seconds: float) -> Iterator[JobResult]:
     stream = max(_computing(workload).values(), default=0.0)
 
     def result(search: str, period: int, took: float) -> JobResult:
-        idle = 1 - stream / (period / 1000) if period else 0.0
+        idle = max(0.0, 1 - stream / (period / 1000)) if period else 0.0
         return JobResult(
             *(part, name, search, count, period / 1000, bound.ticks / 1000, bound.binds),
             *(idle, took),
