@@ -52,7 +52,7 @@ def compare_plans(
         seconds=seconds,
         seed=seed,
         memory_bytes=0 if memory is None else size_in_bytes(memory),
-        planner=motif_planner(),
+        planner=motif_planner(seed=seed),
     )
     about = escape(on_a_line(f"{workload.name} on {on.name}"))
     with err().status(about) as status:
@@ -82,7 +82,7 @@ def _print(shown: ComparePlansOutput) -> None:
         table.add_column(name, justify="right")
     table.add_column("what it does")
     for one in shown.searches:
-        above = f"{one.gap:.2%}" if one.gap > 0 else "met"
+        above = "-" if one.gap is None else f"{one.gap:.2%}" if one.gap > 0 else "met"
         row = (one.search, duration_text(one.period_us), above, f"{one.seconds:.2f}")
         table.add_row(*row, escape(one.about))
     console.print(table)

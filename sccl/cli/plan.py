@@ -154,11 +154,14 @@ def _print(shown: TrainingPlanOutput) -> None:
         f"({counted(shown.collectives, 'collective')}, {counted(shown.motifs, 'motif')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed})"
     )
-    met = "[green]the bound is met[/]" if shown.proved else f"{shown.gap:.2%} above it"
-    console.print(
-        f"no plan of these options takes less than {duration_text(shown.bound_us)} "
-        f"({escape(shown.binding)}): {met}"
-    )
+    if shown.gap is None:
+        console.print("no bound is known: how far this is from the best, is not either")
+    else:
+        met = "[green]the bound is met[/]" if shown.proved else f"{shown.gap:.2%} above it"
+        console.print(
+            f"no plan of these options takes less than {duration_text(shown.bound_us)} "
+            f"({escape(shown.binding)}): {met}"
+        )
     faster = shown.baseline_us / shown.period_us if shown.period_us else 1.0
     console.print(
         f"as submitted, each collective by its fastest option: {duration_text(shown.baseline_us)}, "

@@ -58,7 +58,7 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
     told = "no bound is known"
     if shown.proved and shown.bound_us:
         told = "proved: no plan of these options takes less"
-    elif shown.bound_us:
+    elif shown.gap is not None:
         least = duration_text(shown.bound_us)
         told = f"{shown.gap:.2%} above {least}, which none takes less than ({shown.binding})"
     if shown.costs:

@@ -1,6 +1,6 @@
 """Fabric: the channels over which the ranks of a job move data, and what these share.
 
-Source: SYNDICATE (NSDI 2023) section 3: a physical plan says which interconnect carries a motif
+Source: SYNDICATE (NSDI 2023) section 4.2: a physical plan says which interconnect carries a motif
 (NVLink and GPUDirect, or PCIe and TCP); motifs on different ones may run at once.
 """
 

@@ -1,6 +1,6 @@
 """Motif: a part of a collective that is issued as one, and is scheduled as one.
 
-Source: SYNDICATE (NSDI 2023) section 3: a part of a collective's payload, times a part of its
+Source: SYNDICATE (NSDI 2023) section 4.2: a part of a collective's payload, times a part of its
 pattern. What all ranks hold of a collective is laid out in one row of elements, that of a rank
 after that of the one before where each holds its own; cells of the row move as wholes, or the same
 part of each. So is an element of which several ranks have a contribution one place in the row.

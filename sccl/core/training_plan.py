@@ -1,7 +1,7 @@
 """Training plan: how a fabric does a step of training: options of collectives, and their order.
 
-Source: SYNDICATE (NSDI 2023) section 3: an execution plan says of which motifs an operation is made
-and what carries each; a scheduling order says in which order they are issued.
+Source: SYNDICATE (NSDI 2023) section 4.2: an execution plan says of which motifs an operation
+is made and what carries each; a scheduling order says in which order they are issued.
 """
 
 from __future__ import annotations
@@ -111,9 +111,11 @@ class TrainingPlan:
     planned_by: str = ""
 
     @property
-    def gap(self) -> float:
-        """Return by which part the period is above the bound."""
-        return self.period_ns / self.bound_ns - 1 if self.bound_ns else 0.0
+    def gap(self) -> float | None:
+        """Return by which part the period is above the bound; None: no bound is known."""
+        if self.meets_bound:
+            return 0.0
+        return self.period_ns / self.bound_ns - 1 if self.bound_ns else None
 
     @property
     def meets_bound(self) -> bool:

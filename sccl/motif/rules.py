@@ -225,7 +225,7 @@ def _check_within(rule: str, ways: int, what: str, most: int) -> None:
         raise ParameterError(f"{rule}({ways}) parts {most} {what}: expected 2 to {most}")
 
 
-_PAPER, _OURS = "SYNDICATE section 3", "sccl"
+_PAPER, _OURS = "SYNDICATE sections 4.2.1 and A.1", "sccl"
 
 LEVELS = MotifRule(
     "levels",

@@ -28,7 +28,10 @@ class ComparedSearchPart(Part, frozen=True, kw_only=True):
     search: str
     about: Annotated[str, Meta(description="What it does, and whose it is.")]
     period_us: Annotated[float, Meta(ge=0, description="From an iteration to the next.")]
-    gap: Annotated[float, Meta(description="The part by which the period is above the bound.")]
+    gap: Annotated[
+        float | None,
+        Meta(description="The part by which the period is above the bound; null: none is known."),
+    ]
     seconds: Seconds
 
 

@@ -40,7 +40,10 @@ class TrainingPlanOutput(Output, frozen=True, kw_only=True):
     search: str
     period_us: Annotated[float, Meta(ge=0, description="From an iteration to the next.")]
     bound_us: Annotated[float, Meta(ge=0, description="No plan of these options takes less.")]
-    gap: Annotated[float, Meta(description="The part by which the period is above the bound.")]
+    gap: Annotated[
+        float | None,
+        Meta(description="The part by which the period is above the bound; null: none is known."),
+    ]
     binding: Annotated[str, Meta(description="What shows the bound.")]
     baseline_us: Annotated[
         float, Meta(ge=0, description="As submitted, each collective by its fastest option.")

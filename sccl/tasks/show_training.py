@@ -57,7 +57,7 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
         float, Meta(ge=0, description="An iteration, if motifs share bandwidth as fluids do.")
     ]
     bound_us: _Us
-    gap: float
+    gap: float | None
     binding: str
     proved: Annotated[
         bool, Meta(description="Not where times are of a table of costs: see sccl check --costs.")

@@ -126,11 +126,11 @@ def _spans(stepped: SteppedPlan) -> Sequence[StepSpan]:
 
 def _facts(shown: ShownTrainingPart) -> list[tuple[str, str, str]]:
     least = duration_text(shown.bound_us) if shown.bound_us else "not known"
-    gap = "proved" if shown.proved else f"{shown.gap:.2%}"
+    gap = "proved" if shown.proved else "-" if shown.gap is None else f"{shown.gap:.2%}"
     return [
         ("Iteration", duration_text(shown.period_us), "from one to the next"),
         ("At least", least, shown.binding if shown.bound_us else ""),
-        ("Gap", gap if shown.bound_us else "-", "of period and bound"),
+        ("Gap", gap, "of period and bound"),
         ("Search", shown.search, f"seed {shown.seed}"),
     ]
 

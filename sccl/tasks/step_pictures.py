@@ -66,7 +66,7 @@ def notes_of(plan: TrainingPlan, timeline: StepTimeline) -> Iterable[str]:
     """Yield what a plan comes to, in sentences."""
     period, bound = duration_text(timeline.period_ns / 1000), plan.bound_ns
     meets = "no bound is known"
-    if bound:
+    if plan.gap is not None:
         least = f"{plan.gap:.1%} above {duration_text(bound / 1000)}"
         meets = f"{'proved to be the least' if plan.proved else least} ({plan.binding})"
     yield f"{period} an iteration, {meets}; dashed: iterations begin"

@@ -127,13 +127,16 @@ def faults_of_training(one: LoadedTraining) -> tuple[PlanFault, ...]:
     """
     from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.train.rebounding import wrong_bound  # noqa: PLC0415
+    from sccl.train.recosting import beside_others  # noqa: PLC0415
     from sccl.train.verdict import PlanFault, faults_in  # noqa: PLC0415
 
-    by = motif_planner(one.plan.planned_by) if one.plan.planned_by else None
-    found = faults_in(one.plan, by, one.costs)
-    if found or one.as_told or not one.plan.bound_ns:
+    plan = one.plan
+    by = motif_planner(plan.planned_by, plan.seed) if plan.planned_by else None
+    found = faults_in(plan, by, one.costs)
+    # What is planned on links that others leave is known by being offered again.
+    if found or one.as_told or not (plan.bound_ns or any(beside_others(plan))):
         return found
-    wrong = wrong_bound(one.plan, by, one.costs)
+    wrong = wrong_bound(plan, by, one.costs)
     return (PlanFault("bound", wrong),) if wrong else ()
 
 

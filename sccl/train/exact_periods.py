@@ -11,6 +11,8 @@ What repeats after several iterations only may take less, and is not looked at.
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from sccl.solvers import cpsat
@@ -42,24 +44,48 @@ class ExactPeriod(NamedTuple):
         """Return whether nothing takes less."""
         return self.least == self.most
 
-    def plan(self) -> CyclicPlan | None:
+    def plan(self, problem: CyclicProblem) -> CyclicPlan | None:
         """Return the plan that issues motifs in this order; None: an op's are of several windows.
 
-        It repeats after no more ticks than these.
+        It repeats after no more ticks than these. Of what starts at once, as what takes no time
+        does, those come first that others wait for.
         """
-        shifts = []
-        ahead = max(start // self.most for own in self.starts for start in own) if self.most else 0
-        for own in self.starts:
-            windows = {start // self.most if self.most else 0 for start in own}
-            if len(windows) > 1:
-                return None
-            shifts.append(ahead - windows.pop())
-        order = sorted(
-            (start % self.most if self.most else start, op, k)
-            for op, own in enumerate(self.starts)
-            for k, start in enumerate(own)
-        )
-        return CyclicPlan(self.options, tuple(shifts), tuple((op, k) for _, op, k in order))
+        period = max(self.most, 1)
+        windows = [{start // period for start in own} for own in self.starts]
+        if any(len(own) > 1 for own in windows):
+            return None
+        ahead = max(window for own in windows for window in own)
+        shifts = tuple(ahead - own.pop() for own in windows)
+        before: dict[tuple[int, int], set[tuple[int, int]]] = {}
+        for op, choice in enumerate(self.options):
+            for k, motif in enumerate(problem.step.ops[op].options[choice].motifs):
+                before[op, k] = {(op, j) for j in motif.after}
+        for one, other, lag in problem.waits:
+            if lag + shifts[one] == shifts[other]:  # of the same window
+                for k in range(len(self.starts[other])):
+                    before[other, k].update((one, j) for j in range(len(self.starts[one])))
+        return CyclicPlan(self.options, shifts, self._sorted(before, period))
+
+    def _sorted(
+        self, before: Mapping[tuple[int, int], set[tuple[int, int]]], period: int
+    ) -> tuple[tuple[int, int], ...]:
+        """Return motifs by their starts within a window, each after those before it."""
+        after: dict[tuple[int, int], list[tuple[int, int]]] = {key: [] for key in before}
+        left = {key: len(own) for key, own in before.items()}
+        for key, own in before.items():
+            for one in own:
+                after[one].append(key)
+        ready = [(self.starts[op][k] % period, op, k) for (op, k), n in left.items() if not n]
+        heapq.heapify(ready)
+        order = []
+        while ready:
+            _, op, k = heapq.heappop(ready)
+            order.append((op, k))
+            for one in after[op, k]:
+                left[one] -= 1
+                if not left[one]:
+                    heapq.heappush(ready, (self.starts[one[0]][one[1]] % period, *one))
+        return tuple(order)
 
 
 def exact_period(problem: CyclicProblem, effort: Effort, least: int = 0) -> ExactPeriod:

@@ -1,8 +1,8 @@
 """Options of a workload's collectives on a fabric: recipes on channels, and what carries them.
 
-Source: SYNDICATE (NSDI 2023) section 3. What takes as long as another option of the same motifs, or
-longer, and as much of every link, is left out; of the rest so many are kept that a search can try
-them, of each set of channels some.
+Source: SYNDICATE (NSDI 2023) section 4.2. What takes as long as another option of the same motifs,
+or longer, and as much of every link, is left out; of the rest so many are kept that a search can
+try them, of each set of channels some.
 """
 
 from __future__ import annotations

@@ -35,9 +35,11 @@ def wrong_bound(
         if option not in offered.of[name]:
             return (
                 f"operation {name!r:.60} takes {option.recipe}, which is none of its "
-                f"{len(offered.of[name])} options with {plan.max_motifs} motifs at the most: the "
-                "bound is not of such plans"
+                f"{len(offered.of[name])} options with {plan.max_motifs} motifs at the most: no "
+                "bound is of such plans"
             )
+    if not plan.bound_ns:
+        return ""
     problem = Job(plan.workload, offered.of, plan.memory_bytes).problem
     least = least_period(problem)
     if wrong := wrong_in_bound(problem, least):

@@ -29,6 +29,9 @@ from sccl.train.tables import CostTable
 Loads = NDArray[np.int64]
 """Of each pipe of a fabric, in thousandths."""
 
+_WITHOUT = " without "
+"""In carriers of what is planned on links that another collective leaves."""
+
 _BY_NAME = {carrier.name: carrier for carrier in CARRIERS}
 
 
@@ -122,7 +125,7 @@ def _costs_of(  # noqa: PLR0913 - an option, and what it is carried by
             found.append(costs.of(one, number, carrier, size, told))
         elif planner is not None and motif.carrier == planner.name:
             found.append(costs.planned(one, number, planner.plan, size))
-        elif planner is not None and motif.carrier.startswith(f"{planner.name} without "):
+        elif planner is not None and motif.carrier.startswith(f"{planner.name}{_WITHOUT}"):
             found.append(None)
         else:
             raise InputError(f"there is no carrier {motif.carrier!r:.60} that it could be made by")
@@ -140,10 +143,15 @@ def believed(plan: TrainingPlan, *, as_told: bool) -> Iterator[str]:
             "times taken as told: they are of a table of costs that is not given, so nothing is "
             "proved of the period; give it with --costs"
         )
-    left = sum(" without " in motif.carrier for _, _, motif in plan.motifs())
-    if left:
-        told = f"{counted(left, 'motif')} planned on links that others leave"
-        yield f"{told}: times and loads are taken as told"
+    if left := sum(beside_others(plan)):
+        told = f"{counted(left, 'motif')} planned on links that others leave: "
+        told += "times are taken as told; " if as_told else ""
+        yield f"{told}what their links carry at once is not added up"
+
+
+def beside_others(plan: TrainingPlan) -> Iterator[bool]:
+    """Yield of each motif whether it was planned on links that another collective leaves."""
+    return (_WITHOUT in motif.carrier for _, _, motif in plan.motifs())
 
 
 def overloaded(plan: TrainingPlan, timeline: StepTimeline, found: Recosted) -> Iterator[str]:

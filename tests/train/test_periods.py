@@ -121,8 +121,9 @@ def test_any_prices_and_flows_over_spans_prove_a_bound(
 def test_the_least_period_is_that_of_its_plan(problem: CyclicProblem) -> None:
     found = exact_period(problem, Effort(units=20.0))
     assert found.proved
-    plan = found.plan()
-    if plan is not None and not wrong_in_cyclic(problem, plan):
+    plan = found.plan(problem)
+    if plan is not None:
+        assert wrong_in_cyclic(problem, plan) == ""
         assert repeated(problem, plan).period <= found.most
 
 
