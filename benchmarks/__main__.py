@@ -27,6 +27,7 @@ from benchmarks import files as others
 from benchmarks import frontier as frontiers
 from benchmarks import osu as osu_runs
 from benchmarks import syndicate as training
+from benchmarks import syndicate_bytescheduler as byte_core
 from benchmarks import syndicate_costs as training_costs
 from benchmarks import syndicate_jobs as training_jobs
 from benchmarks import syndicate_systems as training_systems
@@ -247,14 +248,23 @@ def in_epochs(only: Parts = "", smoke: Smoke = False, output: Output = None) -> 
 
 @app.command("syndicate")
 @reported
-def steps(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
+def steps(
+    only: Parts = "",
+    byte: Annotated[
+        Path | None,
+        typer.Option("--bytescheduler", help="Folder bytescheduler of a checkout of byteps."),
+    ] = None,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
     """Plan training steps: searches beside proved optima and on whole jobs, systems, options."""
     searches = (
         (training, report.steps_table),
         (training_jobs, training_jobs.jobs_table),
         (training_systems, training_systems.systems_table),
     )
-    known = [part for kind, _ in searches for part in kind.PARTS] + [*training_costs.PARTS]
+    known = [part for kind, _ in searches for part in kind.PARTS]
+    known += [*training_costs.PARTS, byte_core.PART]
     parts = [part for part in known if part.startswith(tuple(only.split(",")))]
     if not parts:
         raise ParameterError(f"only is {only!r}, expected one of {', '.join(known)}")
@@ -269,6 +279,12 @@ def steps(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
         results += own
         if own:
             out().print(table(own))
+    if byte_core.PART in parts and byte is None:
+        err().print("ByteScheduler's core is left out (--bytescheduler FOLDER).")
+    elif byte_core.PART in parts and byte is not None:
+        orders = list(byte_core.run(byte, smoke=smoke))
+        results += orders
+        out().print(training_jobs.jobs_table(orders))
     costs = list(training_costs.run([p for p in parts if p in training_costs.PARTS], smoke=smoke))
     if costs:
         out().print(training_costs.costs_table(costs))

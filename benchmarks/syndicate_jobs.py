@@ -89,7 +89,7 @@ def _job(part: str, name: str, seconds: float) -> Iterator[JobResult]:
     problem = Job(workload, options.of).problem
     bound = least_period(problem)
     count = sum(1 for _ in workload.collectives())
-    stream = max(_computing(workload).values(), default=0.0)
+    stream = max(computing(workload).values(), default=0.0)
 
     def result(search: str, period: int, took: float) -> JobResult:
         idle = max(0.0, 1 - stream / (period / 1000)) if period else 0.0
@@ -121,7 +121,7 @@ def _workload(name: str) -> Workload:
     return made_workload(preset(name).family, {}, name).workload
 
 
-def _computing(workload: Workload) -> dict[str, float]:
+def computing(workload: Workload) -> dict[str, float]:
     """Return the microseconds that each stream computes in an iteration."""
     found: dict[str, float] = {}
     for op in workload.computation():

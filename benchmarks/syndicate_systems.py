@@ -204,12 +204,21 @@ def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[SystemResult]:
         yield from measured(model, nodes, 0.05 if smoke else SECONDS)
 
 
+def workload_of(name: str, nodes: int = 0) -> Workload:
+    """Return a preset's workload, recommendation models as they are compared here.
+
+    Args:
+        nodes: of 8 GPUs; 0: as many as it has.
+    """
+    known = preset(name)
+    given = {"ranks": 8 * nodes} if nodes else {}
+    recommends = _RECOMMENDS if known.family == "dlrm" else {}
+    return made_workload(known.family, {**given, **recommends}, name).workload
+
+
 def measured(model: str, nodes: int, seconds: float) -> Iterator[SystemResult]:
     """Yield what each system comes to on a model."""
-    known = preset(model)
-    given = {"ranks": 8 * nodes, **(_RECOMMENDS if known.family == "dlrm" else {})}
-    workload = made_workload(known.family, given, model).workload
-    systems = Systems(workload, fabric_of(f"hgx2x{nodes}"), seconds)
+    systems = Systems(workload_of(model, nodes), fabric_of(f"hgx2x{nodes}"), seconds)
     begun = time.process_time()
     for system, plan in systems.plans():
         took = time.process_time() - begun

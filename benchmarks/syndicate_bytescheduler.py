@@ -1,0 +1,229 @@
+"""ByteScheduler's own core (bytedance/byteps, branch bytescheduler), beside our policy of its rule.
+
+Its priority queue, credits and cuts run as they are, from the user's checkout, in virtual time:
+its condition variable waits by letting the next thing of an iteration happen. Its tuner is left
+out: what that would look for, segments and credits, is tried one by one.
+"""
+
+# ruff: noqa: SLF001 - it has no other door by which to be driven without threads
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import importlib
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from benchmarks.syndicate_jobs import JobResult, computing
+from benchmarks.syndicate_systems import MODELS, Systems, workload_of
+from sccl.errors import ParameterError
+from sccl.topo import fabric_of
+from sccl.train.cyclic import wrong_in_cyclic
+from sccl.train.policies import POLICIES, PolicyEffort
+from sccl.train.problem import StepProblem
+from sccl.train.searches import uniform
+from sccl.train.turning import window_as_it_is
+from sccl.train.windows import repeated
+
+PART = "bytescheduler"
+
+JOBS = (*MODELS, "moe-156", "moe-600", "moe-1500")
+
+CREDITS = {"one at a time": 1.0, "4 million": 4e6, "64 million": 64e6}
+"""Parameters under way at once: of its tuner's space for allreduce, the least and the most."""
+
+
+class Core:
+    """The core of a checkout.
+
+    Args:
+        folder: that has ``bytescheduler/common/bytecore.py``.
+
+    Raises:
+        ParameterError: it has not, or what it imports is not installed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        if not (folder / "bytescheduler" / "common" / "bytecore.py").is_file():
+            raise ParameterError(
+                f"{folder} has no bytescheduler/common/bytecore.py: give the folder bytescheduler "
+                "of a checkout of bytedance/byteps, branch bytescheduler"
+            )
+        if "bayes_opt" not in sys.modules:  # of its tuner alone, which does not run here
+            tuner: Any = ModuleType("bayes_opt")
+            tuner.BayesianOptimization = tuner.UtilityFunction = object
+            sys.modules["bayes_opt"] = tuner
+        sys.path.insert(0, str(folder.resolve()))
+        try:
+            with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):  # its log
+                self._core = importlib.import_module("bytescheduler.common.bytecore")
+                task = importlib.import_module("bytescheduler.common.bytetask").ByteTask
+                self._profiler = importlib.import_module("bytescheduler.common.profiler").Profiler
+        except ImportError as error:
+            raise ParameterError(f"{folder}: {error}, which ByteScheduler's core needs") from error
+        finally:
+            sys.path.remove(str(folder.resolve()))
+        logging.getLogger("ByteScheduler").setLevel(logging.ERROR)
+        self.task = type(
+            "Task",
+            (task,),
+            {
+                "_prepare": lambda own: own.notify_ready(),
+                "_do": lambda own: own._comm.issue(own),
+                "_tensor_size": lambda own: sum(size for _, _, size in own._tensor),
+                "_partition_tensor": lambda own, _: [[piece] for piece in own._tensor],
+            },
+        )
+
+    def fresh(self, condition: object, credit: float) -> Any:
+        """Return a core that has begun, cuts all, and waits by a condition of ours."""
+        core = self._core.ByteCore()
+        core._condition, core._is_started = condition, True
+        core._profiler, core._rank, core._arch = self._profiler(""), 0, "allreduce"
+        core._partition, core._credit, core._credit_limit = 0, credit, credit
+        return core
+
+
+class Iteration:
+    """An iteration in virtual time: what communicates is issued by the core, one after the other.
+
+    Args:
+        choice: of each op, its option.
+        parameters: of each op.
+
+    Attributes:
+        starts: of each motif of the step.
+    """
+
+    def __init__(
+        self,
+        byte: Core,
+        step: StepProblem,
+        choice: Sequence[int],
+        parameters: Sequence[float],
+        credit: float,
+    ) -> None:
+        arrays = step.arrays
+        self._byte, self._parameters = byte, parameters
+        rows = zip(step.ops, choice, strict=True)
+        self._motifs = [op.options[option].motifs for op, option in rows]
+        self._computes = [not op.communicates for op in step.ops]
+        self._first = arrays.motif_first[arrays.option_first[:-1] + np.array(choice)].tolist()
+        self._waits = [len(op.after) for op in step.ops]
+        self._later: list[list[int]] = [[] for _ in step.ops]
+        for number, op in enumerate(step.ops):
+            for before in op.after:
+                self._later[before].append(number)
+        self._left = [len(own) for own in self._motifs]
+        self._events: list[tuple[int, int, int, Any]] = []
+        self._now, self._count, self._free, self._channel = 0, 0, dict[int, int](), 0
+        self.starts = np.zeros(len(arrays.ticks), dtype=np.int64)
+        self._core = byte.fresh(self, credit)
+        for number, waits in enumerate(self._waits):
+            if not waits:
+                self._ready(number)
+        self._core._loop()
+        assert not any(self._left)
+
+    def __enter__(self) -> None:
+        """Take the lock: nothing else runs."""
+
+    def __exit__(self, *_: object) -> None:
+        """Give it back."""
+
+    def notify_all(self) -> None:
+        """Wake up who waits: nobody else does."""
+
+    def wait(self) -> None:
+        """Let the next thing end; where nothing is left, tell the core to."""
+        if not self._events:
+            self._core._queue.put((2**62, self._core._commands["EXIT"], None))
+            return
+        self._now, _, number, task = heapq.heappop(self._events)
+        self._left[number] -= 1
+        if task is not None:
+            task.notify_finish()
+        if not self._left[number]:
+            for later in self._later[number]:
+                self._waits[later] -= 1
+                if not self._waits[later]:
+                    self._ready(later)
+
+    def issue(self, task: Any) -> None:
+        """Start a piece of a collective when the one before it has ended: the core's stub."""
+        ((number, motif, _),) = task._tensor
+        start = max(self._now, self._channel)
+        self._channel = start + self._motifs[number][motif].ticks
+        self._start(number, motif, start, task)
+
+    def _ready(self, number: int) -> None:
+        motifs = self._motifs[number]
+        if self._computes[number]:
+            (stream,) = motifs[0].uses
+            start = max(self._now, self._free.get(stream, 0))
+            self._free[stream] = start + motifs[0].ticks
+            self._start(number, 0, start, None)
+            return
+        size = self._parameters[number] / len(motifs)
+        pieces = [(number, motif, size) for motif in range(len(motifs))]
+        task: Any = self._byte.task
+        self._core.post(task(number, pieces, "call", priority=-number, comm=self))
+
+    def _start(self, number: int, motif: int, start: int, task: object) -> None:
+        self.starts[self._first[number] + motif] = start
+        self._count += 1
+        end = start + self._motifs[number][motif].ticks
+        heapq.heappush(self._events, (end, self._count, number, task))
+
+
+def run(folder: Path, *, smoke: bool = False) -> Iterator[JobResult]:
+    """Yield the periods of our policy and of the core's order, by credits, on each job.
+
+    Raises:
+        ParameterError: there is no core in the folder.
+    """
+    byte = Core(folder)
+    for name in JOBS[: 1 if smoke else None]:
+        workload = workload_of(name)
+        systems = Systems(workload, fabric_of(f"hgx2x{-(-workload.ranks // 8)}"), 0.0)
+        yield from beside(byte, name, systems)
+
+
+def beside(byte: Core, name: str, systems: Systems) -> Iterator[JobResult]:
+    """Yield the periods of our policy and of the core's order, by credits.
+
+    Raises:
+        AssertionError: a plan is wrong.
+    """
+    problem, workload = systems.today.problem, systems.workload
+    window = window_as_it_is(problem)
+    sizes = {op.id: float(op.count) for op in workload.collectives()}
+    stream = max(computing(workload).values())
+    parameters = [sizes.get(op.name, 0.0) for op in window.step.ops]
+
+    def result(search: str, period: int, begun: float) -> JobResult:
+        took = time.process_time() - begun
+        us = (period / 1000, systems.bound / 1000)
+        idle = max(0.0, 1 - stream / us[0])
+        return JobResult(PART, name, search, len(sizes), *us, "", idle, took)
+
+    begun, found = time.process_time(), list[int]()
+    POLICIES["lifo"].run(problem, PolicyEffort(0.0, 0), lambda _, made: found.append(made.period))
+    yield result("lifo", min(found), begun)
+    for word, credit in CREDITS.items():
+        begun, found = time.process_time(), []
+        for choice in uniform(window.step):
+            done = Iteration(byte, window.step, choice.tolist(), parameters, credit)
+            plan = window.cyclic(window.step.plan_of(choice, done.starts))
+            assert not wrong_in_cyclic(problem, plan)
+            found.append(repeated(problem, plan).period)
+        yield result(f"its core, credit {word}", min(found), begun)

@@ -1,0 +1,41 @@
+"""ByteScheduler's core as a baseline: what is refused, and its order beside our policy's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from benchmarks.syndicate_bytescheduler import Core, beside
+from benchmarks.syndicate_systems import Systems
+from sccl.errors import ParameterError
+from sccl.topo import fabric_of
+from sccl.workload.generate import DlrmJob, dlrm
+
+CHECKOUT = os.environ.get("SCCL_BYTESCHEDULER", "")
+
+
+def test_a_folder_without_a_core_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"has no bytescheduler/common/bytecore\.py"):
+        Core(tmp_path)
+
+
+@pytest.mark.skipif(not CHECKOUT, reason="SCCL_BYTESCHEDULER names no checkout of ByteScheduler")
+def test_with_one_piece_at_a_time_its_order_is_that_of_our_policy() -> None:
+    job = DlrmJob(
+        ranks=16,
+        batch=1024,
+        tables=64,
+        dimension=64,
+        pooling=10,
+        bottom=(2048, 2048, 2048),
+        top=(512, 512, 512),
+        tflops=60.0,
+        data_prefetch=False,
+    )
+    systems = Systems(dlrm(job), fabric_of("hgx2x2"), 0.0)
+    rows = list(beside(Core(Path(CHECKOUT)), "job", systems))
+    assert len(rows) == 4
+    assert rows[0].period_us == rows[1].period_us
+    assert all(row.period_us >= row.bound_us for row in rows)
