@@ -53,6 +53,38 @@ def test_a_wrong_plan_is_refused_by_all(tmp_path: Path) -> None:
     assert not picture.exists()
 
 
+def test_what_is_planned_beside_others_is_believed_by_nobody(tmp_path: Path) -> None:
+    calls = (
+        comm("gradients", "allreduce", range(8), 2**24),
+        comm("tokens", "alltoall", range(8), 2**24),
+    )
+    job, file = tmp_path / "job.json", tmp_path / "plan.json"
+    job.write_text(text_of(workload_to_wire(calling(8, *calls))))
+    words = ("--fabric", "dgx1-pcie", "--seconds", "0.1", "--seed", "3", "-o", file)
+    assert sccl("plan", job, *words)[0] == 0
+    assert sccl("check", file)[0] == 0
+    told = json.loads(file.read_text())
+    del told["digest"]
+    beside = [
+        motif
+        for row in told["options"]
+        for motif in row["motifs"]
+        if " without " in motif["carrier"]
+    ]
+    assert beside
+    period = told["period_ns"]
+    beside[0].update(ns=5, loads=[])
+    for _ in range(2):  # of the period that comes of it, too
+        file.write_text(json.dumps({**told, "bound_ns": 0, "period_ns": period}))
+        code, out, _ = sccl("check", file, "--json")
+        (found,) = json.loads(out)["files"]
+        assert code == 1
+        (fault,) = found["violations"]
+        if fault["kind"] == "period":
+            period = int(fault["message"].split(" in ")[1].split(" ns")[0])
+    assert (fault["kind"], "none of its" in fault["message"]) == ("bound", True)
+
+
 def test_an_edited_plan_is_told(file: Path) -> None:
     told = json.loads(file.read_text())
     file.write_text(json.dumps({**told, "seed": 4}))
