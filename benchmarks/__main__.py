@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.markup import escape
@@ -29,6 +29,7 @@ from benchmarks import osu as osu_runs
 from benchmarks import syndicate as training
 from benchmarks import syndicate_costs as training_costs
 from benchmarks import syndicate_jobs as training_jobs
+from benchmarks import syndicate_systems as training_systems
 from benchmarks import taccl as sketches
 from benchmarks import teccl as least
 from benchmarks import teccl_scale as large_runs
@@ -247,31 +248,31 @@ def in_epochs(only: Parts = "", smoke: Smoke = False, output: Output = None) -> 
 @app.command("syndicate")
 @reported
 def steps(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
-    """Plan training steps: searches beside proved optima and on whole jobs, costs of options."""
-    known = ("figure6", "bank", *training_jobs.PARTS, *training_costs.PARTS)
+    """Plan training steps: searches beside proved optima and on whole jobs, systems, options."""
+    searches = (
+        (training, report.steps_table),
+        (training_jobs, training_jobs.jobs_table),
+        (training_systems, training_systems.systems_table),
+    )
+    known = [part for kind, _ in searches for part in kind.PARTS] + [*training_costs.PARTS]
     parts = [part for part in known if part.startswith(tuple(only.split(",")))]
     if not parts:
         raise ParameterError(f"only is {only!r}, expected one of {', '.join(known)}")
     record = begin("syndicate", writable(output), {"only": only, "smoke": smoke}, {})
-    results: list[training.SyndicateResult] = []
-    for result in training.run(parts, smoke=smoke):
-        results.append(result)
-        record.write(results, len(results) + 1)
-        _progress(f"{result.part}: {result.search}", result.seconds)
-    jobs: list[training_jobs.JobResult] = []
-    for job in training_jobs.run([p for p in parts if p in training_jobs.PARTS], smoke=smoke):
-        jobs.append(job)
-        record.write([*results, *jobs], len(results) + len(jobs) + 1)
-        _progress(f"{job.job}: {job.search}", job.seconds)
-    figures = [part for part in parts if part in training_costs.PARTS]
-    costs = list(training_costs.run(figures, smoke=smoke))
-    record.write([*results, *jobs, *costs], len(results) + len(jobs) + len(costs))
-    if results:
-        out().print(report.steps_table(results))
-    if jobs:
-        out().print(training_jobs.jobs_table(jobs))
+    results: list[object] = []
+    for kind, table in searches:
+        own: list[Any] = []
+        for result in kind.run([part for part in parts if part in kind.PARTS], smoke=smoke):
+            own.append(result)
+            record.write([*results, *own], len(results) + len(own) + 1)
+            _progress(result.told, result.seconds)
+        results += own
+        if own:
+            out().print(table(own))
+    costs = list(training_costs.run([p for p in parts if p in training_costs.PARTS], smoke=smoke))
     if costs:
         out().print(training_costs.costs_table(costs))
+    record.write([*results, *costs], len(results) + len(costs))
 
 
 @app.command("files")

@@ -32,6 +32,8 @@ from sccl.train import (
 from sccl.train.listing import in_order
 from sccl.train.searches import fastest
 
+PARTS = ("figure6", "bank")
+
 PROPOSALS = 20_000
 SEEDS = 100
 BANK = 1_000
@@ -62,6 +64,11 @@ class SyndicateResult:
     worst: float
     seconds: float
     note: str = ""
+
+    @property
+    def told(self) -> str:
+        """Return which it is, in words."""
+        return f"{self.part}: {self.search}"
 
 
 def figure6() -> StepProblem:

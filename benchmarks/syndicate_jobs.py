@@ -30,6 +30,9 @@ PARTS = {
     "models": ("A1", "A2", "A3", "A4", "A5", "A6"),
 }
 
+SMOKE = {"moe": ("moe-156",), "models": ("A1",)}
+"""What is run with --smoke; for that of 512 GPUs bounds alone take most of a minute."""
+
 SECONDS = 10.0
 """That each search is told to take."""
 
@@ -62,6 +65,11 @@ class JobResult:
     idle: float
     seconds: float
 
+    @property
+    def told(self) -> str:
+        """Return which it is, in words."""
+        return f"{self.job}: {self.search}"
+
 
 def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[JobResult]:
     """Yield what each search comes to on each job.
@@ -70,7 +78,7 @@ def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[JobResult]:
         AssertionError: a plan is wrong, or takes less than the bound.
     """
     for part in parts:
-        for job in PARTS[part][: 1 if smoke else None]:
+        for job in SMOKE.get(part, ()) if smoke else PARTS[part]:
             yield from _job(part, job, 0.1 if smoke else SECONDS)
 
 
@@ -84,7 +92,7 @@ def _job(part: str, name: str, seconds: float) -> Iterator[JobResult]:
     stream = max(_computing(workload).values(), default=0.0)
 
     def result(search: str, period: int, took: float) -> JobResult:
-        idle = 1 - stream / (period / 1000) if period else 0.0
+        idle = max(0.0, 1 - stream / (period / 1000)) if period else 0.0
         return JobResult(
             *(part, name, search, count, period / 1000, bound.ticks / 1000, bound.binds),
             *(idle, took),

@@ -100,7 +100,6 @@ def _belongs(item: pytest.Item, *, night: bool) -> bool:
 
 def pytest_collection_finish() -> None:
     """Let the collector of garbage pass over what was loaded, and come less often."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
     gc.enable()

@@ -25,6 +25,9 @@ from sccl.core.workload_ops import (
 )
 from sccl.errors import ParameterError
 
+MOST_STREAMS = 128
+"""On which a role computes: streams of a device run beside one another by a few dozen at most."""
+
 _SHOWN = 12
 """Names in a message."""
 
@@ -89,6 +92,11 @@ class Workload:
             if (op.role, op.stream) in last:
                 after[last[op.role, op.stream]].append(op.id)
             last[op.role, op.stream] = op.id
+        for role, streams in Counter(role for role, _ in last).items():
+            if streams > MOST_STREAMS:
+                raise ParameterError(
+                    f"role {role!r} computes on {streams} streams, expected {MOST_STREAMS} at most"
+                )
         if cycle := cycle_of(after):
             shown = cycle if len(cycle) <= _SHOWN else [*cycle[:_SHOWN], "..."]
             raise ParameterError(

@@ -72,9 +72,9 @@ def notes_of(plan: TrainingPlan, timeline: StepTimeline) -> Iterable[str]:
     yield f"{period} an iteration, {meets}; dashed: iterations begin"
     begin = begin_of(timeline, timeline.first)
     until = begin + timeline.period_ns
-    computes = _covered((s for s in timeline.spans if s.computes), begin, until)
-    calls = _covered((s for s in timeline.spans if not s.computes), begin, until)
-    both = _covered(timeline.spans, begin, until)
+    computes = covered_ns((s for s in timeline.spans if s.computes), begin, until)
+    calls = covered_ns((s for s in timeline.spans if not s.computes), begin, until)
+    both = covered_ns(timeline.spans, begin, until)
     whole = timeline.period_ns or 1
     overlapped = computes + calls - both
     share = overlapped / calls if calls else 0.0
@@ -103,8 +103,8 @@ def begin_of(timeline: StepTimeline, iteration: int) -> int:
     return min((s.start_ns for s in own if s.lane == lane or not lane), default=0)
 
 
-def _covered(spans: Iterable[StepSpan], begin: int, until: int) -> int:
-    """Return for how long any of some spans goes on."""
+def covered_ns(spans: Iterable[StepSpan], begin: int, until: int) -> int:
+    """Return for how many nanoseconds between two times any of some spans goes on."""
     total, last = 0, begin
     for span in sorted(spans, key=lambda s: s.start_ns):
         since, end = max(span.start_ns, last), min(span.end_ns, until)

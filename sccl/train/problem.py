@@ -172,6 +172,12 @@ class StepProblem:
                 raise ParameterError(f"op {op.name!r} waits for op {late[0]}, which is not before")
             for option in op.options:
                 self._check(op, option)
+        whole = sum(max(_ticks(option) for option in op.options) for op in self.ops)
+        if whole > MAX_TICKS:  # the ticks of thousands of iterations are to fit into 63 bits
+            raise ParameterError(
+                f"all motifs of the step take {whole:.3g} ticks one after the other, expected "
+                f"{MAX_TICKS:.3g} at the most"
+            )
 
     def _check(self, op: StepOp, option: StepOption) -> None:
         where = f"op {op.name!r}, option {option.name!r}"
@@ -265,6 +271,11 @@ class StepPlan:
             for op, option, starts in zip(problem.ops, self.options, self.starts, strict=True)
             for motif, start in zip(op.options[option].motifs, starts, strict=True)
         )
+
+
+def _ticks(option: StepOption) -> int:
+    """Return the ticks of all motifs of an option, one after the other."""
+    return sum(motif.ticks for motif in option.motifs)
 
 
 def _turned(waits: Sequence[Sequence[int]]) -> list[list[int]]:

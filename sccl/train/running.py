@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 
 from sccl.core.step_timeline import StepSpan, StepTimeline
 from sccl.core.training_plan import WHOLE_LOAD, Issue, OptionMotif, TrainingPlan
-from sccl.core.workload_ops import ComputeOp
+from sccl.core.workload_ops import ComputeOp, Dependency
 from sccl.errors import InputError
 from sccl.train.jobs import NS_PER_US, all_waits, stream_of
 from sccl.train.slowing import Mark, Slowing
@@ -36,23 +36,55 @@ def timeline_of(plan: TrainingPlan) -> StepTimeline:
     ahead = max((issue.shift for issue in plan.order), default=0)
     waits = all_waits(plan.workload, plan.memory_bytes)
     back = 2 + ahead + max((dep.lag for dep in waits), default=0)
-    iterations = max(_ITERATIONS, 3 * back)
+    iterations, joined = max(_ITERATIONS, 3 * back), _joined(plan, waits)
     while True:
         spans = _run(plan, iterations + ahead)  # those before depend on what is done ahead
         spans = {key: span for key, span in spans.items() if key[2] < iterations}
-        starts: list[list[int]] = [[] for _ in range(iterations)]
-        for (_, _, iteration), (start, _) in sorted(spans.items()):
-            starts[iteration].append(start)
+        apart: dict[str, list[list[int]]] = {}
+        for (op, _, iteration), (start, _) in sorted(spans.items()):
+            rows = apart.setdefault(joined[op], [[] for _ in range(iterations)])
+            rows[iteration].append(start)
         for cycle in range(1, _LONGEST_CYCLE + 1):
-            if found := _steady(starts, back, cycle):
-                first, period = found
+            found = [_steady(starts, back, cycle) for starts in apart.values()]
+            if all(found):
+                first, period = (max(row) for row in zip(*filter(None, found), strict=True))
                 return StepTimeline(_told(plan, spans), period, steady=True, first=first)
         if iterations >= max(_MOST_ITERATIONS, 3 * back):
             half = iterations // 2
-            moved = zip(starts[-1], starts[half - 1], strict=True)
-            period = -(-max(a - b for a, b in moved) // (iterations - half))
+            moved = max(
+                a - b
+                for starts in apart.values()
+                for a, b in zip(starts[-1], starts[half - 1], strict=True)
+            )
+            period = -(-moved // (iterations - half))
             return StepTimeline(_told(plan, spans), period, steady=False, first=half)
         iterations *= 4
+
+
+def _joined(plan: TrainingPlan, waits: Iterable[Dependency]) -> dict[str, str]:
+    """Return of each operation one that stands for all that it has to do with.
+
+    They wait for one another, use the same stream, or communicate, so that one order has them. What
+    has nothing to do with the rest may repeat sooner than that.
+    """
+    lanes = {op.id: stream_of(op) for op in plan.workload.computation()}
+    near: dict[object, list[object]] = defaultdict(list)
+    for wait in waits:
+        near[wait.before].append(wait.after)
+        near[wait.after].append(wait.before)
+    for op in plan.workload.ops:
+        lane = ("lane", lanes.get(op.id))
+        near[op.id].append(lane)
+        near[lane].append(op.id)
+    found: dict[object, str] = {}
+    for op in plan.workload.ops:
+        left: list[object] = [op.id] if op.id not in found else []
+        while left:
+            one = left.pop()
+            if one not in found:
+                found[one] = op.id
+                left += near[one]
+    return {op.id: found[op.id] for op in plan.workload.ops}
 
 
 def _steady(starts: list[list[int]], back: int, cycle: int) -> tuple[int, int] | None:

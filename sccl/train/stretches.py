@@ -47,11 +47,11 @@ def stretches(problem: CyclicProblem, spans: ComputeSpans, effort: Effort) -> li
     waits: list[list[Lagged]] = [[] for _ in ops]
     for wait in problem.waits:
         waits[wait.after].append(wait)
-    arcs = []
+    arcs, placed = [], by_first_span(spans)
     for longer in range(min(_LONGEST, len(row) - 1) + 1):
         for first in range(len(row)):
             last = first + longer
-            inside = _within(spans, first, last)
+            inside = inside_of(spans, placed, first, last)
             if len(inside) <= longer + 1:
                 continue  # computations, and one that lies between two of them
             place = {item: k for k, item in enumerate(inside)}
@@ -73,17 +73,32 @@ def stretches(problem: CyclicProblem, spans: ComputeSpans, effort: Effort) -> li
     return arcs
 
 
-def _within(spans: ComputeSpans, first: int, last: int) -> list[tuple[int, int]]:
+def by_first_span(spans: ComputeSpans) -> list[list[tuple[int, int, int]]]:
+    """Return of each span of iteration 0 what may begin there: which, of when, until which span."""
+    found: list[list[tuple[int, int, int]]] = [[] for _ in range(spans.count)]
+    for op, window in enumerate(spans.windows):
+        if window is not None:
+            low, high = window
+            back, at = divmod(low, spans.count)
+            found[at].append((op, -back, high - back * spans.count))
+    return found
+
+
+def inside_of(
+    spans: ComputeSpans, placed: list[list[tuple[int, int, int]]], first: int, last: int
+) -> list[tuple[int, int]]:
     """Return what is done whole from the gap before one computation to that before another.
 
     Each by its iteration and its number: so what waits comes after what it waits for.
     """
     found: list[tuple[int, int]] = []
-    for op, window in enumerate(spans.windows):
-        if window is not None:
-            low, high = window
-            soonest, latest = -((low - 2 * first) // spans.count), (2 * last - high) // spans.count
-            found.extend((iteration, op) for iteration in range(soonest, latest + 1))
+    for span in range(2 * first, 2 * last + 1):
+        iteration, at = divmod(span, spans.count)
+        found += [
+            (iteration + ahead, op)
+            for op, ahead, until in placed[at]
+            if until + iteration * spans.count <= 2 * last
+        ]
     return sorted(found)
 
 

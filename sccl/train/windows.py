@@ -65,9 +65,10 @@ def repeated(problem: CyclicProblem, plan: CyclicPlan) -> Repeated:
     windows = max(_WINDOWS, 4 * back)
     while True:
         starts = _run(arrays, windows)
-        for cycle in range(1, _LONGEST_CYCLE + 1):
-            if found := _steady(starts, back, cycle):
-                return found
+        for apart in (np.zeros(len(plan.order), dtype=np.int64), _apart(arrays)):
+            for cycle in range(1, _LONGEST_CYCLE + 1):
+                if found := _steady(starts, back, cycle, apart):
+                    return found
         if windows >= max(_MOST_WINDOWS, 4 * back):
             half = windows // 2
             period = -(-int((starts[-1] - starts[half - 1]).max()) // (windows - half))
@@ -75,14 +76,19 @@ def repeated(problem: CyclicProblem, plan: CyclicPlan) -> Repeated:
         windows *= 4
 
 
-def _steady(starts: Windows, back: int, cycle: int) -> Repeated | None:
-    """Return what repeats after some windows, if as many do so at the end as any depends on."""
+def _steady(starts: Windows, back: int, cycle: int, apart: Whole) -> Repeated | None:
+    """Return what repeats after some windows, if as many do so at the end as any depends on.
+
+    Args:
+        apart: of each place, the first of those that it has to do with: what has nothing to do with
+            the rest may repeat sooner than that.
+    """
     later = starts[cycle:] - starts[:-cycle]
-    same = (later == later[:, :1]).all(axis=1) & (later[:, 0] == later[-1, 0])
+    same = (later == later[:, apart]).all(axis=1) & (later == later[-1]).all(axis=1)
     shown = len(same) if same.all() else int(np.argmin(same[::-1]))
     if shown < back + cycle:
         return None
-    period = -(-int(later[-1, 0]) // cycle)
+    period = -(-int(later[-1].max()) // cycle)
     return Repeated(period, steady=True, window=len(same) - shown, cycle=cycle, starts=starts)
 
 
@@ -180,6 +186,47 @@ def _woven(  # noqa: PLR0912 - loops
         windows,
         step.resources,
     )
+
+
+@compiled
+def _apart(arrays: _Arrays) -> Whole:
+    """Return of each place the first of those that it has to do with.
+
+    They wait for one another, use the same, or are issued in one order, however indirectly.
+    """
+    places, caller = len(arrays.ticks), -1
+    first, user = np.arange(places), np.full(arrays.resources[0], -1, dtype=np.int64)
+    for place in range(places):
+        joined = place
+        for k in range(arrays.wait_first[place], arrays.wait_first[place + 1]):
+            joined = _joined(first, joined, arrays.wait[k])
+        if arrays.ticks[place]:
+            for k in range(arrays.use_first[place], arrays.use_first[place + 1]):
+                resource = arrays.use[k]
+                if user[resource] < 0:
+                    user[resource] = place
+                joined = _joined(first, joined, user[resource])
+        if arrays.calls[place]:
+            if caller < 0:
+                caller = place
+            joined = _joined(first, joined, caller)
+    for place in range(places):
+        first[place] = _joined(first, place, place)
+    return first
+
+
+@compiled
+def _joined(first: Whole, one: int, other: int) -> int:
+    """Join those of which two are part; return the first of them."""
+    while first[one] != one:
+        first[one] = first[first[one]]
+        one = first[one]
+    while first[other] != other:
+        first[other] = first[first[other]]
+        other = first[other]
+    joined = min(one, other)
+    first[one] = first[other] = joined
+    return joined
 
 
 @compiled

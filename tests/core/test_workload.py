@@ -123,6 +123,9 @@ WRONG: dict[str, Callable[[], object]] = {
     r"wait for one another: (\w+) -> \w+ -> \w+ -> \1;": lambda: prefetching(
         deps=(Dependency("backward", "gradients"), Dependency("gradients", "forward"))
     ),
+    r"role 'all' computes on 129 streams, expected 128 at most": lambda: prefetching(
+        ops=(*STEP.ops, *(ComputeOp(f"c{k}", "all", f"s{k}", 1) for k in range(128)))
+    ),
     r"a program is of role 'b', and there is none": lambda: prefetching(
         submits=(*STEP.submits, HostProgram("b", ()))
     ),

@@ -26,7 +26,8 @@ from sccl.train.cyclic import CyclicProblem, Lagged, wrong_in_cyclic
 from sccl.train.exact_periods import exact_period
 from sccl.train.periods import SpanProof, period_bounds, wrong_in_bound
 from sccl.train.span_loads import SpanPrices, SpanProgram, proved_by, span_bound
-from sccl.train.spans import spans_of
+from sccl.train.spans import ComputeSpans, spans_of
+from sccl.train.stretches import by_first_span, inside_of
 from sccl.train.windows import repeated
 from tests.kit.layered import layered
 from tests.kit.nightly import times
@@ -230,3 +231,22 @@ def _circles(arcs: list[Arc], begun: int, at: int, gone: tuple[Arc, ...]) -> Ite
                 yield Fraction(sum(a.ticks for a in way), sum(a.lag for a in way))
             else:
                 yield from _circles(arcs, begun, arc.after, way)
+
+
+@settings(max_examples=times(200))
+@given(st.data())
+def test_stretches_have_all_that_lies_within(data: st.DataObject) -> None:
+    window = st.tuples(st.integers(-12, 12), st.integers(0, 8)).map(lambda w: (w[0], w[0] + w[1]))
+    windows = data.draw(st.lists(st.one_of(st.none(), window), min_size=1, max_size=6))
+    spans = ComputeSpans(tuple(range(data.draw(st.integers(1, 5)))), tuple(windows))
+    first = data.draw(st.integers(0, len(spans.row) - 1))
+    last = first + data.draw(st.integers(0, len(spans.row) - 1))
+    within = [
+        (iteration, op)
+        for iteration in range(-50, 51)
+        for op, own in enumerate(windows)
+        if own is not None
+        and 2 * first <= own[0] + iteration * spans.count
+        and own[1] + iteration * spans.count <= 2 * last
+    ]
+    assert inside_of(spans, by_first_span(spans), first, last) == within

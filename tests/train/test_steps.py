@@ -181,6 +181,10 @@ ONE = StepOption("one", (StepMotif(1, (0,)),))
         ([StepOp("a", (ONE,), (0,))], "op 'a' waits for op 0, which is not before"),
         ([StepOp("a", (StepOption("o", ()),))], "has no motifs"),
         ([StepOp("a", (StepOption("o", (StepMotif(-1, ()),)),))], "takes -1 ticks, expected 0"),
+        (
+            [StepOp(name, (StepOption("o", (StepMotif(2**50, ()),)),)) for name in "ab"],
+            "take 2.25e\\+15 ticks one after the other, expected 1.13e\\+15",
+        ),
         ([StepOp("a", (StepOption("o", (StepMotif(1, (), (0,)),)),))], "waits for one that is not"),
         ([StepOp("a", (StepOption("o", (StepMotif(1, (1,)),)),))], "uses resources \\[1\\]"),
         ([StepOp("a", (StepOption("o", (StepMotif(1, (0, 0)),)),))], "uses resources \\[0, 0\\]"),

@@ -14,6 +14,7 @@ from sccl.train.exact_search import exactly
 from sccl.train.jobs import Job, job_of
 from sccl.train.periodic import periodic
 from sccl.train.policies import POLICIES, PolicyEffort
+from sccl.train.problem import StepMotif, StepOp, StepOption, StepProblem
 from sccl.train.running import timeline_of
 from sccl.train.timings import fluid_timing
 from sccl.train.turning import windows_of
@@ -43,6 +44,19 @@ def test_windows_and_events_say_the_same(seed: int) -> None:
     assert faults_in(longer, options=False)[0].kind == "period"
     again = job_of(written)
     assert wrong_in_cyclic(again[0].problem, again[1]) == ""
+
+
+def test_what_is_apart_repeats_by_itself() -> None:
+    apart = StepProblem(
+        ("stream", "links"),
+        (
+            StepOp("computed", (StepOption("", (StepMotif(2, (0,)),)),), communicates=False),
+            *(StepOp(f"call{k}", (StepOption("", (StepMotif(5, (1,)),)),)) for k in range(3)),
+        ),
+    )
+    plan = CyclicPlan((0,) * 4, (0,) * 4, tuple((k, 0) for k in range(4)))
+    found = repeated(CyclicProblem(apart), plan)
+    assert (found.period, found.steady, found.starts.shape) == (15, True, (24, 4))
 
 
 @settings(max_examples=times(100))

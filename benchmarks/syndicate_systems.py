@@ -1,0 +1,266 @@
+"""SYNDICATE's Figures 2, 11, 12, 14 and 15: the systems of its evaluation, on its models.
+
+Stacks of today carry one collective at a time, each by an option of GPUs alone (section 6.5.1):
+FIFO, BS+, HO and S-Sched are held to that, and to nothing else. S-Exec, the published search and
+ours may use all channels at once.
+
+The paper does not tell how many teraflops its models reach. Those of recommendation models are the
+one number that is fitted to it: with them A2 computes for as much of the time under BS+ as there
+(Figure 14). Their trainer exchanges no batch ahead, as there (Figure 13).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from rich.table import Table
+
+from sccl.core.fabric import Fabric
+from sccl.core.training_plan import WHOLE_LOAD, Option, TrainingPlan
+from sccl.core.workload import Workload
+from sccl.tasks.step_pictures import begin_of, covered_ns, step_rows
+from sccl.topo import fabric_of
+from sccl.train.cyclic import CyclicPlan, wrong_in_cyclic
+from sccl.train.jobs import Job
+from sccl.train.options import OptionSettings, options_of
+from sccl.train.periodic import periodic
+from sccl.train.periods import least_period
+from sccl.train.policies import POLICIES, RULES, PolicyEffort
+from sccl.train.running import timeline_of
+from sccl.train.windows import Repeated
+from sccl.workload.generate import made_workload
+from sccl.workload.generate.presets import preset
+
+FIFO, BS, HO, EXEC, SCHED = "FIFO", "BS+", "HO", "S-Exec", "S-Sched"
+PUBLISHED, OURS = "published search", "ours"
+
+MODELS = ("A1", "A2", "A3", "A4", "A5", "A6")
+SHOWN = "A2"
+"""The model that the paper looks at closely."""
+
+NODES = (1, 2, 4, 8, 16)
+_MOST = NODES[-1]
+
+PARTS = {
+    "figure2": ((SHOWN, _MOST),),
+    "figure11": tuple((model, _MOST) for model in MODELS),
+    "figure12": tuple((SHOWN, nodes) for nodes in NODES),
+    "figure14": ((SHOWN, _MOST),),
+    "figure15": ((SHOWN, _MOST),),
+}
+"""Models, and nodes of 8 GPUs, of each figure."""
+
+_RECOMMENDS = {"tflops": 60.0, "data_prefetch": False}
+
+SECONDS = 2.0
+"""That each search is told to take."""
+
+_TURN = "one collective at a time"
+
+
+@dataclass(frozen=True, slots=True)
+class SystemResult:
+    """What a system comes to on a model.
+
+    Attributes:
+        nodes: of 8 GPUs.
+        period_us: from an iteration to the next.
+        bound_us: that no plan of the same options takes less than, on all channels.
+        computes: the part of the period for which there is computation.
+        communicates: likewise, communication.
+        seconds: of the processor.
+        bars: of :data:`SHOWN` on most nodes, what an iteration does: row, kind, from, to
+            (microseconds) and what, with tabs between.
+    """
+
+    model: str
+    nodes: int
+    system: str
+    period_us: float
+    bound_us: float
+    computes: float
+    communicates: float
+    seconds: float
+    bars: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """Return which it is, in words."""
+        return f"{self.model} on {self.nodes} nodes: {self.system}"
+
+
+def taking_turns(options: Mapping[str, Sequence[Option]], channel: str) -> dict[str, list[Option]]:
+    """Return the options of one channel, with a load by which nothing else communicates meanwhile.
+
+    Those that are alike stay so.
+    """
+    made: dict[int, list[Option]] = {}
+    for own in options.values():
+        kept = [o for o in own if all(motif.channel == channel for motif in o.motifs)]
+        made.setdefault(id(own), [_alone(option) for option in kept or own[:1]])
+    return {name: made[id(own)] for name, own in options.items()}
+
+
+def _alone(option: Option) -> Option:
+    turn = ((_TURN, WHOLE_LOAD),)
+    return replace(option, motifs=tuple(replace(m, loads=(*m.loads, *turn)) for m in option.motifs))
+
+
+class Systems:
+    """The systems, on one workload.
+
+    Args:
+        seconds: that each search is told to take.
+    """
+
+    def __init__(self, workload: Workload, fabric: Fabric, seconds: float) -> None:
+        self.workload, self.fabric, self.seconds = workload, fabric, seconds
+        options = options_of(workload, fabric, OptionSettings()).of
+        self.free = Job(workload, options)
+        self.today = Job(workload, taking_turns(options, fabric.channels[0].name))
+
+    @cached_property
+    def bound(self) -> int:
+        """Return nanoseconds that no plan takes less than."""
+        return least_period(self.free.problem).ticks
+
+    def plans(self) -> Iterator[tuple[str, TrainingPlan]]:
+        """Yield what each system does.
+
+        Raises:
+            AssertionError: a plan is wrong.
+        """
+        yield FIFO, self._policy(self.today, "fifo")
+        yield BS, self._policy(self.today, "lifo")
+        by_hand = self._policy(self.today, "ho")
+        yield HO, by_hand
+        yield EXEC, self._policy(self.free, "s-exec")
+        yield SCHED, self._order_alone(by_hand)
+        yield PUBLISHED, self._policy(self.free, "mcmc")
+        yield OURS, self._searched(self.free, RULES)
+
+    def _policy(self, job: Job, name: str) -> TrainingPlan:
+        best = _Best(job)
+        POLICIES[name].run(job.problem, PolicyEffort(self.seconds, 0), best.tell)
+        return self._plan(best, name)
+
+    def _order_alone(self, by_hand: TrainingPlan) -> TrainingPlan:
+        """Search the order, ahead of iterations too, of the options that HO has."""
+        return self._searched(
+            Job(self.workload, {name: (option,) for name, option in by_hand.options}), ("ho",)
+        )
+
+    def _searched(self, job: Job, rules: Sequence[str]) -> TrainingPlan:
+        best = _Best(job)
+        for rule in rules:
+            POLICIES[rule].run(job.problem, PolicyEffort(0.0, 0), best.tell)
+        periodic(job.problem, self.seconds, 0, self.bound, best.tell)
+        return self._plan(best, "sgs")
+
+    def _plan(self, best: _Best, search: str) -> TrainingPlan:
+        plan, found = best.found
+        options, order = best.job.plan(plan)
+        return TrainingPlan(
+            workload=self.workload,
+            fabric=self.fabric,
+            options=options,
+            order=order,
+            period_ns=found.period,
+            bound_ns=self.bound,
+            binding="",
+            search=search,
+        )
+
+
+class _Best:
+    """The best plan of those that were told."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._found: tuple[CyclicPlan, Repeated] | None = None
+
+    @property
+    def found(self) -> tuple[CyclicPlan, Repeated]:
+        assert self._found is not None
+        return self._found
+
+    def tell(self, plan: CyclicPlan, found: Repeated) -> None:
+        assert not wrong_in_cyclic(self.job.problem, plan)
+        if self._found is None or found.period < self._found[1].period:
+            self._found = plan, found
+
+
+def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[SystemResult]:
+    """Yield what each system comes to on the models of some figures, each once.
+
+    Raises:
+        AssertionError: a plan is wrong, takes less than the bound, or another time than claimed.
+    """
+    cases = dict.fromkeys(case for part in parts for case in PARTS[part])
+    for model, nodes in list(cases)[: 1 if smoke else None]:
+        yield from measured(model, nodes, 0.05 if smoke else SECONDS)
+
+
+def measured(model: str, nodes: int, seconds: float) -> Iterator[SystemResult]:
+    """Yield what each system comes to on a model."""
+    known = preset(model)
+    given = {"ranks": 8 * nodes, **(_RECOMMENDS if known.family == "dlrm" else {})}
+    workload = made_workload(known.family, given, model).workload
+    systems = Systems(workload, fabric_of(f"hgx2x{nodes}"), seconds)
+    begun = time.process_time()
+    for system, plan in systems.plans():
+        took = time.process_time() - begun
+        yield result_of(model, nodes, system, plan, took)
+        begun = time.process_time()
+
+
+def result_of(
+    model: str, nodes: int, system: str, plan: TrainingPlan, seconds: float
+) -> SystemResult:
+    """Return what a plan comes to, run event by event."""
+    timeline = timeline_of(plan)
+    assert timeline.period_ns == plan.period_ns >= plan.bound_ns
+    begin = begin_of(timeline, timeline.first)
+    until = begin + timeline.period_ns
+    computes, communicates = (
+        covered_ns((s for s in timeline.spans if s.computes == kind), begin, until) / plan.period_ns
+        for kind in (True, False)
+    )
+    bars: tuple[str, ...] = ()
+    if (model, nodes) == (SHOWN, _MOST):
+        rows = step_rows(plan, timeline, system)
+        shown = [bar for bar in rows.bars if bar.since_us < plan.period_ns / 1000]
+        bars = tuple(
+            f"{rows.rows[b.row]}\t{b.kind}\t{b.since_us:.3f}\t{b.until_us:.3f}\t{b.label}"
+            for b in shown
+        )
+    return SystemResult(
+        model=model,
+        nodes=nodes,
+        system=system,
+        period_us=plan.period_ns / 1000,
+        bound_us=plan.bound_ns / 1000,
+        computes=computes,
+        communicates=communicates,
+        seconds=seconds,
+        bars=bars,
+    )
+
+
+def systems_table(results: Sequence[SystemResult]) -> Table:
+    """Return a table of models: each system with its period, beside BS+, and its idle streams."""
+    table = Table("model", "nodes", "system", title="Systems", title_justify="left")
+    for name in ("period, ms", "above the bound", "BS+ / it", "computes", "communicates", "CPU s"):
+        table.add_column(name, justify="right")
+    beside = {(r.model, r.nodes): r.period_us for r in results if r.system == BS}
+    for r in results:
+        least = beside.get((r.model, r.nodes), 0.0)
+        table.add_row(
+            *(r.model, str(r.nodes), r.system, f"{r.period_us / 1000:,.3f}"),
+            *(f"{r.period_us / r.bound_us - 1:.2%}", f"{least / r.period_us:.3f}" if least else ""),
+            *(f"{r.computes:.1%}", f"{r.communicates:.1%}", f"{r.seconds:.1f}"),
+        )
+    return table
