@@ -50,6 +50,11 @@ class StepTimeline:
         """Return how many it has."""
         return 1 + max((span.iteration for span in self.spans), default=-1)
 
+    @property
+    def prologue_ns(self) -> int:
+        """Return by how much more the first iterations take than as many that repeat; or less."""
+        return self.finish_ns(self.first + 1) - (self.first + 1) * self.period_ns
+
     def finish_ns(self, iterations: int = 2) -> int:
         """Return when so many iterations have ended, the first ones."""
         return max(span.end_ns for span in self.spans if span.iteration < iterations)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sccl.core.stepping import Stepping
 from sccl.sim.fluid import FluidSpan, FluidTask, fair_speeds, run_fluid
 from sccl.sim.messages import Messages, together
+from sccl.sim.routes import MessageRoutes
 from sccl.sim.run import replay, simulate
 from sccl.sim.timeline import CriticalStep, Timeline
 from sccl.sim.why import Why
@@ -13,6 +14,7 @@ __all__ = [
     "CriticalStep",
     "FluidSpan",
     "FluidTask",
+    "MessageRoutes",
     "Messages",
     "Stepping",
     "Timeline",

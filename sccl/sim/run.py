@@ -9,7 +9,7 @@ from sccl.core.schedule import MAX_TIME, Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.sim.messages import NOTHING, Messages
-from sccl.sim.routes import routes
+from sccl.sim.routes import MessageRoutes, routes
 from sccl.sim.state import NONE, Fixed, Numbers, Rows, State
 from sccl.sim.tables import Segments, segments, sizes
 from sccl.sim.timeline import Timeline
@@ -18,7 +18,9 @@ EVENTS = 2**20
 """That happen before signals are heard: a quarter of a second."""
 
 
-def simulate(messages: Messages, topology: Topology, clock: Clock) -> Timeline:
+def simulate(
+    messages: Messages, topology: Topology, clock: Clock, ways: MessageRoutes | None = None
+) -> Timeline:
     """Return what happens when messages are sent over the links of a machine.
 
     The rules are those of :mod:`sccl.sim.engine`; the same messages have the same timeline on every
@@ -27,6 +29,7 @@ def simulate(messages: Messages, topology: Topology, clock: Clock) -> Timeline:
 
     Args:
         clock: of this machine, for the sizes of all chunks.
+        ways: over which links each message goes, from its source to its destination; None: as said.
 
     Raises:
         ParameterError: clock, machine and messages do not fit, the simulation may take more ticks
@@ -42,7 +45,8 @@ def simulate(messages: Messages, topology: Topology, clock: Clock) -> Timeline:
             f"{len(topology.links)}: give the clock of this machine"
         )
     size = sizes(messages, clock)
-    ways = routes(topology, messages.src, messages.dst)
+    if ways is None:
+        ways = routes(topology, messages.src, messages.dst)
     parts = segments(ways, topology, clock)
     first_row = np.concatenate(([0], np.cumsum(np.diff(ways.first)[ways.of])))
     given = _fixed(messages, size, ways.of, first_row, parts)

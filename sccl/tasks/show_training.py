@@ -12,6 +12,7 @@ from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import Option, TrainingPlan
 from sccl.core.workload_ops import CommOp
+from sccl.errors import InputError
 from sccl.tasks.training_files import LoadedTraining, right_timeline
 
 _Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
@@ -53,9 +54,18 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
     two_iterations_us: Annotated[
         float, Meta(ge=0, description="Until the first two iterations have ended.")
     ]
+    prologue_us: Annotated[
+        float,
+        Meta(description="That the first iterations take more than as many that repeat; or less."),
+    ]
     fluid_us: Annotated[
         float, Meta(ge=0, description="An iteration, if motifs share bandwidth as fluids do.")
     ]
+    links_us: Annotated[
+        float | None,
+        Meta(description="An iteration, if all that motifs send is simulated on links."),
+    ]
+    links_note: Annotated[str, Meta(description="Why that is not told; or empty.")]
     bound_us: _Us
     gap: float | None
     binding: str
@@ -82,6 +92,7 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
     from sccl.train.timings import fluid_timing  # noqa: PLC0415 - loads NumPy
 
     plan, timeline = one.plan, right_timeline(one)
+    links_us, note = _by_links(plan, timeline)
     computed = {op.id for op in plan.workload.computation()}
     ahead = dict.fromkeys(i.op for i in plan.order if i.shift and i.op not in computed)
     return ShownTrainingPart(
@@ -93,7 +104,10 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
         seed=plan.seed,
         period_us=timeline.period_ns / 1000,
         two_iterations_us=timeline.finish_ns() / 1000,
+        prologue_us=timeline.prologue_ns / 1000,
         fluid_us=fluid_timing(plan, timeline).period_ns / 1000,
+        links_us=links_us,
+        links_note=note,
         bound_us=plan.bound_ns / 1000,
         gap=plan.gap,
         binding=plan.binding,
@@ -104,6 +118,16 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
         options=tuple(_options(plan)),
         lanes=tuple(_lanes(timeline)),
     )
+
+
+def _by_links(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, str]:
+    """Return what an iteration takes on links, microseconds; or why that is not told."""
+    from sccl.train.link_timing import link_timing  # noqa: PLC0415 - loads NumPy and Numba
+
+    try:
+        return link_timing(plan, timeline).period_ns / 1000, ""
+    except InputError as error:
+        return None, str(error)
 
 
 def _options(plan: TrainingPlan) -> Iterator[TakenOptionPart]:

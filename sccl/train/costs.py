@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,26 @@ class MotifCost:
     loads: Whole
 
 
+class StepMessages(NamedTuple):
+    """What goes from rank to rank, step after step: in each step one message of each pair.
+
+    Attributes:
+        step: of each, ascending, without gaps.
+        size: bytes that are of use.
+        sent: bytes that links carry for that, as many send to one rank at once.
+        first: where the way of each begins in ``link``; one more at the end.
+        link: links of the channel, by their places.
+    """
+
+    step: Whole
+    source: Whole
+    target: Whole
+    size: Whole
+    sent: NDArray[np.float64]
+    first: Whole
+    link: Whole
+
+
 class MotifCosts:
     """What motifs take on the channels of a fabric; those that are alike are reckoned once."""
 
@@ -75,6 +96,7 @@ class MotifCosts:
         self.fabric, self.pipes, self._measured = fabric, pipes_of(fabric), measured
         self._channels = [_Channel(channel, fabric) for channel in fabric.channels]
         self._known: dict[tuple[object, ...], MotifCost] = {}
+        self._sent: dict[tuple[object, ...], StepMessages] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
         self._shapes: dict[int, tuple[Motif, int]] = {}  # keeps them, so that ids are their own
 
@@ -107,6 +129,20 @@ class MotifCosts:
                 ns = None if us is None else ceil(us * 1000)
             self._known[key] = self._cost(_ranks(motif), channel, ps, occupied, ns)
         return self._known[key]
+
+    def messages(
+        self, motif: Motif, channel: int, carrier: MotifCarrier, item_bytes: int
+    ) -> StepMessages:
+        """Return what a motif sends on a channel, as a carrier of its collective carries it.
+
+        Raises:
+            UnreachableError: the channel does not join ranks that send to one another.
+        """
+        key = (channel, carrier.name, item_bytes, self._shape_of(motif))
+        if key not in self._sent:
+            own = self._channels[channel]
+            self._sent[key] = own.messages(carrier.sends(motif, own.rings), item_bytes)
+        return self._sent[key]
 
     def planned(
         self,
@@ -202,12 +238,14 @@ class _Channel:
             or len(edges) > 1
         ]
 
-    def takes(self, sends: Transfers, item_bytes: int) -> tuple[int, Whole]:
-        """Return the picoseconds that transfers take, and the bytes that links are busy for."""
+    def messages(self, sends: Transfers, item_bytes: int) -> StepMessages:
+        """Return transfers as messages, with their ways."""
         links, ranks = len(self._alpha), self._channel.topology.ranks
-        occupied = np.zeros(links, np.int64)
+        none = np.zeros(0, np.int64)
         if not len(sends.step):
-            return 0, occupied
+            return StepMessages(
+                none, none, none, none, none.astype(np.float64), np.zeros(1, np.int64), none
+            )
         key = (sends.step * ranks + sends.source) * ranks + sends.target
         pairs, of = np.unique(key, return_inverse=True)
         size = np.bincount(of, weights=(sends.stop - sends.start) * item_bytes).astype(np.int64)
@@ -220,9 +258,21 @@ class _Channel:
         first = np.cumsum(length) - length
         within = np.arange(int(length.sum())) - np.repeat(first, length)
         link = ways.link[np.repeat(ways.first[way_of], length) + within]
-        by = np.repeat(np.arange(len(pairs)), length)
         last = link[first + length - 1]
         sent = size / self._efficiency(step * links + last, size)
+        source, target = np.divmod(pairs % ranks**2, ranks)
+        first = np.append(first, len(link))
+        return StepMessages(step, source, target, size, sent, first, link)
+
+    def takes(self, sends: Transfers, item_bytes: int) -> tuple[int, Whole]:
+        """Return the picoseconds that transfers take, and the bytes that links are busy for."""
+        links = len(self._alpha)
+        occupied = np.zeros(links, np.int64)
+        step, _, _, size, sent, bounds, link = self.messages(sends, item_bytes)
+        if not len(step):
+            return 0, occupied
+        first = bounds[:-1]
+        by = np.repeat(np.arange(len(step)), np.diff(bounds))
         count = (int(step[-1]) + 1) * links
         sums = np.bincount(step[by] * links + link, weights=sent[by], minlength=count)
         full: NDArray[np.float64] = sums.reshape(-1, links).astype(np.float64)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.motif import Motif
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import WHOLE_LOAD, Option, TrainingPlan
 from sccl.core.words import counted
@@ -102,23 +103,11 @@ def _costs_of(  # noqa: PLR0913 - an option, and what it is carried by
     Raises:
         InputError: its recipe does not make these motifs, or cannot be carried so.
     """
-    whole = motif_of(op)
-    if whole is None:
-        if option.recipe != "whole" or len(option.motifs) != 1:
-            raise InputError("nothing moves, so that there is nothing to split")
+    made, size = motifs_made(op, option), ITEM_BYTES[op.dtype]
+    if not made:
         return [costs.nothing(op.members, numbers[option.motifs[0].channel])]
-    size = ITEM_BYTES[op.dtype]
-    made = motifs_of(whole, recipe_of(option.recipe), size)
-    waits, claimed = [one.after for one in made], [motif.after for motif in option.motifs]
-    if waits != claimed:
-        raise InputError(
-            f"it makes {len(made)} motifs with waits {waits!s:.60}, and the plan has "
-            f"{len(claimed)} with {claimed!s:.60}"
-        )
     found: list[MotifCost | None] = []
     for one, motif in zip(made, option.motifs, strict=True):
-        if one.channel not in {"", motif.channel}:
-            raise InputError(f"a motif is of channel {one.channel!r}, not of {motif.channel!r}")
         number = numbers[motif.channel]
         if (carrier := _BY_NAME.get(motif.carrier)) is not None:
             told = motif.ns if as_told else None
@@ -130,6 +119,33 @@ def _costs_of(  # noqa: PLR0913 - an option, and what it is carried by
         else:
             raise InputError(f"there is no carrier {motif.carrier!r:.60} that it could be made by")
     return found
+
+
+def motifs_made(op: CommOp, option: Option) -> tuple[Motif, ...]:
+    """Return what an option's recipe makes of a collective, in the order of its motifs.
+
+    Returns:
+        Nothing, where nothing moves.
+
+    Raises:
+        InputError: it does not make these motifs.
+    """
+    whole = motif_of(op)
+    if whole is None:
+        if option.recipe != "whole" or len(option.motifs) != 1:
+            raise InputError("nothing moves, so that there is nothing to split")
+        return ()
+    made = tuple(motifs_of(whole, recipe_of(option.recipe), ITEM_BYTES[op.dtype]))
+    waits, claimed = [one.after for one in made], [motif.after for motif in option.motifs]
+    if waits != claimed:
+        raise InputError(
+            f"it makes {len(made)} motifs with waits {waits!s:.60}, and the plan has "
+            f"{len(claimed)} with {claimed!s:.60}"
+        )
+    for one, motif in zip(made, option.motifs, strict=True):
+        if one.channel not in {"", motif.channel}:
+            raise InputError(f"a motif is of channel {one.channel!r}, not of {motif.channel!r}")
+    return made
 
 
 def believed(plan: TrainingPlan, *, as_told: bool) -> Iterator[str]:

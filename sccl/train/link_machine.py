@@ -1,0 +1,107 @@
+"""The machine of a fabric: its channels side by side, with what they share, as one topology.
+
+Each channel has nodes of its own, so that a pair of ranks may be joined by several links. Beside
+them stand clocks: links, each to a node of its own, on which something takes its time alone, as
+launches and computations do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.fabric import Fabric
+from sccl.core.ids import Edge
+from sccl.core.topology import Budget, Link, Topology
+
+Whole = NDArray[np.int64]
+
+_FAST_GB_PER_S = 1.0
+"""Of clocks: a byte passes in a nanosecond, the least time that they tell."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkMachine:
+    """A fabric as one machine.
+
+    Attributes:
+        topology: of all channels, and of clocks.
+        links: of each channel, the places of its links among all.
+        hub: the node from which all clocks lead.
+        clocks: where each leads.
+        clock_links: the places of their links.
+    """
+
+    topology: Topology
+    links: tuple[Whole, ...]
+    hub: int
+    clocks: Whole
+    clock_links: Whole
+    ranks: int
+
+    def node(self, channel: int, rank: Whole) -> Whole:
+        """Return the nodes of ranks as a channel joins them."""
+        return rank + channel * self.ranks
+
+
+def link_machine(fabric: Fabric, clocks: int) -> LinkMachine:
+    """Return the machine of a fabric, and so many clocks.
+
+    Raises:
+        TopologyError: it is none.
+    """
+    machines = [channel.topology for channel in fabric.channels]
+    hub = fabric.ranks * len(machines)
+    switches = [switch for machine in machines for switch in machine.switches]
+    firsts = np.cumsum([hub + 1 + clocks, *(len(machine.switches) for machine in machines)])
+    links: list[Link] = []
+    edges: list[dict[Edge, Edge]] = []
+    for number, machine in enumerate(machines):
+        first, after = number * fabric.ranks, int(firsts[number]) - fabric.ranks
+        own: dict[Edge, Edge] = {}
+        for link in machine.links:
+            src, dst = (node + (first if node < fabric.ranks else after) for node in link.edge)
+            own[link.edge] = src, dst
+            links.append(Link(src, dst, link.lanes, link.alpha_us, link.gb_per_s))
+        edges.append(own)
+    links += [Link(hub, hub + 1 + k, 1, 0.0, _FAST_GB_PER_S) for k in range(clocks)]
+    topology = Topology(
+        name=fabric.name,
+        ranks=hub + 1 + clocks,
+        links=tuple(links),
+        alpha_us=0.0,
+        gb_per_s=_FAST_GB_PER_S,
+        budgets=tuple(_budgets(fabric, edges)),
+        switches=tuple(switches),
+    )
+    place = {link.edge: k for k, link in enumerate(topology.links)}
+    ends = np.arange(clocks) + hub + 1
+    return LinkMachine(
+        topology=topology,
+        links=tuple(
+            np.array([place[own[link.edge]] for link in machine.links], np.int64)
+            for machine, own in zip(machines, edges, strict=True)
+        ),
+        hub=hub,
+        clocks=ends,
+        clock_links=np.array([place[hub, node] for node in ends.tolist()], np.int64),
+        ranks=fabric.ranks,
+    )
+
+
+def _budgets(fabric: Fabric, edges: list[dict[Edge, Edge]]) -> list[Budget]:
+    """Return the budgets of channels, and what channels share, of their links as they are here."""
+    found = []
+    numbers = {channel.name: k for k, channel in enumerate(fabric.channels)}
+    for channel in fabric.channels:
+        own, machine = edges[numbers[channel.name]], channel.topology
+        for budget, speed in zip(machine.budgets, machine.budget_speeds(), strict=True):
+            members = tuple(own[edge] for edge in budget.edges)
+            name = f"{channel.name}: {budget.name}"
+            found.append(Budget(name, members, budget.chunks_per_round, speed))
+    for number, shared in enumerate(fabric.shared):
+        members = tuple(edges[numbers[name]][edge] for name, edge in shared.links)
+        found.append(Budget(f"shared {number}: {shared.name}", members, 1, shared.gb_per_s))
+    return found
