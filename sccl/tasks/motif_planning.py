@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec
-from sccl.core.outcome import Found
+from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
@@ -32,6 +32,8 @@ def motif_planner(synthesizer: str = "tacos", seed: int = 0) -> MotifPlanner:
         outcome = by.plan(request, by.Options(), Effort(seed=seed), lambda _: None)
         if isinstance(outcome, Found) and isinstance(outcome.plan, Schedule):
             return outcome.plan
+        if isinstance(outcome, GaveUp) and outcome.reason == "interrupted":
+            raise KeyboardInterrupt  # what it has by then depends on when that was
         raise ParameterError(
             f"{synthesizer} finds no schedule of {spec.name} on {topology.name}: ask another one"
         )

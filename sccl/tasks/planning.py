@@ -103,23 +103,28 @@ def plan_training(
         told(doing, *(None if ns is None else ns / 1000 for ns in (period_ns, bound_ns)))
 
     planner = Planner(workload, fabric, settings, tell)
+
+    def judged(*, options: bool) -> tuple[TrainingPlan, int]:
+        plan = planner.plan()
+        tell("judging", plan.period_ns, plan.bound_ns or None)
+        if faults := faults_in(plan, settings.planner, settings.measured, options=options):
+            raise ScclError(
+                f"a plan of {workload.name} on {fabric.name} was refused by the judge: "
+                f"{faults[0].message}; this is a defect of sccl"
+            )
+        return plan, timeline_of(plan).finish_ns()
+
     try:
         with compiling(first):
             planner.run()
+        plan, two = judged(options=True)
     except KeyboardInterrupt:
-        ended = "interrupted"
         if planner.best is None:
             raise
-    plan = planner.plan()
-    tell("judging", plan.period_ns, plan.bound_ns or None)
-    # Who interrupts does not wait for options to be derived anew, which 'sccl check' does.
-    if faults := faults_in(plan, settings.planner, settings.measured, options=not ended):
-        raise ScclError(
-            f"a plan of {workload.name} on {fabric.name} was refused by the judge: "
-            f"{faults[0].message}; this is a defect of sccl"
-        )
+        ended = "interrupted"
+        # Who interrupts does not wait for options to be derived anew, which 'sccl check' does.
+        plan, two = judged(options=False)
     seconds = time.perf_counter() - began
-    two = timeline_of(plan).finish_ns()
     return PlannedTraining(plan, planner.baseline_ns, two, seconds, ended)
 
 

@@ -90,19 +90,24 @@ class Planner:
     ) -> None:
         self.workload, self.fabric, self.settings, self._told = workload, fabric, settings, told
         self.best: tuple[CyclicPlan, int] | None = None
+        self._baseline: tuple[CyclicPlan, int] | None = None
         self.baseline_ns, self.bound_ns, self.binding = 0, 0, ""
         self._job: Job | None = None
 
     def run(self) -> None:
-        """Look for a plan; what there is of it when this is interrupted is kept.
+        """Look for a plan; what there is when this is interrupted is kept, if only the baseline.
 
         Raises:
             InputError: the workload does not fit the fabric, an operation has no option, or there
                 are too many of them for CP-SAT alone.
             KeyboardInterrupt: the user interrupted.
         """
-        self.prepare()
-        self.search(self.settings.search)
+        try:
+            self.prepare()
+            self.search(self.settings.search)
+        except KeyboardInterrupt:
+            self.best = self.best or self._baseline
+            raise
 
     def prepare(self) -> None:
         """Find options, and the bound of their plans.
@@ -125,6 +130,7 @@ class Planner:
         baseline = as_submitted(self._job.problem)
         found = repeated(self._job.problem, baseline)
         self.baseline_ns = self._period_of(baseline, found)
+        self._baseline = baseline, self.baseline_ns
         if asked.search == OURS:
             self._found(baseline, found)
         self._looked_at("bounds")

@@ -15,13 +15,10 @@ from sccl.train.cyclic import MAX_LAG, CyclicPlan, CyclicProblem
 from sccl.train.listing import by_list, in_order, listed
 from sccl.train.periodic import ToldPlan, listed_in, placed_in
 from sccl.train.placing import NEVER
-from sccl.train.problem import StepProblem, Whole
+from sccl.train.problem import StepPlan, StepProblem, Whole
 from sccl.train.searches import fastest, published, serial, uniform
 from sccl.train.turning import StepWindow, window_as_it_is
 from sccl.train.windows import repeated
-
-_SLICE = 64
-"""Choices of options between which Ctrl-C is heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +165,22 @@ def _order_alone(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -
     )
     step = replace(window.step, ops=ops)
     proposals = placed_in(step, effort.seconds)
-    for plan in (serial(step, 0), serial(step, proposals, effort.seed)):
+
+    def tell(plan: StepPlan) -> None:
         _tell(problem, window.cyclic(replace(plan, options=tuple(choice.tolist()))), told)
+
+    tell(serial(step, 0))
+    tell(serial(step, proposals, effort.seed, kept=tell))
 
 
 def _published(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -> None:
     window = window_as_it_is(problem)
     proposals = listed_in(window.step, effort.seconds)
-    _tell(problem, window.cyclic(published(window.step, proposals, effort.seed)), told)
+
+    def tell(plan: StepPlan) -> None:
+        _tell(problem, window.cyclic(plan), told)
+
+    tell(published(window.step, proposals, effort.seed, kept=tell))
 
 
 def _tell(problem: CyclicProblem, plan: CyclicPlan, told: ToldPlan) -> None:

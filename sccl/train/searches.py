@@ -43,7 +43,13 @@ def first_in_first_out(problem: StepProblem) -> StepPlan:
     return problem.plan_of(choice, starts)
 
 
-def published(problem: StepProblem, proposals: int, seed: int = 0, beta: float = 0.0) -> StepPlan:
+def published(
+    problem: StepProblem,
+    proposals: int,
+    seed: int = 0,
+    beta: float = 0.0,
+    kept: Callable[[StepPlan], None] = lambda _: None,
+) -> StepPlan:
     """Return the best plan of SYNDICATE's search.
 
     Source: SYNDICATE (NSDI 2023) section 4 and its appendix: Metropolis over options, each judged
@@ -52,6 +58,7 @@ def published(problem: StepProblem, proposals: int, seed: int = 0, beta: float =
     Args:
         beta: of the acceptance, per tick; 0: ln 2 over a thousandth of what the first takes, as
             the paper gives none.
+        kept: is given the best by then where the user interrupts.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
@@ -63,8 +70,12 @@ def published(problem: StepProblem, proposals: int, seed: int = 0, beta: float =
     state = np.array([seed, finish, finish], dtype=np.int64)
     beta = beta or math.log(2) / max(finish / 1000, 1.0)
     stride = _stride(problem, _SLICE // 8)
-    for first in range(0, proposals, stride):
-        chain(step, choice, best, starts, state, beta, first, min(first + stride, proposals))
+    try:
+        for first in range(0, proposals, stride):
+            chain(step, choice, best, starts, state, beta, first, min(first + stride, proposals))
+    except KeyboardInterrupt:
+        kept(problem.plan_of(best, starts))
+        raise
     return problem.plan_of(best, starts)
 
 

@@ -1,0 +1,126 @@
+"""Ctrl-C while a training step is planned: what there is by then is judged and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.syndicate import figure6
+from sccl.core.files.text import text_of
+from sccl.core.files.workloads import workload_to_wire
+from sccl.synth.tacos import attempt
+from sccl.train import planner, policies, recosting, searches, verdict
+from sccl.train.annealing import chain
+from sccl.train.periods import least_period
+from sccl.train.problem import StepPlan
+from sccl.train.searches import first_in_first_out, published
+from tests.kit.commands import sccl
+from tests.kit.workloads import calling, comm, prefetching
+
+MB = 2**18
+
+
+def interrupted_at(count: int, work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that does its work, and is interrupted when called for so many times."""
+    left = count
+
+    def run(*given: Any, **named: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if not left:
+            raise KeyboardInterrupt
+        return work(*given, **named)
+
+    return run
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> Path:
+    file = tmp_path / "w.json"
+    file.write_text(text_of(workload_to_wire(prefetching())))
+    return file
+
+
+def planned(step: Path, search: str) -> tuple[int, dict[str, Any], Path]:
+    """Return what planning says, and its file."""
+    plan = step.with_name("plan.json")
+    words = ("plan", step, "--fabric", "hgx2", "--seconds", "0.01", "--search", search)
+    code, out, _ = sccl(*words, "-o", plan, "--json")
+    return code, json.loads(out), plan
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_while_motifs_are_planned_nothing_is_written(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The synthesiser has something by then, and what depends on when that was."""
+    file, plan = tmp_path / "w.json", tmp_path / "plan.json"
+    exchange = comm("tokens", "alltoall", range(8), 16 * MB)
+    file.write_text(text_of(workload_to_wire(calling(8, exchange))))
+    monkeypatch.setattr(attempt.Meter, "check", interrupted_at(count, attempt.Meter.check))
+    code, _, err = sccl("plan", file, "--fabric", "dgx1-pcie", "--seconds", "0", "-o", plan)
+    assert (code, err) == (130, "interrupted\n")
+    assert not plan.exists()
+
+
+@pytest.mark.parametrize("search", ["sgs", "exact", "mcmc", "fifo"])
+def test_while_bounds_are_sought_there_is_what_is_submitted(
+    search: str, step: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner, "least_period", interrupted_at(1, least_period))
+    code, told, plan = planned(step, search)
+    assert (code, told["ended"], told["bound_us"]) == (130, "interrupted", 0)
+    assert told["period_us"] == told["baseline_us"] > 0
+    assert sccl("check", plan)[0] == 0
+
+
+def test_while_the_plan_is_judged_it_is_kept(step: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = planned(step, "sgs")[2].read_text()
+    with monkeypatch.context() as patch:
+        patch.setattr(verdict, "recosted", interrupted_at(1, recosting.recosted))
+        code, told, plan = planned(step, "sgs")
+    assert (code, told["ended"], plan.read_text()) == (130, "interrupted", whole)
+    assert sccl("check", plan)[0] == 0
+
+
+def test_while_the_published_search_goes_on_its_best_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem, kept = figure6(), list[StepPlan]()
+    monkeypatch.setattr(searches, "_stride", lambda *_: 4)
+    by_then = published(problem, 8)
+    monkeypatch.setattr(searches, "chain", interrupted_at(3, chain))
+    with pytest.raises(KeyboardInterrupt):
+        published(problem, 200, kept=kept.append)
+    assert kept == [by_then]
+    assert by_then.finish(problem) < first_in_first_out(problem).finish(problem)
+
+
+@pytest.mark.parametrize(("search", "loop"), [("mcmc", "chain"), ("s-sched", "anneal")])
+def test_while_policies_search_there_is_a_plan(
+    search: str, loop: str, step: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = list[StepPlan]()
+    monkeypatch.setattr(searches, loop, interrupted_at(1, getattr(searches, loop)))
+    for name in ("published", "serial"):
+        monkeypatch.setattr(policies, name, told_to(found, getattr(searches, name)))
+    code, told, plan = planned(step, search)
+    assert (code, told["ended"], len(found)) == (130, "interrupted", 1)
+    assert sccl("check", plan)[0] == 0
+
+
+def told_to(found: list[StepPlan], search: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a search that notes what it keeps."""
+
+    def run(*given: Any, kept: Callable[[StepPlan], None] = lambda _: None, **named: Any) -> Any:
+        def both(plan: StepPlan) -> None:
+            found.append(plan)
+            kept(plan)
+
+        return search(*given, **named, kept=both)
+
+    return run
