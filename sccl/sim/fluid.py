@@ -108,6 +108,9 @@ class _Run:
         left: of each task that is on the way: the ticks that it would take alone from here on.
         starts: of each that started.
         ends: of each that ended.
+        waits: of each task, for how many it still waits.
+        later: who waits for each.
+        ready: what starts next, beside what is issued in order.
     """
 
     def __init__(self, tasks: Sequence[FluidTask], number: Callable[[Fraction], Number]) -> None:
@@ -120,22 +123,30 @@ class _Run:
         self.ends: dict[int, Number] = {}
         self.loads = [{r: number(load) for r, load in task.loads.items()} for task in tasks]
         self.issued = [k for k, task in enumerate(tasks) if task.issued]
-        self.free = [k for k, task in enumerate(tasks) if not task.issued]
         self.issue = 0
+        self.waits = [len(set(task.after)) for task in tasks]
+        self.later: list[list[int]] = [[] for _ in tasks]
+        for k, task in enumerate(tasks):
+            for before in set(task.after):
+                self.later[before].append(k)
+        self.ready = [k for k, task in enumerate(tasks) if not (task.issued or self.waits[k])]
 
     def start(self) -> None:
         """Start what can start now; some in the order of issue."""
-        while self.issue < len(self.issued) and self._starts(self.issued[self.issue]):
+        while self.issue < len(self.issued) and not self.waits[self.issued[self.issue]]:
+            self.ready.append(self.issued[self.issue])
             self.issue += 1
-        self.free = [k for k in self.free if not self._starts(k)]
+        for k in self.ready:
+            self.starts[k], self.left[k] = self.now, self.number(self.tasks[k].ticks)
+        self.ready = []
 
-    def _starts(self, number: int) -> bool:
-        """Start a task, if it can start now; return whether it has started."""
-        task = self.tasks[number]
-        if not all(k in self.ends for k in task.after):
-            return False
-        self.starts[number], self.left[number] = self.now, self.number(task.ticks)
-        return True
+    def _end(self, number: int) -> None:
+        self.ends[number] = self.now
+        del self.left[number]
+        for k in self.later[number]:
+            self.waits[k] -= 1
+            if not self.waits[k] and not self.tasks[k].issued:
+                self.ready.append(k)
 
     def go_on(self) -> None:
         """Go on to where the next one ends.
@@ -156,8 +167,7 @@ class _Run:
         for k, speed in pairs:
             self.left[k] -= step * speed
             if self.left[k] <= self.little * self.number(self.tasks[k].ticks):
-                self.ends[k] = self.now
-                del self.left[k]
+                self._end(k)
 
     def _most(self, numbers: Sequence[int]) -> list[Number]:
         """Return how fast tasks that are on the way are at the most, beside one another."""

@@ -1,7 +1,7 @@
 """Memory that results of collectives hold: waits under which no more is held than there is.
 
-Results are held in the order in which they are used up: a collective waits for the last use of one
-before it where all from that one on would be too much together. So what is held at any time are
+Results are held in the order in which they are used up: a collective waits for all uses of those
+before it up to one from which on they would be too much together. So what is held at any time are
 results that follow one another, and fit. It is a restriction: another order of holding may do, too.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from sccl.core.cost import bytes_text
 from sccl.core.workload import Workload
-from sccl.core.workload_ops import CommOp, Dependency, Role
+from sccl.core.workload_ops import CommOp, ComputeOp, Dependency, Role
 from sccl.errors import ParameterError
 
 
@@ -37,13 +37,17 @@ def gates_of(workload: Workload, names: Sequence[str], limit_bytes: int) -> tupl
         return ()
     place = {name: k for k, name in enumerate(names)}
     users = _users(workload, place)
+    lines: dict[str, tuple[object, int]] = {
+        op.id: ((op.role, op.stream) if isinstance(op, ComputeOp) else op.id, place[op.id])
+        for op in workload.ops
+    }
     found: dict[Dependency, None] = {}
     for role in workload.roles:
         held = sorted(
             holders_of(workload, role), key=lambda op: (*_last(users[op.id], place), place[op.id])
         )
         _check(held, users, limit_bytes)
-        found |= dict.fromkeys(_gates(held, users, limit_bytes))
+        found |= dict.fromkeys(_gates(held, users, lines, limit_bytes))
     return tuple(found)
 
 
@@ -69,43 +73,67 @@ def _last(users: Sequence[tuple[int, str]], place: dict[str, int]) -> tuple[int,
 def _check(
     held: Sequence[CommOp], users: dict[str, list[tuple[int, str]]], limit_bytes: int
 ) -> None:
-    at_once: dict[tuple[int, str], int] = {}
+    holds = {op.id: op.holds_bytes for op in held}
+    at_once = dict(holds)
     for op in held:
         if op.holds_bytes > limit_bytes:
             raise ParameterError(
                 f"operation {op.id!r} holds {bytes_text(op.holds_bytes)}, and the memory is "
                 f"{bytes_text(limit_bytes)}: give at least as much"
             )
-        for lag, user in users[op.id]:
-            whole = at_once[lag, user] = at_once.get((lag, user), 0) + op.holds_bytes
+        for user in {name for _, name in users[op.id]} - {op.id}:
+            whole = at_once[user] = at_once.get(user, 0) + op.holds_bytes
             if whole > limit_bytes:
+                own = " beside its own" if user in holds else ""
                 raise ParameterError(
-                    f"operation {user!r} waits for results of {bytes_text(whole)} at once, and the "
-                    f"memory is {bytes_text(limit_bytes)}: give at least as much"
+                    f"operation {user!r} waits for results of {bytes_text(whole)} at once{own}, "
+                    f"and the memory is {bytes_text(limit_bytes)}: give at least as much"
                 )
+
+
+_Latest = dict[object, tuple[int, int, str]]
+"""Of each stream: an iteration, a place and the operation there, after all else of it."""
 
 
 def _gates(
     held: Sequence[CommOp],
     users: dict[str, list[tuple[int, str]]],
+    lines: dict[str, tuple[object, int]],
     limit_bytes: int,
 ) -> Iterator[Dependency]:
-    """Yield for whose last use each waits: of those before it, in this iteration or the last."""
+    """Yield for which uses each waits: the last ones of those before it for which is no room.
+
+    Results are numbered on from iteration to iteration. When one begins, all are let go of up to
+    one from which on they would be too much together; so are, in any case, those of some
+    iterations before: nobody is further ahead than that.
+
+    Args:
+        lines: of each operation its stream, on which one ends after the other, and its place.
+    """
+    many = len(held)
+    rounds = 2 + max((lag for op in held for lag, _ in users[op.id]), default=0)
+    upto: list[_Latest] = [{}]
+    for op in held:
+        found = dict(upto[-1])
+        for lag, user in users[op.id]:
+            line, at = lines[user]
+            found[line] = max(found.get(line, (lag, at, user)), (lag, at, user))
+        upto.append(found)
     for number, op in enumerate(held):
         whole, back = 0, number
-        while back >= number - len(held) + 1:
-            whole += held[back].holds_bytes  # numbers below 0 are of the iteration before
+        while back > number - rounds * many:
+            whole += held[back % many].holds_bytes
             if whole > limit_bytes:
                 break
             back -= 1
-        else:
-            continue
-        lag, user = users[held[back].id][-1]
-        waits = int(back < 0) - lag
-        if waits < 0:
-            raise ParameterError(
-                f"operation {op.id!r} finds no room before {user!r} of an iteration that comes, in "
-                f"a memory of {bytes_text(limit_bytes)}: give more"
-            )
-        if (user, waits) != (op.id, 0):
-            yield Dependency(user, op.id, waits)
+        turn, last = divmod(back, many)
+        waits = {line: (turn + lag, at, user) for line, (lag, at, user) in upto[last + 1].items()}
+        for line, (lag, at, user) in upto[many].items():  # of the iteration before that
+            waits[line] = max(waits.get(line, (turn - 1, -1, "")), (turn - 1 + lag, at, user))
+        for when, _, user in waits.values():
+            if when > 0 or (when == 0 and user == op.id):
+                raise ParameterError(
+                    f"operation {op.id!r} finds no room before {user!r} has used what it holds, in "
+                    f"a memory of {bytes_text(limit_bytes)}: give more"
+                )
+            yield Dependency(user, op.id, -when)

@@ -116,12 +116,15 @@ def test_what_is_wrong_is_found(plan: Callable[[], TrainingPlan], kind: str, say
     assert "\n" not in fault.message
 
 
-def test_memory_is_counted_from_the_first_motif_to_the_last_use() -> None:
+def test_memory_is_counted_from_the_first_motif_to_the_last_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """At once: the batch of this iteration, that of the next, and the gradients.
 
     Gradients are held from 8.5 us, when backward has ended, until the optimizer has, at 14.5. From
     11 us on, when their second motif is issued, the next batch is exchanged; that of this iteration
-    is held until forward of the next one has ended, at 17.5.
+    is held until forward of the next one has ended, at 17.5. Waits for room forbid that; were there
+    none, it would be seen.
     """
     held = {"batch": 100, "gradients": 1000}
     ops = tuple(
@@ -131,6 +134,10 @@ def test_memory_is_counted_from_the_first_motif_to_the_last_use() -> None:
     plan = replace(RIGHT, workload=replace(RIGHT.workload, ops=ops))
     assert held_bytes(plan, timeline_of(plan)) == 1200
     assert faults_in(replace(plan, memory_bytes=1200)) == ()
+    (fault,) = faults_in(replace(plan, memory_bytes=1199))
+    assert fault.kind == "order"
+    assert "op 'batch' waits for 'forward', and comes before it" in fault.message
+    monkeypatch.setattr("sccl.train.jobs.gates_of", lambda *_: ())
     (fault,) = faults_in(replace(plan, memory_bytes=1199))
     assert fault == (
         "memory",
