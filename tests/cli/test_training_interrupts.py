@@ -74,6 +74,7 @@ def test_while_bounds_are_sought_there_is_what_is_submitted(
     monkeypatch.setattr(planner, "least_period", interrupted_at(1, least_period))
     code, told, plan = planned(step, search)
     assert (code, told["ended"], told["bound_us"]) == (130, "interrupted", 0)
+    assert told["gap"] is None
     assert told["period_us"] == told["baseline_us"] > 0
     assert sccl("check", plan)[0] == 0
 

@@ -18,8 +18,23 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
+from sccl.workload.generate import DlrmJob
 
 SUBMIT, WAIT = HostAction.SUBMIT, HostAction.WAIT
+
+RECOMMENDING = DlrmJob(
+    ranks=16,
+    batch=1024,
+    tables=64,
+    dimension=64,
+    pooling=10,
+    bottom=(2048, 2048, 2048),
+    top=(512, 512, 512),
+    interaction_mflops=20.0,
+    tflops=60.0,
+    data_prefetch=False,
+)
+"""A small recommendation model, whose exchanges are not hidden."""
 
 
 def prefetching(**changes: object) -> Workload:

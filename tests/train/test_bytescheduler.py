@@ -11,7 +11,8 @@ from benchmarks.syndicate_bytescheduler import Core, beside
 from benchmarks.syndicate_systems import Systems
 from sccl.errors import ParameterError
 from sccl.topo import fabric_of
-from sccl.workload.generate import DlrmJob, dlrm
+from sccl.workload.generate import dlrm
+from tests.kit.workloads import RECOMMENDING
 
 CHECKOUT = os.environ.get("SCCL_BYTESCHEDULER", "")
 
@@ -25,18 +26,7 @@ def test_a_folder_without_a_core_is_refused(tmp_path: Path) -> None:
 if CHECKOUT:
 
     def test_with_one_piece_at_a_time_its_order_is_that_of_our_policy() -> None:
-        job = DlrmJob(
-            ranks=16,
-            batch=1024,
-            tables=64,
-            dimension=64,
-            pooling=10,
-            bottom=(2048, 2048, 2048),
-            top=(512, 512, 512),
-            tflops=60.0,
-            data_prefetch=False,
-        )
-        systems = Systems(dlrm(job), fabric_of("hgx2x2"), 0.0)
+        systems = Systems(dlrm(RECOMMENDING), fabric_of("hgx2x2"), 0.0)
         rows = list(beside(Core(Path(CHECKOUT)), "job", systems))
         assert len(rows) == 4
         assert rows[0].period_us == rows[1].period_us

@@ -25,21 +25,10 @@ from sccl.core.training_plan import TrainingPlan
 from sccl.topo import fabric_of
 from sccl.train.options import options_of
 from sccl.train.running import timeline_of
-from sccl.workload.generate import DlrmJob, dlrm
+from sccl.workload.generate import dlrm
+from tests.kit.workloads import RECOMMENDING
 
-JOB = DlrmJob(
-    ranks=16,
-    batch=1024,
-    tables=64,
-    dimension=64,
-    pooling=10,
-    bottom=(2048, 2048, 2048),
-    top=(512, 512, 512),
-    interaction_mflops=20.0,
-    tflops=60.0,
-    data_prefetch=False,
-)
-WORKLOAD, FABRIC = dlrm(JOB), fabric_of("hgx2x2")
+WORKLOAD, FABRIC = dlrm(RECOMMENDING), fabric_of("hgx2x2")
 TODAY = (FIFO, BS, HO, SCHED)
 
 
