@@ -18,7 +18,7 @@ from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.files.text import text_of
 from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
 from sccl.core.files.workloads import load_workload, workload_to_wire
-from sccl.core.words import counted
+from sccl.core.words import counted, gap_text
 from sccl.errors import ToolError
 from sccl.tasks.show_training import shown_training
 from sccl.tasks.step_pictures import notes_of, step_rows
@@ -275,8 +275,9 @@ class TrainingPlan:
         said = f"{self.name}: {duration_text(self.period_us)} an iteration"
         if self.bound_us is None:
             return said
-        above = f"{self.gap:.2%} above the bound"
-        return f"{said}; {'the bound is met' if self.proved else above}"
+        if self.gap:
+            return f"{said}; {gap_text(self.gap)} above the bound"
+        return f"{said}; the bound is met{'' if self.proved else ', as told'}"
 
     def _repr_html_(self) -> str:
         if faults := self.violations():

@@ -11,6 +11,7 @@ from sccl.cli import options
 from sccl.cli.report import on_a_line, out, print_output, reported
 from sccl.core.algorithm import KSynchronous
 from sccl.core.cost import bytes_text, duration_text
+from sccl.core.words import gap_text
 from sccl.tasks.files import load_plans
 from sccl.tasks.show import show_output
 from sccl.tasks.show_training import ShownTrainingPart, shown_training
@@ -59,8 +60,9 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
     if shown.proved and shown.bound_us:
         told = "proved: no plan of these options takes less"
     elif shown.gap is not None:
+        above = f"{gap_text(shown.gap)} above" if shown.gap else "the bound is met:"
         least = duration_text(shown.bound_us)
-        told = f"{shown.gap:.2%} above {least}, which none takes less than ({shown.binding})"
+        told = f"{above} {least}, which none takes less than ({shown.binding})"
     if shown.costs:
         told += "; as told: times are of a table of costs ('sccl check --costs')"
     first = f"the first two in {duration_text(shown.two_iterations_us)}"

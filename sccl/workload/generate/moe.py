@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sccl.core.workload import Workload
+from sccl.errors import ParameterError
 from sccl.workload.generate.stages import (
     Among,
     BlockCall,
@@ -60,7 +61,11 @@ class MoeJob(TransformerJob):
         check_above(capacity=self.capacity)
         check_divides("ep", self.ep, "experts", self.experts)
         check_divides("ep", self.ep, "tp * dp", self.tp * self.dp)
-        check_whole(self.top_k, experts=self.experts)
+        if self.top_k > self.experts:
+            raise ParameterError(
+                f"top-k is {self.top_k} and a layer has {self.experts} experts: a token goes to "
+                f"each at most once, expected 1 to {self.experts}"
+            )
 
     @property
     def layout(self) -> RankLayout:
