@@ -163,9 +163,9 @@ def test_what_cannot_be_planned_is_said_of_its_file(verb: str, tmp_path: Path) -
         (
             waits,
             (
-                "the program of role 'all' submits 'batch' only after a wait for 'gradients', which "
-                "comes after it (batch -> gradients -> batch): it would wait for ever; submit 'batch' "
-                "before that wait"
+                "the program of role 'all' submits 'batch' only after a wait for 'gradients', "
+                "which comes after it (batch -> gradients -> batch): it would wait for ever; "
+                "submit 'batch' before that wait"
             ),
         ),
         (nothing, "a step has no ops: expected one at least"),
