@@ -31,7 +31,7 @@ from sccl.tasks.training_files import (
 from sccl.tasks.workload import workload_part
 from sccl.topo import fabric_of, resolve
 from sccl.view import charts
-from sccl.workload.generate import FAMILIES, made_workload
+from sccl.workloads.generate import FAMILIES, made_workload
 
 if TYPE_CHECKING:
     import pandas as pd
