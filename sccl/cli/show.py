@@ -14,7 +14,7 @@ from sccl.core.cost import bytes_text, duration_text
 from sccl.core.words import gap_text
 from sccl.tasks.files import load_plans
 from sccl.tasks.show import show_output
-from sccl.tasks.show_training import ShownTrainingPart, shown_training
+from sccl.tasks.show_training import ShownTrainingPart, models_told, shown_training
 from sccl.tasks.training_files import training_files
 from sccl.topo.symmetry.expand import expand
 from sccl.view.text.show import print_algorithm
@@ -72,7 +72,8 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
         more = "more" if shown.prologue_us > 0 else "less"
         longer = f"{duration_text(abs(shown.prologue_us))} {more} than as many that repeat"
         console.print(f"until iterations repeat, they take {longer} in all", markup=False)
-    _print_models(console, shown)
+    for line in models_told(shown):
+        console.print(on_a_line(line), markup=False, soft_wrap=True)
     table = Table("Collective", "Recipe", title="Options", title_justify="left")
     for name in ("ranks", "bytes", "operations", "motifs", "alone"):
         table.add_column(name, justify="right")
@@ -97,21 +98,6 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
     if shown.ahead:
         names = ", ".join(shown.ahead[:_SHOWN]) + (", ..." if len(shown.ahead) > _SHOWN else "")
         console.print(on_a_line(f"done ahead of their iteration: {names}"), markup=False)
-
-
-def _print_models(console: Console, shown: ShownTrainingPart) -> None:
-    """Print what other models say of the period."""
-
-    def said(us: float) -> str:
-        beside = f" ({us / shown.period_us - 1:+.2%})" if shown.period_us else ""
-        return f"{duration_text(us)} an iteration{beside}"
-
-    fluid = f"{said(shown.fluid_us)}, if motifs share bandwidth as fluids do"
-    console.print(fluid, markup=False, soft_wrap=True)
-    links = f"not simulated link by link: {shown.links_note}"
-    if shown.links_us is not None:
-        links = f"{said(shown.links_us)}, if all that they send goes over links, one by one"
-    console.print(on_a_line(links), markup=False, soft_wrap=True)
 
 
 def _print(console: Console, one: LoadedPlan) -> None:
