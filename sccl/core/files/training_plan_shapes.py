@@ -1,4 +1,4 @@
-"""The shape of files of training plans: what a fabric does of a workload, and when."""
+"""The shapes of files of training plans: what a fabric does of a workload, in which order, when."""
 
 from __future__ import annotations
 
@@ -89,3 +89,34 @@ class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True)
     ]
     workload: WorkloadWire
     fabric: FabricWire
+
+
+class TimelineWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
+    """A training plan as it runs: when each computation and each motif starts and ends."""
+
+    schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
+    kind: Literal["timeline"] = "timeline"
+    digest: Annotated[
+        str | None, Meta(description="sha256 of the content without this field; or null.")
+    ] = None
+    period_ns: Annotated[
+        int, Meta(ge=0, description="Nanoseconds from an iteration to the next, once they repeat.")
+    ]
+    prologue_ns: Annotated[
+        int, Meta(description="That the first ones take more than as many that repeat; or less.")
+    ]
+    steady: Annotated[bool, Meta(description="Iterations were seen to repeat.")]
+    first: Annotated[int, Meta(ge=0, description="The iteration from which on they repeat.")]
+    lanes: Annotated[
+        tuple[str, ...], Meta(description="Streams of roles that compute, and channels.")
+    ]
+    spans: Annotated[
+        tuple[tuple[str, _Count, _Count, _Count, _Count, _Count], ...],
+        Meta(
+            min_length=1,
+            description="[operation, motif, iteration, lane by its place, start, end], by start; "
+            "nanoseconds from the beginning. What a motif takes of links meanwhile, the plan's "
+            "options say.",
+        ),
+    ]
+    plan: TrainingPlanWire

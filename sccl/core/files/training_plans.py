@@ -29,8 +29,16 @@ def load_training_plan(path: Path, named: Named) -> tuple[TrainingPlan, bool]:
     Raises:
         InputError: the file cannot be read, is no training plan, or names what it has not.
     """
-    where = str(path)
-    wire = parse(read_text(path), TrainingPlanWire, where)
+    wire = parse(read_text(path), TrainingPlanWire, str(path))
+    return training_plan_of_wire(wire, str(path), named), as_written(wire)
+
+
+def training_plan_of_wire(wire: TrainingPlanWire, where: str, named: Named) -> TrainingPlan:
+    """Return the training plan of a file shape.
+
+    Raises:
+        InputError: it names what it has not, or what it is of contradicts itself.
+    """
     options = [_option(option, f"{where}, option {k}") for k, option in enumerate(wire.options)]
     for one in wire.ops:
         if one.option >= len(options):
@@ -38,7 +46,7 @@ def load_training_plan(path: Path, named: Named) -> tuple[TrainingPlan, bool]:
                 f"{where}: operation {one.op!r:.60} takes option {one.option}, and the plan has "
                 f"{len(options)}, 0 to {len(options) - 1}"
             )
-    plan = TrainingPlan(
+    return TrainingPlan(
         workload=workload_of_wire(wire.workload, where),
         fabric=fabric_of_wire(wire.fabric, where, named),
         options=tuple((one.op, options[one.option]) for one in wire.ops),
@@ -54,7 +62,6 @@ def load_training_plan(path: Path, named: Named) -> tuple[TrainingPlan, bool]:
         bitwise=wire.bitwise,
         planned_by=wire.planned_by,
     )
-    return plan, as_written(wire)
 
 
 def _option(wire: OptionWire, where: str) -> Option:
