@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sccl.core.cost import duration_text
-from sccl.core.files.disk import is_packed, read_text, write_atomically
+from sccl.core.files.disk import read_text, write_atomically
 from sccl.core.files.kinds import STEPPED, TIMELINE
 from sccl.core.files.text import digest, text_of
 from sccl.core.files.timelines import load_timeline, timeline_to_wire
 from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
 from sccl.errors import InputError, ParameterError
-from sccl.tasks.files import kind_of_file, paths_of
+from sccl.tasks.files import held_files, kind_of_file
 from sccl.topo import resolve
 
 if TYPE_CHECKING:
@@ -66,19 +65,8 @@ def training_files(
         InputError: a file says that it is one and is none; there are costs, and no such plan.
     """
     table = None if costs is None else load_cost_table(costs)
-    found, rest = list[LoadedTraining](), list[str | Path]()
-    for word in words:
-        try:
-            paths = paths_of([word])
-        except InputError:  # it matches no JSON file, and may match those of others
-            rest.append(word)
-            continue
-        held = [path for path in paths if _holds_one(path)]
-        found += [_loaded(path, table) for path in held]
-        if not held:
-            rest.append(word)
-        elif len(held) < len(paths):
-            rest += [path for path in paths if path not in held]
+    held, rest = held_files(words, STEPPED)
+    found = [_loaded(path, table) for path in held]
     if costs is not None and not found:
         raise ParameterError(
             f"{costs} is a table of costs, and no training plan is given: give one, or leave out "
@@ -116,15 +104,6 @@ def _loaded(path: Path, table: CostTable | None) -> LoadedTraining:
         plan, claimed, intact = load_timeline(path, resolve)
         return LoadedTraining(path, plan, intact, table, claimed)
     return LoadedTraining(path, *load_training_plan(path, resolve), table)
-
-
-def _holds_one(path: Path) -> bool:
-    if path.suffix != ".json" or not isfile(path) or is_packed(path):  # noqa: PTH113 - never raises
-        return False
-    try:
-        return kind_of_file(path) in STEPPED
-    except InputError:
-        return False  # who reads it says what is wrong with it
 
 
 def told_training(one: LoadedTraining) -> str:

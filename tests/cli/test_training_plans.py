@@ -233,6 +233,45 @@ def test_a_timeline_of_another_plan_is_refused(file: Path, tmp_path: Path) -> No
         assert (code, says in " ".join(err.split())) == (2, True)
 
 
+def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
+    """Each with what it takes, of collectives that are alike once; and why others are refused."""
+    calls = [comm(name, "allreduce", range(8), 2**20) for name in ("one", "two")]
+    workload, file = tmp_path / "w.json", tmp_path / "options.json"
+    workload.write_text(
+        text_of(workload_to_wire(calling(10, *calls, comm("x", "scatter", (0, 9), 2))))
+    )
+    asked = ("plan", workload, "--fabric", "hgx2", "--options-only")
+    code, _, err = sccl(*asked, "-o", file)
+    assert (code, f"{workload}: operation 'x': rank 9 is in its group" in err) == (2, True)
+    assert not file.exists()
+    workload.write_text(text_of(workload_to_wire(calling(8, *calls))))
+    code, out, _ = sccl(*asked, "-o", file)
+    said = " ".join(out.split())
+    assert "allreduce of 4 MiB among 8 ranks: 2 operations (one, two)" in said
+    assert "refused: " in said
+    assert f"look at it with: sccl show {file}" in "".join(out.split("\n"))
+    code, printed, _ = sccl(*asked, "--json")
+    assert (code, printed) == (0, file.read_text())
+    told = json.loads(printed)
+    jsonschema.validate(told, json.loads(sccl("schema", "option")[1]))
+    assert (told["kind"], told["planned_by"]) == ("option", "tacos")
+    assert [row["op"] for row in told["ops"]] == ["one", "two"]
+    assert told["ops"][0]["options"] == told["ops"][1]["options"]
+    code, shown, _ = sccl("show", file)
+    assert code == 0
+    assert shown in out
+    found = json.loads(sccl("show", file, "--json")[1])
+    assert found["inputs"] == {str(file): told["digest"]}
+    assert found["options"][0]["ops"] == told["ops"]
+    plan = tmp_path / "plan.json"
+    assert sccl(*asked[:-1], "--seconds", "0", "-o", plan)[0] == 0
+    taken = json.loads(plan.read_text())
+    assert all(option in told["options"] for option in taken["options"])
+    file.write_text(printed.replace('"max_motifs": 16', '"max_motifs": 8').replace("GB/s", "GB"))
+    code, _, err = sccl("show", file)
+    assert (code, "edited since sccl wrote it" in " ".join(err.split())) == (2, True)
+
+
 def test_long_steps_are_drawn_in_milliseconds_and_markup_stays_text(tmp_path: Path) -> None:
     plan = layered_plan(30)
     plan = replace(plan, workload=replace(plan.workload, name="<b>30</b>"))

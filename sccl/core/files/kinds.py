@@ -28,7 +28,11 @@ from sccl.core.files.shapes import (
     VariableBandwidthWire,
 )
 from sccl.core.files.sketch_shapes import SketchWire
-from sccl.core.files.training_plan_shapes import TimelineWire, TrainingPlanWire
+from sccl.core.files.training_plan_shapes import (
+    OfferedOptionsWire,
+    TimelineWire,
+    TrainingPlanWire,
+)
 from sccl.core.files.workload_shapes import WorkloadWire
 
 
@@ -80,13 +84,14 @@ FRONTIER = _kind("frontier", "points bounds")
 WORKLOAD = _kind("workload", "roles ops submits", WorkloadWire)
 TRAINING_PLAN = _kind("training-plan", "period_ns order workload", TrainingPlanWire)
 TIMELINE = _kind("timeline", "plan spans", TimelineWire)
+OPTION = _kind("option", "options refused ops", OfferedOptionsWire)
 PROGRAM = _kind("program", "target collectives", ProjectWire)
 
 KINDS = (
     *(TOPOLOGY, NETWORK, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
     *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM, BANDWIDTH),
     *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT, FABRIC, WORKLOAD, TRAINING_PLAN),
-    TIMELINE,
+    *(TIMELINE, OPTION),
 )
 
 AnyWire = (
@@ -108,6 +113,7 @@ AnyWire = (
     | WorkloadWire
     | TrainingPlanWire
     | TimelineWire
+    | OfferedOptionsWire
 )
 """Whatever is written as canonical text."""
 
