@@ -28,6 +28,7 @@ from sccl.tasks.training_files import (
     load_cost_table,
     naming,
     right_timeline,
+    write_timeline,
 )
 from sccl.topo import fabric_of, resolve
 from sccl.view import charts
@@ -188,6 +189,17 @@ class TrainingPlan:
             InputError: the file cannot be written.
         """
         write_atomically(Path(path), text_of(training_plan_to_wire(self.value)))
+        return Path(path)
+
+    @checked
+    def save_timeline(self, path: str | PathLike[str]) -> Path:
+        """Write when all of it starts and ends to a JSON file, with the plan, and return its path.
+
+        Raises:
+            InputError: the judge refuses it, or the file cannot be written.
+        """
+        check_can_write(Path(path))
+        write_timeline(Path(path), self._loaded)
         return Path(path)
 
     @property

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
 from sccl.cli import complete, options
+from sccl.cli.offers import print_offered
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
 from sccl.core.cost import duration_text
+from sccl.core.files.offered_options import offered_options_to_wire
+from sccl.core.files.text import text_of
 from sccl.core.files.workloads import load_workload
 from sccl.core.words import counted, gap_text
+from sccl.tasks.offering import offer_options, write_options
 from sccl.tasks.planning import (
     TrainingPlanOutput,
     plan_training,
@@ -23,6 +27,9 @@ from sccl.tasks.planning import (
 from sccl.tasks.sizes import size_in_bytes
 from sccl.tasks.training_files import load_cost_table, naming
 from sccl.topo import fabric_of
+
+if TYPE_CHECKING:
+    from sccl.core.training_plan import OfferedOptions
 
 File = Annotated[
     Path,
@@ -94,6 +101,14 @@ def plan(
             autocompletion=complete.file,
         ),
     ] = None,
+    options_only: Annotated[
+        bool,
+        typer.Option(
+            "--options-only",
+            help="Find what each collective is offered, and why recipes are refused ('sccl schema "
+            "option'), and plan nothing.",
+        ),
+    ] = False,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
@@ -135,7 +150,13 @@ def plan(
 
         quiet = (lambda *_: None) if json else tell
         with naming(file):
-            found = plan_training(workload, on, settings, quiet, tell_first_use)
+            if options_only:
+                offered = offer_options(workload, on, settings, quiet, tell_first_use)
+            else:
+                found = plan_training(workload, on, settings, quiet, tell_first_use)
+    if options_only:
+        _tell_offered(offered, output, json=json)
+        return
     if output is not None:
         write_training_plan(output, found.plan)
     shown = planning_output(found, output)
@@ -145,6 +166,19 @@ def plan(
         _print(shown)
     if found.ended:
         raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def _tell_offered(offered: OfferedOptions, output: Path | None, *, json: bool) -> None:
+    if output is not None:
+        write_options(output, offered)
+    if json:
+        typer.echo(text_of(offered_options_to_wire(offered)), nl=False)
+        return
+    print_offered(out(), offered)
+    if output is not None:
+        name = on_a_line(quote(str(output)))
+        line = f"written to {on_a_line(output)}; look at it with: sccl show {name}"
+        out().print(line, markup=False, soft_wrap=True)
 
 
 def _above(gap: float) -> str:

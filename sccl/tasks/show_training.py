@@ -30,7 +30,7 @@ class TakenOptionPart(Part, frozen=True, kw_only=True):
     motifs: Annotated[int, Meta(ge=1)]
     channels: tuple[str, ...]
     carriers: tuple[str, ...]
-    us: Annotated[float, Meta(ge=0, description="Alone, microseconds.")]
+    us: Annotated[float, Meta(ge=0, description="Alone, at the least, microseconds.")]
 
 
 class LanePart(Part, frozen=True, kw_only=True):
@@ -165,7 +165,7 @@ def _options(plan: TrainingPlan) -> Iterator[TakenOptionPart]:
             motifs=len(option.motifs),
             channels=tuple(dict.fromkeys(motif.channel for motif in option.motifs)),
             carriers=tuple(dict.fromkeys(motif.carrier for motif in option.motifs)),
-            us=option.ns / 1000,
+            us=option.alone_ns / 1000,
         )
 
 

@@ -70,6 +70,26 @@ class PlanSettings:
         if not 1 <= self.max_motifs <= 1024:
             raise ParameterError(f"max_motifs is {self.max_motifs}, expected 1 to 1024")
 
+    @property
+    def offering(self) -> OptionSettings:
+        """Return which options are offered."""
+        return OptionSettings(
+            max_motifs=self.max_motifs,
+            bitwise=self.bitwise,
+            planner=self.planner,
+            measured=self.measured,
+        )
+
+    @property
+    def costs(self) -> str:
+        """Return the digest of the table that times are of; empty: of none."""
+        return "" if self.measured is None else self.measured.digest
+
+    @property
+    def planned_by(self) -> str:
+        """Return which synthesiser plans motifs; empty: none."""
+        return "" if self.planner is None else self.planner.name
+
 
 class Planner:
     """A plan that is being looked for.
@@ -117,13 +137,7 @@ class Planner:
             KeyboardInterrupt: the user interrupted.
         """
         asked = self.settings
-        wanted = OptionSettings(
-            max_motifs=asked.max_motifs,
-            bitwise=asked.bitwise,
-            planner=asked.planner,
-            measured=asked.measured,
-        )
-        options = options_of(self.workload, self.fabric, wanted, self._looked_at)
+        options = options_of(self.workload, self.fabric, asked.offering, self._looked_at)
         self._job = Job(self.workload, options.of, asked.memory_bytes)
         if asked.search == EXACT:
             refuse_many(self._job.problem)  # before bounds, which take a while where there are many
@@ -178,10 +192,10 @@ class Planner:
             search=self.settings.search,
             seed=self.settings.seed,
             memory_bytes=self.settings.memory_bytes,
-            costs="" if self.settings.measured is None else self.settings.measured.digest,
+            costs=self.settings.costs,
             max_motifs=self.settings.max_motifs,
             bitwise=self.settings.bitwise,
-            planned_by="" if self.settings.planner is None else self.settings.planner.name,
+            planned_by=self.settings.planned_by,
         )
 
     def _nearing(self, ticks: int) -> None:

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from sccl.core.files.text import text_of
@@ -185,6 +186,90 @@ def test_a_plan_is_drawn(file: Path, tmp_path: Path) -> None:
         assert word in drawn
     code, _, err = sccl("plot", file, "--what", "utilisation", "-o", picture)
     assert (code, "does not draw training plans" in " ".join(err.split())) == (2, True)
+
+
+def test_a_timeline_is_written_and_taken_as_its_plan_is(file: Path, tmp_path: Path) -> None:
+    timeline = tmp_path / "timeline.json"
+    code, out, _ = sccl("show", file, "--timeline", timeline)
+    assert (code, f"written to {timeline}" in "".join(out.split("\n"))) == (0, True)
+    told = json.loads(timeline.read_text())
+    assert (told["kind"], told["period_ns"], told["prologue_ns"]) == ("timeline", 14500, 0)
+    assert told["plan"]["period_ns"] == 14500
+    assert ["gradients", 1, 0, told["lanes"].index("gpu"), 11000, 13500] in told["spans"]
+    jsonschema.validate(told, json.loads(sccl("schema", "timeline")[1]))
+    assert sccl("show", timeline)[1] == sccl("show", file)[1]
+    shown = [json.loads(sccl("show", one, "--json")[1])["training"] for one in (file, timeline)]
+    assert [{**one, "file": ""} for one in shown[0]] == [{**one, "file": ""} for one in shown[1]]
+    for verb, name in (("plot", "svg"), ("explore", "html")):
+        made = [tmp_path / f"{k}.{name}" for k in range(2)]
+        for one, picture in zip((file, timeline), made, strict=True):
+            assert sccl(verb, one, "-o", picture)[0] == 0
+        assert made[0].read_bytes() == made[1].read_bytes()
+    code, out, _ = sccl("check", timeline, "--json")
+    assert (code, json.loads(out)["inputs"]) == (0, {str(timeline): told["digest"]})
+    code, _, err = sccl("show", file, timeline, "--timeline", tmp_path / "two.json")
+    assert (code, "is of one training plan" in err) == (2, True)
+    again = tmp_path / "again.json"
+    assert sccl("show", timeline, "--timeline", again)[0] == 0
+    assert again.read_bytes() == timeline.read_bytes()
+
+
+def test_a_timeline_of_another_plan_is_refused(file: Path, tmp_path: Path) -> None:
+    timeline = tmp_path / "timeline.json"
+    assert sccl("show", file, "--timeline", timeline)[0] == 0
+    told = json.loads(timeline.read_text())
+    late = [*told["spans"][0][:4], told["spans"][0][4], told["spans"][0][5] + 1]
+    for edit, says in (
+        ({"spans": [late, *told["spans"][1:]]}, "span 0 is motif 0 of 'forward', iteration 0, on"),
+        ({"spans": told["spans"][:-1]}, "it is no timeline of its plan"),
+        ({"first": told["first"] + 1}, f"every 14500 ns from iteration {told['first']} on, claim"),
+    ):
+        timeline.write_text(json.dumps({**told, **edit}))
+        code, out, _ = sccl("check", timeline)
+        said = " ".join(out.split())
+        assert (code, says in said, "timeline: " in said) == (1, True, True), said
+        assert "edited since sccl wrote it" in said
+        code, _, err = sccl("show", timeline)
+        assert (code, says in " ".join(err.split())) == (2, True)
+
+
+def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
+    """Each with what it takes, of collectives that are alike once; and why others are refused."""
+    calls = [comm(name, "allreduce", range(8), 2**20) for name in ("one", "two")]
+    workload, file = tmp_path / "w.json", tmp_path / "options.json"
+    workload.write_text(
+        text_of(workload_to_wire(calling(10, *calls, comm("x", "scatter", (0, 9), 2))))
+    )
+    asked = ("plan", workload, "--fabric", "hgx2", "--options-only")
+    code, _, err = sccl(*asked, "-o", file)
+    assert (code, f"{workload}: operation 'x': rank 9 is in its group" in err) == (2, True)
+    assert not file.exists()
+    workload.write_text(text_of(workload_to_wire(calling(8, *calls))))
+    code, out, _ = sccl(*asked, "-o", file)
+    said = " ".join(out.split())
+    assert "allreduce of 4 MiB among 8 ranks: 2 operations (one, two)" in said
+    assert "refused: " in said
+    assert f"look at it with: sccl show {file}" in "".join(out.split("\n"))
+    code, printed, _ = sccl(*asked, "--json")
+    assert (code, printed) == (0, file.read_text())
+    told = json.loads(printed)
+    jsonschema.validate(told, json.loads(sccl("schema", "option")[1]))
+    assert (told["kind"], told["planned_by"]) == ("option", "tacos")
+    assert [row["op"] for row in told["ops"]] == ["one", "two"]
+    assert told["ops"][0]["options"] == told["ops"][1]["options"]
+    code, shown, _ = sccl("show", file)
+    assert code == 0
+    assert shown in out
+    found = json.loads(sccl("show", file, "--json")[1])
+    assert found["inputs"] == {str(file): told["digest"]}
+    assert found["options"][0]["ops"] == told["ops"]
+    plan = tmp_path / "plan.json"
+    assert sccl(*asked[:-1], "--seconds", "0", "-o", plan)[0] == 0
+    taken = json.loads(plan.read_text())
+    assert all(option in told["options"] for option in taken["options"])
+    file.write_text(printed.replace('"max_motifs": 16', '"max_motifs": 8').replace("GB/s", "GB"))
+    code, _, err = sccl("show", file)
+    assert (code, "edited since sccl wrote it" in " ".join(err.split())) == (2, True)
 
 
 def test_long_steps_are_drawn_in_milliseconds_and_markup_stays_text(tmp_path: Path) -> None:

@@ -28,7 +28,11 @@ from sccl.core.files.shapes import (
     VariableBandwidthWire,
 )
 from sccl.core.files.sketch_shapes import SketchWire
-from sccl.core.files.training_plan_shapes import TrainingPlanWire
+from sccl.core.files.training_plan_shapes import (
+    OfferedOptionsWire,
+    TimelineWire,
+    TrainingPlanWire,
+)
 from sccl.core.files.workload_shapes import WorkloadWire
 
 
@@ -79,12 +83,15 @@ CERTIFICATE = _kind("certificate", "claims", CertificateWire)
 FRONTIER = _kind("frontier", "points bounds")
 WORKLOAD = _kind("workload", "roles ops submits", WorkloadWire)
 TRAINING_PLAN = _kind("training-plan", "period_ns order workload", TrainingPlanWire)
+TIMELINE = _kind("timeline", "plan spans", TimelineWire)
+OPTION = _kind("option", "options refused ops", OfferedOptionsWire)
 PROGRAM = _kind("program", "target collectives", ProjectWire)
 
 KINDS = (
     *(TOPOLOGY, NETWORK, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
     *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM, BANDWIDTH),
     *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT, FABRIC, WORKLOAD, TRAINING_PLAN),
+    *(TIMELINE, OPTION),
 )
 
 AnyWire = (
@@ -105,6 +112,8 @@ AnyWire = (
     | FabricWire
     | WorkloadWire
     | TrainingPlanWire
+    | TimelineWire
+    | OfferedOptionsWire
 )
 """Whatever is written as canonical text."""
 
@@ -114,7 +123,10 @@ ALGORITHMS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})
 PLANS = ALGORITHMS | {SCHEDULE, PACKED_SCHEDULE}
 """The kinds that whatever moves data is kept in, by steps or by times."""
 
-JUDGED = PLANS | {TRAINING_PLAN}
+STEPPED = frozenset({TRAINING_PLAN, TIMELINE})
+"""The kinds that a training plan is kept in, as it is, or as it runs."""
+
+JUDGED = PLANS | STEPPED
 """The kinds that the judge looks at before anything is made of them, believing no claim."""
 
 SHAPES: dict[str, type[msgspec.Struct]] = {k.name: k.shape for k in KINDS if k.shape is not None}
