@@ -289,7 +289,7 @@ def _pieces(recipe: str) -> int:
     found = 1
     for term in recipe_of(recipe).terms:
         if term.name in {"seg", "spline", "sources"}:
-            found *= term.numbers[0]
+            found *= term.numbers[0][0]
         elif term.name == "lanes":
             found *= len(term.channels)
     return found
