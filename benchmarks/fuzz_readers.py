@@ -33,8 +33,8 @@ from sccl.tasks.sketch_words import notes_of, rows_of, sentences_of
 from sccl.topo import importers, resolve
 from sccl.topo.importers import Hints
 from sccl.transform.retime import schedule_of
-from sccl.workload import TraceHints, read_workload
-from sccl.workload import readers as trace_readers
+from sccl.workloads import TraceHints, read_workload
+from sccl.workloads import readers as trace_readers
 
 MAX_SEED = 2**16
 """Bytes of a file to begin with: what is found in large ones is found in small ones, sooner."""

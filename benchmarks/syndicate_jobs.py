@@ -21,8 +21,8 @@ from sccl.train.periodic import periodic
 from sccl.train.periods import least_period
 from sccl.train.policies import POLICIES, RULES, PolicyEffort
 from sccl.train.windows import Repeated, repeated
-from sccl.workload.generate import made_workload
-from sccl.workload.generate.presets import preset
+from sccl.workloads.generate import made_workload
+from sccl.workloads.generate.presets import preset
 
 PARTS = {
     "moe": ("moe-156", "moe-600", "moe-1500"),

@@ -31,8 +31,8 @@ from sccl.train.periods import least_period
 from sccl.train.policies import POLICIES, RULES, PolicyEffort
 from sccl.train.running import timeline_of
 from sccl.train.windows import Repeated
-from sccl.workload.generate import made_workload
-from sccl.workload.generate.presets import preset
+from sccl.workloads.generate import made_workload
+from sccl.workloads.generate.presets import preset
 
 FIFO, BS, HO, EXEC, SCHED = "FIFO", "BS+", "HO", "S-Exec", "S-Sched"
 PUBLISHED, OURS = "published search", "ours"

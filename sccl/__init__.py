@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from sccl.api.shared import Point
     from sccl.api.simulation import Simulation, simulate
     from sccl.api.times import baseline, taccl, tacos, teccl
-    from sccl.api.training import TrainingPlan, Workload, make_workload, plan
+    from sccl.api.training import TrainingPlan, plan
+    from sccl.api.workloads import Workload, make_workload, workload
     from sccl.errors import InputError, ScclError
 
 __version__ = "0.1.0"
@@ -45,7 +46,8 @@ _HOMES = {
     "sccl.api.shared": ("Point",),
     "sccl.api.simulation": ("Simulation", "simulate"),
     "sccl.api.times": ("baseline", "taccl", "tacos", "teccl"),
-    "sccl.api.training": ("TrainingPlan", "Workload", "make_workload", "plan"),
+    "sccl.api.training": ("TrainingPlan", "plan"),
+    "sccl.api.workloads": ("Workload", "make_workload", "workload"),
     "sccl.api.machine": ("Topology",),
     "sccl.api.given": ("collective", "topology"),
     "sccl.api.questions": ("Answer", "bounds", "limits", "load", "pareto", "solve"),
@@ -86,6 +88,7 @@ __all__ = [
     "tacos",
     "teccl",
     "topology",
+    "workload",
 ]
 
 

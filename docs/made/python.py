@@ -25,7 +25,8 @@ _TAKEN = {
 _PARTS: dict[str, tuple[str, ...]] = {
     "Questions": (
         *("topology", "collective", "bounds", "solve", "pareto", "limits", "load", "Answer"),
-        *("tacos", "teccl", "taccl", "baseline", "simulate", "compare", "plan", "make_workload"),
+        *("tacos", "teccl", "taccl", "baseline", "simulate", "compare", "plan", "workload"),
+        "make_workload",
     ),
     "Results": (
         *("Frontier", "LimitFrontier", "SavedFrontier", "Point"),

@@ -1,121 +1,41 @@
-"""Training steps in Python: workloads, and plans of them, judged, shown and written."""
+"""Plans of training steps in Python: made, judged, timed, shown and written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING
 
-from sccl.api.arguments import check_made_of, checked, hinted
+from sccl.api.arguments import check_made_of, checked
 from sccl.api.chart import Chart
 from sccl.api.html import heading, paragraph, table
+from sccl.api.workloads import Workload
 from sccl.core import training_plan as core
-from sccl.core import workload as core_workload
 from sccl.core.cost import bytes_text, duration_text
 from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.files.text import text_of
 from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
-from sccl.core.files.workloads import load_workload, workload_to_wire
-from sccl.core.words import counted
+from sccl.core.files.workloads import load_workload
+from sccl.core.words import gap_text
 from sccl.errors import ToolError
-from sccl.tasks.show_training import shown_training
+from sccl.tasks.show_training import fluid_us, links_us, models_told, shown_training
 from sccl.tasks.step_pictures import notes_of, step_rows
 from sccl.tasks.training_files import (
     LoadedTraining,
     faults_of_training,
     load_cost_table,
+    naming,
     right_timeline,
 )
-from sccl.tasks.workload import workload_part
 from sccl.topo import fabric_of, resolve
 from sccl.view import charts
-from sccl.workload.generate import FAMILIES, made_workload
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sccl.core.step_timeline import StepTimeline
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Workload:
-    """What a training job does in one iteration: computation, collectives, and what waits for what.
-
-    >>> import sccl
-    >>> job = {"layers": 4, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3}
-    >>> sccl.make_workload("transformer", job)
-    Workload(transformer: 8 ranks, 12 collectives, 13.3899 ms of computation)
-
-    Attributes:
-        value: the workload of :mod:`sccl.core.workload`.
-    """
-
-    value: core_workload.Workload
-
-    def __post_init__(self) -> None:
-        check_made_of(self, core_workload.Workload, "sccl.Workload.load, or sccl.make_workload")
-
-    @classmethod
-    @checked
-    def load(cls, path: str | PathLike[str]) -> Workload:
-        """Return the workload in a file.
-
-        Raises:
-            InputError: the file cannot be read, or is no workload.
-        """
-        return cls(load_workload(Path(path)))
-
-    @property
-    def name(self) -> str:
-        """Return what it is called."""
-        return self.value.name
-
-    @property
-    def ranks(self) -> int:
-        """Return how many there are."""
-        return self.value.ranks
-
-    @property
-    def collectives(self) -> int:
-        """Return how many there are in an iteration."""
-        return sum(1 for _ in self.value.collectives())
-
-    @checked
-    def save(self, path: str | PathLike[str]) -> Path:
-        """Write the workload to a JSON file and return its path.
-
-        Raises:
-            InputError: the file cannot be written.
-        """
-        write_atomically(Path(path), text_of(workload_to_wire(self.value)))
-        return Path(path)
-
-    def __repr__(self) -> str:
-        return f"Workload({self._said})"
-
-    @property
-    def _said(self) -> str:
-        us = sum(op.duration_us for op in self.value.computation())
-        return (
-            f"{self.name}: {counted(self.ranks, 'rank')}, "
-            f"{counted(self.collectives, 'collective')}, {duration_text(us)} of computation"
-        )
-
-    def _repr_html_(self) -> str:
-        part = workload_part(self.value)
-        head = ("Collective", "ranks", "operations", "of", "to", "together")
-        rows = [
-            (
-                one.collective,
-                one.group_ranks,
-                one.operations,
-                *map(bytes_text, (one.least_bytes, one.most_bytes, one.bytes)),
-            )
-            for one in part.collectives
-        ]
-        return heading(self._said) + table(head, rows) + paragraph(part.source)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -172,6 +92,27 @@ class TrainingPlan:
     def proved(self) -> bool:
         """Return whether the bound is met; not where times are of a table of costs."""
         return bool(self.value.bound_ns) and self.value.proved
+
+    @property
+    def fluid_us(self) -> float:
+        """Return microseconds of an iteration, if motifs share bandwidth as fluids do.
+
+        Raises:
+            InputError: the judge refuses it.
+        """
+        return fluid_us(self.value, self.timeline())
+
+    @property
+    def links_us(self) -> float | None:
+        """Return microseconds of an iteration, if all that it sends goes over links, one by one.
+
+        Returns:
+            None: it is not simulated so; shown in a notebook, it says why.
+
+        Raises:
+            InputError: the judge refuses it.
+        """
+        return links_us(self.value, self.timeline())[0]
 
     @property
     def recipes(self) -> dict[str, str]:
@@ -275,8 +216,9 @@ class TrainingPlan:
         said = f"{self.name}: {duration_text(self.period_us)} an iteration"
         if self.bound_us is None:
             return said
-        above = f"{self.gap:.2%} above the bound"
-        return f"{said}; {'the bound is met' if self.proved else above}"
+        if self.gap:
+            return f"{said}; {gap_text(self.gap)} above the bound"
+        return f"{said}; the bound is met{'' if self.proved else ', as told'}"
 
     def _repr_html_(self) -> str:
         if faults := self.violations():
@@ -290,41 +232,14 @@ class TrainingPlan:
             )
             for one in shown.options
         ]
-        notes = "".join(map(paragraph, notes_of(self.value, self.timeline())))
-        return heading(self._said) + notes + table(head, rows)
+        notes = [*notes_of(self.value, self.timeline()), *models_told(shown)]
+        return heading(self._said) + "".join(map(paragraph, notes)) + table(head, rows)
 
 
 _COLUMNS = (
     *("op", "iteration", "motif", "lane", "start_us", "end_us"),
     *("collective", "bytes", "recipe", "carrier"),
 )
-
-
-@checked
-def make_workload(
-    family: str,
-    parameters: Mapping[str, Any] | None = None,
-    *,
-    preset: str | None = None,
-    name: str | None = None,
-) -> Workload:
-    """Return an iteration of training a model, made by formulas.
-
-    Args:
-        family: ``"transformer"``, ``"moe"``, ``"dlrm"``, ... (``sccl workload make --help``).
-        parameters: by name, such as ``{"layers": 4, "dp": 8}``; the others are as usual.
-        preset: whose parameters are taken where none are given.
-        name: of the workload; None: that of the preset, else the family's.
-
-    Raises:
-        InputError: there is no such family or preset, or parameters contradict one another.
-    """
-    given = dict(parameters or {})
-    if family in FAMILIES:
-        hints = get_type_hints(FAMILIES[family].job)
-        for one in [name for name in given if name in hints]:
-            given[one] = hinted(f"sccl.make_workload: {one}", given[one], hints[one])
-    return Workload(made_workload(family, given, preset, name).workload)
 
 
 @checked
@@ -338,6 +253,8 @@ def plan(  # noqa: PLR0913 - as the verb takes them
     max_motifs: int = 16,
     memory_bytes: int = 0,
     bitwise: bool = False,
+    merge_bytes: int = 0,
+    costs: str | PathLike[str] | None = None,
 ) -> TrainingPlan:
     """Return the best plan of a workload on a fabric that is found, judged, with its gap.
 
@@ -350,13 +267,29 @@ def plan(  # noqa: PLR0913 - as the verb takes them
         max_motifs: into how many a collective is split at the most.
         memory_bytes: what gathered results may take at once; 0: any.
         bitwise: whether collectives keep the order in which they reduce.
+        merge_bytes: up to how many collectives of a kind that follow one another are one; 0: none.
+        costs: times that were measured, a CSV file as ``sccl plan --costs`` takes it; None: they
+            are reckoned.
 
     Raises:
         InputError: the workload does not fit the fabric, or an operation has no option.
     """
-    from sccl.tasks.planning import plan_training  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.tasks.planning import plan_training  # noqa: PLC0415
+    from sccl.train.merging import merged  # noqa: PLC0415
     from sccl.train.planner import PlanSettings  # noqa: PLC0415
 
     given = workload.value if isinstance(workload, Workload) else load_workload(Path(workload))
-    settings = PlanSettings(search, seconds, seed, max_motifs, memory_bytes, bitwise)
-    return TrainingPlan(plan_training(given, fabric_of(str(fabric)), settings).plan)
+    settings = PlanSettings(
+        search=search,
+        seconds=seconds,
+        seed=seed,
+        max_motifs=max_motifs,
+        memory_bytes=memory_bytes,
+        bitwise=bitwise,
+        measured=None if costs is None else load_cost_table(Path(costs)),
+        planner=motif_planner(seed=seed),
+    )
+    job = merged(given, merge_bytes) if merge_bytes else given
+    with nullcontext() if isinstance(workload, Workload) else naming(Path(workload)):
+        return TrainingPlan(plan_training(job, fabric_of(str(fabric)), settings).plan)

@@ -14,10 +14,11 @@ from sccl.cli.plan import FabricName, File, Memory, Seed
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
 from sccl.core.cost import duration_text
 from sccl.core.files.workloads import load_workload
-from sccl.core.words import counted
+from sccl.core.words import counted, gap_text
 from sccl.tasks import comparing_plans
 from sccl.tasks.comparing_plans import ComparePlansOutput
 from sccl.tasks.sizes import size_in_bytes
+from sccl.tasks.training_files import naming
 from sccl.topo import fabric_of
 from sccl.view import charts
 
@@ -60,7 +61,10 @@ def compare_plans(
         def tell(doing: str) -> None:
             status.update(f"{about}: {escape(on_a_line(doing))}")
 
-        shown = comparing_plans.compare_plans(workload, on, settings, picture, tell, tell_first_use)
+        with naming(file):
+            shown = comparing_plans.compare_plans(
+                workload, on, settings, picture, tell, tell_first_use
+            )
     if picture is not None:
         periods = [(one.search, one.period_us) for one in shown.searches]
         title = f"{shown.workload} on {shown.fabric}"
@@ -82,7 +86,7 @@ def _print(shown: ComparePlansOutput) -> None:
         table.add_column(name, justify="right")
     table.add_column("what it does")
     for one in shown.searches:
-        above = "-" if one.gap is None else f"{one.gap:.2%}" if one.gap > 0 else "met"
+        above = "-" if one.gap is None else gap_text(one.gap) if one.gap > 0 else "met"
         row = (one.search, duration_text(one.period_us), above, f"{one.seconds:.2f}")
         table.add_row(*row, escape(one.about))
     console.print(table)

@@ -21,10 +21,10 @@ def topology(incomplete: str) -> list[tuple[str, str]]:
 
     Shells whose words end at a colon (bash) complete the whole example, colon included.
     """
-    from sccl.topo import catalogue_names, generators  # noqa: PLC0415 - only shells ask
+    from sccl.topo import catalogue_names, makers  # noqa: PLC0415 - only shells ask
 
     machines = [(name, "a machine of the catalogue") for name in catalogue_names()]
-    made = [(g.example, g.describes) for g in generators()]
+    made = [(g.example, g.describes) for g in makers()]
     return _starting([*machines, *made, *_files(incomplete)], incomplete)
 
 

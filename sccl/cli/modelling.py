@@ -9,7 +9,7 @@ import typer
 
 from sccl.cli import complete
 from sccl.core.dtypes import ITEM_BYTES
-from sccl.workload.generate import RECOMPUTE, widths_of
+from sccl.workloads.generate import RECOMPUTE, widths_of
 
 _MODEL = "Options of transformers"
 _EXPERTS = "Options of experts (moe)"

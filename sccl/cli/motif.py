@@ -36,7 +36,13 @@ def motif(
     ] = None,
     ranks: Annotated[int, typer.Option(help="Of the group.")] = 8,
     size: Annotated[
-        str, typer.Option(help="Of the largest buffer of a rank, such as 64KiB or 1MB.")
+        str,
+        typer.Option(
+            help="Of the largest buffer of a rank, such as 64KiB or 1MB: all of an allreduce, a "
+            "broadcast or a reduce; what a rank gets of an allgather; what it gives in a "
+            "reducescatter or an alltoall, to itself, too; what the root has of a gather or a "
+            "scatter."
+        ),
     ] = "1MiB",
     item_bytes: Annotated[int, typer.Option(min=1, max=64, help="Of an element.")] = 4,
     root: Annotated[
@@ -47,7 +53,8 @@ def motif(
     """Split a collective into motifs, which are scheduled one by one, by a recipe.
 
     They are executed on symbols, in whatever order they allow: together they do what the collective
-    does, every contribution once, or the recipe is refused.
+    does, every contribution once, or the recipe is refused. Bytes of a motif are those of the
+    largest buffer that a rank has of it, counted as --size is.
     """
     if recipe is None and not json:
         table = Table("Rule", "What it makes", "Of", title=f"Rules for {escape(collective)}")
@@ -68,12 +75,12 @@ def motif(
 
 def _table(made: MotifOutput) -> Table:
     channels = any(one.channel for one in made.motifs)
-    table = Table("Motif", "Collective", "Groups", "Bytes", "After")
+    table = Table("Motif", "Collective", "Groups", "Bytes of a rank", "After")
     if channels:
         table.add_column("Channel")
     for one in made.motifs:
         groups = f"{one.groups} x {one.ranks} ranks" if one.groups > 1 else f"{one.ranks} ranks"
-        row = [str(one.number), one.collective, groups, bytes_text(one.bytes)]
+        row = [str(one.number), one.collective, groups, bytes_text(one.rank_bytes)]
         row.append(", ".join(map(str, one.after)) or "-")
         table.add_row(*row, *([escape(one.channel)] if channels else []))
     return table

@@ -13,7 +13,7 @@ from sccl.cli import complete, options
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
 from sccl.core.cost import duration_text
 from sccl.core.files.workloads import load_workload
-from sccl.core.words import counted
+from sccl.core.words import counted, gap_text
 from sccl.tasks.planning import (
     TrainingPlanOutput,
     plan_training,
@@ -21,7 +21,7 @@ from sccl.tasks.planning import (
     write_training_plan,
 )
 from sccl.tasks.sizes import size_in_bytes
-from sccl.tasks.training_files import load_cost_table
+from sccl.tasks.training_files import load_cost_table, naming
 from sccl.topo import fabric_of
 
 File = Annotated[
@@ -129,12 +129,13 @@ def plan(
             known = "" if period_us is None else f": {duration_text(period_us)}"
             if period_us is not None and bound_us:
                 known += (
-                    f", at least {duration_text(bound_us)} ({period_us / bound_us - 1:.2%} above)"
+                    f", at least {duration_text(bound_us)} ({_above(period_us / bound_us - 1)})"
                 )
             status.update(f"{about}, {escape(on_a_line(doing))}{known}")
 
         quiet = (lambda *_: None) if json else tell
-        found = plan_training(workload, on, settings, quiet, tell_first_use)
+        with naming(file):
+            found = plan_training(workload, on, settings, quiet, tell_first_use)
     if output is not None:
         write_training_plan(output, found.plan)
     shown = planning_output(found, output)
@@ -144,6 +145,10 @@ def plan(
         _print(shown)
     if found.ended:
         raise typer.Exit(ExitCode.INTERRUPTED)
+
+
+def _above(gap: float) -> str:
+    return f"{gap_text(gap)} above" if gap > 0 else "met"
 
 
 def _print(shown: TrainingPlanOutput) -> None:
@@ -157,7 +162,7 @@ def _print(shown: TrainingPlanOutput) -> None:
     if shown.gap is None:
         console.print("no bound is known: how far this is from the best, is not either")
     else:
-        met = "[green]the bound is met[/]" if shown.proved else f"{shown.gap:.2%} above it"
+        met = "[green]the bound is met[/]" if shown.proved else f"{gap_text(shown.gap)} above it"
         console.print(
             f"no plan of these options takes less than {duration_text(shown.bound_us)} "
             f"({escape(shown.binding)}): {met}"

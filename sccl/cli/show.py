@@ -11,9 +11,10 @@ from sccl.cli import options
 from sccl.cli.report import on_a_line, out, print_output, reported
 from sccl.core.algorithm import KSynchronous
 from sccl.core.cost import bytes_text, duration_text
+from sccl.core.words import gap_text
 from sccl.tasks.files import load_plans
 from sccl.tasks.show import show_output
-from sccl.tasks.show_training import ShownTrainingPart, shown_training
+from sccl.tasks.show_training import ShownTrainingPart, models_told, shown_training
 from sccl.tasks.training_files import training_files
 from sccl.topo.symmetry.expand import expand
 from sccl.view.text.show import print_algorithm
@@ -59,8 +60,9 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
     if shown.proved and shown.bound_us:
         told = "proved: no plan of these options takes less"
     elif shown.gap is not None:
+        above = f"{gap_text(shown.gap)} above" if shown.gap else "the bound is met:"
         least = duration_text(shown.bound_us)
-        told = f"{shown.gap:.2%} above {least}, which none takes less than ({shown.binding})"
+        told = f"{above} {least}, which none takes less than ({shown.binding})"
     if shown.costs:
         told += "; as told: times are of a table of costs ('sccl check --costs')"
     first = f"the first two in {duration_text(shown.two_iterations_us)}"
@@ -70,7 +72,8 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
         more = "more" if shown.prologue_us > 0 else "less"
         longer = f"{duration_text(abs(shown.prologue_us))} {more} than as many that repeat"
         console.print(f"until iterations repeat, they take {longer} in all", markup=False)
-    _print_models(console, shown)
+    for line in models_told(shown):
+        console.print(on_a_line(line), markup=False, soft_wrap=True)
     table = Table("Collective", "Recipe", title="Options", title_justify="left")
     for name in ("ranks", "bytes", "operations", "motifs", "alone"):
         table.add_column(name, justify="right")
@@ -95,21 +98,6 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
     if shown.ahead:
         names = ", ".join(shown.ahead[:_SHOWN]) + (", ..." if len(shown.ahead) > _SHOWN else "")
         console.print(on_a_line(f"done ahead of their iteration: {names}"), markup=False)
-
-
-def _print_models(console: Console, shown: ShownTrainingPart) -> None:
-    """Print what other models say of the period."""
-
-    def said(us: float) -> str:
-        beside = f" ({us / shown.period_us - 1:+.2%})" if shown.period_us else ""
-        return f"{duration_text(us)} an iteration{beside}"
-
-    fluid = f"{said(shown.fluid_us)}, if motifs share bandwidth as fluids do"
-    console.print(fluid, markup=False, soft_wrap=True)
-    links = f"not simulated link by link: {shown.links_note}"
-    if shown.links_us is not None:
-        links = f"{said(shown.links_us)}, if all that they send goes over links, one by one"
-    console.print(on_a_line(links), markup=False, soft_wrap=True)
 
 
 def _print(console: Console, one: LoadedPlan) -> None:

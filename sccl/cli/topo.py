@@ -26,9 +26,9 @@ from sccl.topo import (
     added_to,
     catalogue_names,
     degrade,
-    generators,
     importers,
     links_of,
+    makers,
     rank_of,
     unreachable,
 )
@@ -68,7 +68,7 @@ def list_topologies(json: options.Json = False) -> None:
     console = out()
     console.print(table)
     table = Table("Example", "Form", "What", title="Generators", title_justify="left")
-    for g in generators():
+    for g in makers():
         table.add_row(g.example, escape(f"{g.name}:{g.arguments}"), g.describes)
     console.print(table)
     console.print(f"Costs follow '@', as in torus:4x4{EXAMPLE}, torus:4x4@50,25GB+0.5,1us.")

@@ -24,8 +24,8 @@ from sccl.tasks.workload import (
     workload_part,
     workload_show_output,
 )
-from sccl.workload import TraceHints, format_names
-from sccl.workload.generate import FAMILIES, PRESETS
+from sccl.workloads import TraceHints, format_names
+from sccl.workloads.generate import FAMILIES, PRESETS
 
 if TYPE_CHECKING:
     from rich.console import Console

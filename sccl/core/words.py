@@ -14,6 +14,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else plural}"
 
 
+def gap_text(gap: float) -> str:
+    """Return by which part something is above its bound: ``"1.20%"``; never 0 of what is above."""
+    return f"{gap:.2%}" if gap >= 0.00005 else "less than 0.01%"
+
+
 def solved_as(collective: str, *, on_reversed: bool) -> str:
     """Return what is solved, such as ``"broadcast on the reversed topology"``."""
     return f"{collective}{' on the reversed topology' if on_reversed else ''}"

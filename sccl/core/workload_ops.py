@@ -16,6 +16,9 @@ COLLECTIVES = tuple(sorted({*ROOTED, *COMBINING, *IN_BLOCKS}))
 
 REDUCTIONS = ("avg", "bitwise", "max", "min", "prod", "sum")
 
+MOST_NAME = 256
+"""Characters of an id or of another name, which messages and tables repeat."""
+
 MOST_RANKS = 2**20
 MOST_ELEMENTS = 2**50
 MOST_US = 1e12
@@ -24,7 +27,12 @@ MOST_LAG = 1000
 
 
 def check_name(name: str, what: str) -> None:
-    """Raise a ParameterError unless a name can be shown."""
+    """Raise a ParameterError unless a name can be shown, in a line."""
+    if len(name) > MOST_NAME:
+        raise ParameterError(
+            f"{what} is {name[:30]!r}... and has {len(name)} characters, expected {MOST_NAME} at "
+            "most"
+        )
     if not name.strip() or not name.isprintable():
         raise ParameterError(f"{what} is {name!r:.60}, expected a name that can be printed")
 
@@ -79,6 +87,7 @@ class ComputeOp:
 
     def __post_init__(self) -> None:
         check_name(self.id, "the id of an operation")
+        check_name(self.role, f"operation {self.id!r}: its role")
         check_name(self.stream, f"operation {self.id!r}: its stream")
         check_us(self.duration_us, f"operation {self.id!r}: duration_us")
 
@@ -213,6 +222,8 @@ class Dependency:
     lag: int = 0
 
     def __post_init__(self) -> None:
+        for name in (self.before, self.after):
+            check_name(name, "the id of an operation in a dependency")
         _check_lag(self.lag, f"the dependency of {self.after!r} on {self.before!r}")
 
 
@@ -236,6 +247,7 @@ class HostEvent:
     lag: int = 0
 
     def __post_init__(self) -> None:
+        check_name(self.op, f"the id of an operation in a {self.action}")
         _check_lag(self.lag, f"{self.action} of {self.op!r}")
         if self.lag and self.action is HostAction.SUBMIT:
             raise ParameterError(f"submit of {self.op!r}: lag is {self.lag}, expected none")
@@ -247,3 +259,6 @@ class HostProgram:
 
     role: str
     events: tuple[HostEvent, ...]
+
+    def __post_init__(self) -> None:
+        check_name(self.role, "the role of a program")

@@ -4,7 +4,7 @@ Source: SYNDICATE (NSDI 2023) sections 4.2.1 and A.1: segmentation cuts a collec
 payload, splining its pattern; both compose.
 """
 
-from sccl.motif.extents import extent
+from sccl.motif.extents import buffer_of, extent
 from sccl.motif.judge import wrong_in
 from sccl.motif.recipes import Recipe, motifs_of, recipe_of
 from sccl.motif.rules import MotifRule, rules
@@ -13,6 +13,7 @@ from sccl.motif.whole import whole
 __all__ = [
     "MotifRule",
     "Recipe",
+    "buffer_of",
     "extent",
     "motifs_of",
     "recipe_of",

@@ -43,6 +43,31 @@ def extent(motif: Motif) -> int:
     return int((spans[:, 1] - spans[:, 0]).sum())
 
 
+def buffer_of(motif: Motif) -> int:
+    """Return the elements of the largest buffer that a rank has of what a motif moves.
+
+    They are counted as those of a collective: all of an allreduce, a broadcast or a reduce; what a
+    rank gets in all of an allgather, its own with it; what it gives in all of a reducescatter or an
+    alltoall; what the root has of a gather or a scatter.
+    """
+    return max(_largest(motif, share) for share in motif.shares)
+
+
+def _largest(motif: Motif, share: MotifShare) -> int:
+    cells = cells_of(share.cells)
+    number = np.arange(len(cells) - 1)
+    whose = np.zeros(len(number), np.int64)
+    if motif.collective == "alltoall":
+        number, whose, _ = _exchanges(motif, share, itself=True)
+    elif share.owns:
+        number = np.array(list(chain.from_iterable(share.owns)), dtype=np.int64)
+        whose = np.zeros(len(number), np.int64)
+    begin, end = (cut_off(np.diff(cells)[number], part) for part in motif.part)
+    each = np.zeros(len(share.group), np.int64)
+    np.add.at(each, whose, end - begin)
+    return int(each.max())
+
+
 def work_of(motif: Motif) -> int:
     """Return how often ranks read or write a cell of a motif, about: what executing it takes."""
     found = 0
@@ -106,8 +131,14 @@ def exchanged(motif: Motif) -> tuple[NDArray[np.int64], ...]:
     return start, stop, source, target
 
 
-def _exchanges(motif: Motif, share: MotifShare) -> tuple[NDArray[np.int64], ...]:
-    """Return the cells that a group moves of an alltoall, and from which place to which."""
+def _exchanges(
+    motif: Motif, share: MotifShare, *, itself: bool = False
+) -> tuple[NDArray[np.int64], ...]:
+    """Return the cells that a group moves of an alltoall, and from which place to which.
+
+    Args:
+        itself: whether those are among them that a rank has for itself.
+    """
     width = len(share.group)
     everyone = int(np.sqrt(len(share.cells) - 1) + 0.5)
     ends = []
@@ -116,7 +147,7 @@ def _exchanges(motif: Motif, share: MotifShare) -> tuple[NDArray[np.int64], ...]
         ends.append((place, np.array(list(chain.from_iterable(owns)), dtype=np.int64)))
     (here, source), (there, target) = ends
     on = (there[None, :] - here[:, None]) % width
-    sends = on > 0
+    sends = on >= (0 if itself else 1)
     if motif.offsets:
         sends &= np.isin(on, motif.offsets)
     row, column = np.nonzero(sends)

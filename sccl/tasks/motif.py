@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
 from sccl.core.files.fields import Count, Part
+from sccl.core.files.text import digest
 from sccl.errors import ParameterError
 from sccl.tasks.outputs import Output
 from sccl.tasks.sizes import size_in_bytes
@@ -25,7 +27,24 @@ class MotifPart(Part, frozen=True, kw_only=True):
     collective: str
     groups: Annotated[int, Meta(ge=1, description="Disjoint groups that do it at once.")]
     ranks: Annotated[int, Meta(ge=2, description="Of the largest of them.")]
-    bytes: Annotated[int, Meta(ge=1, description="Of all elements that it moves.")]
+    bytes: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Of all elements that it moves, each once: of an alltoall what all ranks "
+            "give to others, of an allreduce what they sum up.",
+        ),
+    ]
+    rank_bytes: Annotated[
+        int,
+        Meta(
+            ge=1,
+            description="Of the largest buffer that a rank has of it, counted as size_bytes: all "
+            "of an allreduce, a broadcast or a reduce; what a rank gets of an allgather; what it "
+            "gives in a reducescatter or an alltoall, to itself, too; what the root has of a "
+            "gather or a scatter.",
+        ),
+    ]
     after: Annotated[tuple[Count, ...], Meta(description="Motifs that end before it begins.")]
     channel: Annotated[str, Meta(description="That it has to take; empty: any.")] = ""
 
@@ -34,8 +53,13 @@ class MotifOutput(Output, frozen=True, kw_only=True):
     """What 'sccl motif' made of a collective: it was judged to do the same."""
 
     kind: Literal["motif"] = "motif"
+    digest: Annotated[
+        str, Meta(description="sha256 of what follows: the collective, and what is made of it.")
+    ] = ""
     collective: str
     ranks: Annotated[int, Meta(ge=2)]
+    item_bytes: Annotated[int, Meta(ge=1, description="Of an element.")]
+    root: Annotated[int | None, Meta(description="Null: the first, if there has to be one.")]
     size_bytes: Annotated[int, Meta(ge=1, description="Of the largest buffer of a rank.")]
     recipe: str
     motifs: tuple[MotifPart, ...]
@@ -63,18 +87,21 @@ def motif_output(  # noqa: PLR0913 - a question
             f"size is {size_bytes} bytes, expected a multiple of the {item_bytes} of an element"
         )
     one = whole(collective, range(ranks), size_bytes // item_bytes, root)
-    return MotifOutput(
+    made = MotifOutput(
         inputs={},
         collective=collective,
         ranks=ranks,
+        item_bytes=item_bytes,
+        root=root,
         size_bytes=size_bytes,
         recipe=str(asked),
         motifs=_parts(one, asked, item_bytes),
     )
+    return msgspec.structs.replace(made, digest=digest(made))
 
 
 def _parts(one: Motif, recipe: Recipe, item_bytes: int) -> tuple[MotifPart, ...]:
-    from sccl.motif import extent, motifs_of  # noqa: PLC0415
+    from sccl.motif import buffer_of, extent, motifs_of  # noqa: PLC0415
 
     return tuple(
         MotifPart(
@@ -83,6 +110,7 @@ def _parts(one: Motif, recipe: Recipe, item_bytes: int) -> tuple[MotifPart, ...]
             groups=len(motif.shares),
             ranks=motif.places,
             bytes=extent(motif) * item_bytes,
+            rank_bytes=buffer_of(motif) * item_bytes,
             after=motif.after,
             channel=motif.channel,
         )

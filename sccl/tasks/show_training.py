@@ -8,6 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from sccl.core.cost import duration_text
 from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import Option, TrainingPlan
@@ -89,10 +90,8 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
     Raises:
         InputError: the judge refuses it.
     """
-    from sccl.train.timings import fluid_timing  # noqa: PLC0415 - loads NumPy
-
     plan, timeline = one.plan, right_timeline(one)
-    links_us, note = _by_links(plan, timeline)
+    on_links, note = links_us(plan, timeline)
     computed = {op.id for op in plan.workload.computation()}
     ahead = dict.fromkeys(i.op for i in plan.order if i.shift and i.op not in computed)
     return ShownTrainingPart(
@@ -105,8 +104,8 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
         period_us=timeline.period_ns / 1000,
         two_iterations_us=timeline.finish_ns() / 1000,
         prologue_us=timeline.prologue_ns / 1000,
-        fluid_us=fluid_timing(plan, timeline).period_ns / 1000,
-        links_us=links_us,
+        fluid_us=fluid_us(plan, timeline),
+        links_us=on_links,
         links_note=note,
         bound_us=plan.bound_ns / 1000,
         gap=plan.gap,
@@ -120,7 +119,14 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
     )
 
 
-def _by_links(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, str]:
+def fluid_us(plan: TrainingPlan, timeline: StepTimeline) -> float:
+    """Return microseconds of an iteration, if motifs share bandwidth as fluids do."""
+    from sccl.train.timings import fluid_timing  # noqa: PLC0415 - loads NumPy
+
+    return fluid_timing(plan, timeline).period_ns / 1000
+
+
+def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, str]:
     """Return what an iteration takes on links, microseconds; or why that is not told."""
     from sccl.train.link_timing import link_timing  # noqa: PLC0415 - loads NumPy and Numba
 
@@ -128,6 +134,19 @@ def _by_links(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None,
         return link_timing(plan, timeline).period_ns / 1000, ""
     except InputError as error:
         return None, str(error)
+
+
+def models_told(shown: ShownTrainingPart) -> tuple[str, str]:
+    """Return what other models say of the period, in sentences."""
+
+    def said(us: float) -> str:
+        beside = f" ({us / shown.period_us - 1:+.2%})" if shown.period_us else ""
+        return f"{duration_text(us)} an iteration{beside}"
+
+    links = f"not simulated link by link: {shown.links_note}"
+    if shown.links_us is not None:
+        links = f"{said(shown.links_us)}, if all that they send goes over links, one by one"
+    return f"{said(shown.fluid_us)}, if motifs share bandwidth as fluids do", links
 
 
 def _options(plan: TrainingPlan) -> Iterator[TakenOptionPart]:

@@ -9,6 +9,7 @@ from typing import Any
 from sccl.core.cost import bytes_text, duration_text
 from sccl.core.step_timeline import StepSpan
 from sccl.core.training_plan import Option
+from sccl.core.words import gap_text
 from sccl.core.workload_ops import CommOp
 from sccl.errors import TooLargeError
 from sccl.formats import SteppedPlan, arrows
@@ -126,7 +127,8 @@ def _spans(stepped: SteppedPlan) -> Sequence[StepSpan]:
 
 def _facts(shown: ShownTrainingPart) -> list[tuple[str, str, str]]:
     least = duration_text(shown.bound_us) if shown.bound_us else "not known"
-    gap = "proved" if shown.proved else "-" if shown.gap is None else f"{shown.gap:.2%}"
+    gap = "-" if shown.gap is None else gap_text(shown.gap) if shown.gap else "met, as told"
+    gap = "proved" if shown.proved else gap
     return [
         ("Iteration", duration_text(shown.period_us), "from one to the next"),
         ("At least", least, shown.binding if shown.bound_us else ""),

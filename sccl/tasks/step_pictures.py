@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from sccl.core.cost import duration_text
 from sccl.core.step_timeline import StepSpan, StepTimeline, slots_of
 from sccl.core.training_plan import TrainingPlan
+from sccl.core.words import gap_text
 from sccl.core.workload_ops import CommOp
 from sccl.view.charts.steps import COMPUTATION, StepBar, StepRows
 
@@ -67,8 +68,9 @@ def notes_of(plan: TrainingPlan, timeline: StepTimeline) -> Iterable[str]:
     period, bound = duration_text(timeline.period_ns / 1000), plan.bound_ns
     meets = "no bound is known"
     if plan.gap is not None:
-        least = f"{plan.gap:.1%} above {duration_text(bound / 1000)}"
-        meets = f"{'proved to be the least' if plan.proved else least} ({plan.binding})"
+        met = "proved to be the least" if plan.proved else "the least there is, as told"
+        above = f"{gap_text(plan.gap)} above {duration_text(bound / 1000)}"
+        meets = f"{above if plan.gap else met} ({plan.binding})"
     yield f"{period} an iteration, {meets}; dashed: iterations begin"
     begin = begin_of(timeline, timeline.first)
     until = begin + timeline.period_ns

@@ -11,7 +11,7 @@ from msgspec import Meta
 from sccl.core.files.fields import Count, FileText, Part
 from sccl.core.topology import Topology
 from sccl.tasks.outputs import Output, question_digests
-from sccl.topo import generators, unreachable
+from sccl.topo import makers, unreachable
 
 
 class MachinePart(Part, frozen=True, kw_only=True):
@@ -69,8 +69,7 @@ def list_output(machines: Iterable[Topology]) -> TopoListOutput:
         inputs={},
         machines=tuple(MachinePart(name=m.name, ranks=m.ranks, source=m.source) for m in machines),
         generators=tuple(
-            GeneratorPart(name=g.name, arguments=g.arguments, example=g.example)
-            for g in generators()
+            GeneratorPart(name=g.name, arguments=g.arguments, example=g.example) for g in makers()
         ),
     )
 

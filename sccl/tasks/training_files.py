@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os.path import isfile
 from pathlib import Path
@@ -80,6 +81,19 @@ def training_files(
             "the table"
         )
     return found, rest
+
+
+@contextmanager
+def naming(file: Path) -> Iterator[None]:
+    """Say of which file it is what is refused.
+
+    Raises:
+        InputError: what is raised within, after the file's name.
+    """
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(f"{file}: {error}") from error
 
 
 def load_cost_table(path: Path) -> CostTable:

@@ -19,8 +19,8 @@ from sccl.core.files.workloads import load_workload, workload_to_wire
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, HostAction
 from sccl.tasks.outputs import Output
-from sccl.workload import ReadWorkload, TraceHints, contents, read_workload
-from sccl.workload.generate import MadeWorkload, made_workload
+from sccl.workloads import ReadWorkload, TraceHints, contents, read_workload
+from sccl.workloads.generate import MadeWorkload, made_workload
 
 _Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 

@@ -1,6 +1,6 @@
 """Machines: the catalogue in ``topologies/``, generators by name, files, and what is modelled."""
 
-from sccl.topo.catalogue import catalogue_names, resolve
+from sccl.topo.catalogue import catalogue_names, makers, resolve
 from sccl.topo.fabrics import NAMES as FABRICS
 from sccl.topo.fabrics import fabric_of
 from sccl.topo.generators import Generator, generators
@@ -20,6 +20,7 @@ __all__ = [
     "generators",
     "links_of",
     "machine_model",
+    "makers",
     "measure",
     "rank_of",
     "resolve",

@@ -9,7 +9,8 @@ from sccl.core.files.disk import data_dir
 from sccl.core.files.topologies import load_topology
 from sccl.core.topology import Topology
 from sccl.errors import FormatError, unknown_name
-from sccl.topo.generators import generated, generators
+from sccl.topo.expansions import MachineExpansion, expanded, expansions
+from sccl.topo.generators import Generator, generated, generators
 
 
 def catalogue_names() -> tuple[str, ...]:
@@ -17,16 +18,24 @@ def catalogue_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in data_dir("topologies").glob("*.json")))
 
 
+def makers() -> tuple[Generator | MachineExpansion, ...]:
+    """Return what makes machines: of a formula, and of other machines."""
+    return (*generators(), *expansions())
+
+
 def resolve(text: str) -> Topology:
     """Return the topology that ``text`` names.
 
     Args:
         text: a name of :func:`catalogue_names` (``dgx1``), a generator with its arguments
-            (``torus:4x4``), or the path of a ``.json`` file.
+            (``torus:4x4``), machines expanded (``power:2:dgx1``), or the path of a ``.json`` file.
 
     Raises:
         InputError: there is none of that name, or the file is not a topology.
     """
+    made = expanded(text, resolve)
+    if made is not None:
+        return made
     if text.endswith(".json"):
         return load_topology(Path(text))
     if ":" in text:
@@ -37,13 +46,13 @@ def resolve(text: str) -> Topology:
             "my.json' makes one of what tools print"
         )
     if text not in catalogue_names():
-        known = (*catalogue_names(), *(g.name for g in generators()))
+        known = (*catalogue_names(), *(m.name for m in makers()))
         hint = (
             "'sccl topo list' shows the machines and generators; the path of a file ends in .json"
         )
         if text in known:
-            example = next(g.example for g in generators() if g.name == text)
-            hint = f"it is a generator, so give it a size as in {example!r}"
+            example = next(m.example for m in makers() if m.name == text)
+            hint = f"it is a generator, so give it what it needs, as in {example!r}"
             known = ()
         raise unknown_name("topology", text, known, hint)
     return load_topology(data_dir("topologies") / f"{text}.json")

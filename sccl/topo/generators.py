@@ -1,6 +1,6 @@
 """Topologies made from a formula: ``ring:8``, ``torus:4x4x4``, ``circulant:8:1,3`` and so on.
 
-Every link of a generated topology goes both ways, with one lane where nothing else is said. Costs
+Links of generated topologies have one lane where nothing else is said, and most go both ways. Costs
 are those of the V100's NVLink as TACCL measured them, so that tables have a time axis, or of the
 machine that a generator is of; ``torus:4x4@50,25GB+0.5us`` says otherwise (:mod:`.costs`).
 """
@@ -15,6 +15,7 @@ from itertools import combinations, islice, pairwise, permutations
 from sccl.core.topology import MAX_PAIRED, MAX_RANKS, Link, Switch, Topology, per_rank_budgets
 from sccl.errors import ParameterError, unknown_name
 from sccl.topo.costs import EXAMPLE, with_costs
+from sccl.topo.families import cayley, de_bruijn, hyperx, kautz, slim_fly
 from sccl.topo.layered import dgx2, dragonfly, fat_tree, ndv2, rail, ring_full_switch, switch2d
 from sccl.topo.wiring import Dimension, Pair, Wiring, alike, check_ranks, number_of, sides_of
 
@@ -155,6 +156,19 @@ _GENERATORS = (
     Generator(
         "circulant", "RANKS:OFFSETS", "circulant:8:1,3", "n joined to n +- offset", _circulant
     ),
+    Generator("kautz", "LINKSxRANKS", "kautz:2x12", "generalised Kautz: one way, short", kautz),
+    Generator(
+        "debruijn", "LINKSxRANKS", "debruijn:2x8", "generalised de Bruijn: one way", de_bruijn
+    ),
+    Generator(
+        "cayley",
+        "AxB[^TURN]:GENERATORS",
+        "cayley:5x4^2:1.0,0.1",
+        "a group's elements, led on by generators, one way",
+        cayley,
+    ),
+    Generator("hyperx", "AxB..", "hyperx:4x4", "a grid, all ranks of a line joined", hyperx),
+    Generator("slimfly", "PRIME", "slimfly:5", "2 q^2 ranks of diameter 2", slim_fly),
     Generator("switch", "RANKS[xLANES]", "switch:8x18", "lanes of each rank to a switch", _switch),
     Generator(
         "dragonfly", "RANKSxGROUPS", "dragonfly:4x5", "full groups, one link a pair", dragonfly

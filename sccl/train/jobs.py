@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sccl.core.training_plan import WHOLE_LOAD, Issue, Option, TrainingPlan
-from sccl.core.workload import Workload
+from sccl.core.workload import Workload, cycle_of
 from sccl.core.workload_ops import CommOp, ComputeOp, Dependency, HostAction
 from sccl.errors import InputError
 from sccl.train.cyclic import CyclicPlan, CyclicProblem, Lagged
@@ -23,6 +23,9 @@ from sccl.train.problem import WHOLE, StepMotif, StepOp, StepOption, StepProblem
 assert WHOLE == WHOLE_LOAD
 
 NS_PER_US = 1000
+
+_SHOWN = 8
+"""Operations of a circle in a message."""
 
 OptionsOf = Mapping[str, Sequence[Option]]
 """Of each collective, by its id."""
@@ -289,9 +292,22 @@ def _submitted(workload: Workload, waits: Iterable[Dependency]) -> tuple[str, ..
             if not left[other]:
                 heapq.heappush(ready, other)
     if len(found) < len(names):
-        stuck = next(names[k] for k, count in enumerate(left) if count)
-        raise InputError(
-            f"operation {stuck!r} is submitted after a wait for what comes after it: the program "
-            "would wait for ever"
-        )
+        circle = cycle_of({name: [names[k] for k in after[place[name]]] for name in names})
+        raise InputError(_endless(workload, circle))
     return tuple(found)
+
+
+def _endless(workload: Workload, circle: Sequence[str]) -> str:
+    """Return what to say of operations that wait for one another by what programs wait for."""
+    shown = [*circle[:_SHOWN], *["..."] * (len(circle) > _SHOWN), circle[0]]
+    for before, late in zip(circle, [*circle[1:], circle[0]], strict=True):
+        for program in workload.submits:
+            told = [(event.action, event.op) for event in program.events if not event.lag]
+            wait, submit = (HostAction.WAIT, before), (HostAction.SUBMIT, late)
+            if wait in told and submit in told[told.index(wait) :]:
+                return (
+                    f"the program of role {program.role!r} submits {late!r} only after a wait for "
+                    f"{before!r}, which comes after it ({' -> '.join(shown)}): it would wait for "
+                    f"ever; submit {late!r} before that wait"
+                )
+    return f"operations wait for one another for ever: {' -> '.join(shown)}"

@@ -20,6 +20,7 @@ from math import exp, log
 from sccl.core.motif import Motif
 from sccl.core.workload_ops import COLLECTIVES, MOST_US
 from sccl.errors import FormatError, ParameterError, unknown_name
+from sccl.motif import buffer_of
 
 COLUMNS = ("collective", "option", "ranks", "bytes", "us")
 
@@ -67,7 +68,7 @@ class CostTable:
         key = (motif.collective, f"{channel} {carrier}", motif.places)
         if motif.offsets or key not in self.rows:
             return None
-        return self._interpolated(key, _size(motif) * item_bytes)
+        return self._interpolated(key, buffer_of(motif) * item_bytes)
 
     def _interpolated(self, key: Key, size: int) -> float:
         rows = self.rows[key]
@@ -151,24 +152,3 @@ def _whole(name: str, text: str, least: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= least):
         raise ParameterError(f"{name} is {text!r:.40}, expected a whole number from {least} on")
     return int(text)
-
-
-def _size(motif: Motif) -> int:
-    """Return the elements of the largest buffer that a rank has of one of a motif's groups."""
-    share = motif.shares[0]
-    cells = (cell for own in share.owns for cell in own) if share.owns else None
-    if motif.collective == "alltoall":
-        everyone = round((len(share.cells) - 1) ** 0.5)
-        given = [
-            sum(
-                stop - start
-                for source in own
-                for wanted in share.wants
-                for target in wanted
-                for start, stop in [motif.span(share, source * everyone + target)]
-            )
-            for own in share.owns
-        ]
-        return max(given)
-    numbers = range(len(share.cells) - 1) if cells is None else cells
-    return sum(stop - start for start, stop in (motif.span(share, cell) for cell in numbers))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pkgutil
+import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 import sccl
+from tests.kit.traces import PREFETCHING, profile
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
 
 JOB = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3}
@@ -76,6 +81,57 @@ def test_names_are_text() -> None:
     assert "<script" not in sccl.Workload(workload)._repr_html_()
 
 
+def test_what_a_plan_takes_by_other_models_stands_beside_what_it_claims() -> None:
+    """Times of a table are told, so that nothing is simulated message by message: it says so."""
+    plan = sccl.TrainingPlan(prefetching_plan())
+    assert plan.fluid_us == pytest.approx(14.5)
+    assert plan.links_us is None
+    shown = plan._repr_html_()
+    assert "14.5 us an iteration (+0.00%), if motifs share bandwidth as fluids do" in shown
+    assert "not simulated link by link: " in shown
+
+
+def test_a_workload_is_of_a_model_a_file_or_traces(tmp_path: Path) -> None:
+    made = sccl.workload("transformer", JOB, name="mine")
+    assert made == sccl.make_workload("transformer", JOB, name="mine")
+    assert sccl.workload(made.save(tmp_path / "w.json")) == made
+    assert sccl.workload("dlrm", {"ranks": 16}, preset="A1").ranks == 16
+    files = [tmp_path / f"rank{rank}.json" for rank in range(2)]
+    for rank, file in enumerate(files):
+        file.write_bytes(profile(rank, PREFETCHING))
+    read = sccl.workload(files, name="traced")
+    assert (read.name, read.ranks, read.collectives) == ("traced", 2, 2)
+    assert sccl.workload(files[0], rank=0, alike=True).ranks == 2
+    assert read.assumed
+    assert f"assumed: {read.assumed[0]}" in unescape(read._repr_html_())
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "says"),
+    [
+        ("transformer", {"step": 3}, "step is of traces, and 'transformer' is a family of models"),
+        ("w.json", {"preset": "A1"}, "preset is of models, and "),
+        ("w.json", {"ranks": 2}, "ranks is of traces, and w.json is a workload: leave it out"),
+        ("w.json", {"name": "x"}, "name is of traces, and w.json is a workload"),
+        ([], {}, "given is an empty list, expected traces"),
+        ("none.json", {}, "cannot read none.json"),
+        (3, {}, "sccl.workload: given is 3, expected a text, a path or a"),
+    ],
+)
+def test_what_is_no_workload_is_a_sentence(
+    given: Any, more: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    sccl.make_workload("transformer", JOB).save("w.json")
+    with pytest.raises(sccl.InputError, match=re.escape(says)):
+        sccl.workload(given, **more)
+
+
+def test_no_room_has_a_name_that_the_module_offers() -> None:
+    """Importing a room sets its name, too: it would hide what the module offers by that name."""
+    assert not {room.name for room in pkgutil.iter_modules(sccl.__path__)} & {*sccl.__all__}
+
+
 def test_workloads_are_made_written_and_read(tmp_path: Path) -> None:
     made = sccl.make_workload("transformer", JOB, name="mine")
     assert (made.name, made.ranks) == ("mine", 8)
@@ -93,13 +149,22 @@ def test_workloads_are_made_written_and_read(tmp_path: Path) -> None:
         sccl.TrainingPlan.load(tmp_path / "w.json")
 
 
-def test_a_step_is_planned() -> None:
+def test_a_step_is_planned(tmp_path: Path) -> None:
     step = sccl.make_workload("transformer", {**JOB, "layers": 1})
     plan = sccl.plan(step, "hgx2", search="fifo", seconds=0)
     assert plan.violations() == []
     assert plan.workload.value == step.value
     assert plan.gap is not None
     assert plan.gap >= 0
+    assert isinstance(plan.links_us, float)
+    file = step.save(tmp_path / "w.json")
+    cheap = tmp_path / "costs.csv"
+    cheap.write_text("collective,option,ranks,bytes,us\nallgather,gpu ring,8,25165824,100\n")
+    assert sccl.plan(file, "hgx2", search="fifo", seconds=0, costs=cheap).value.costs
+    merged = sccl.plan(file, "hgx2", search="fifo", seconds=0, merge_bytes=2**40)
+    assert merged.workload.collectives < plan.workload.collectives
+    with pytest.raises(sccl.InputError, match=r"w\.json: "):
+        sccl.plan(sccl.make_workload("transformer", {**JOB, "dp": 64}).save(file), "dgx1-pcie")
     with pytest.raises(sccl.InputError, match="the fabrics are"):
         sccl.plan(step, "hgx3")
     with pytest.raises(sccl.InputError, match="expected 0 to 1000000"):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from typing import Any
+
 import pytest
 from typer.testing import CliRunner
 
@@ -19,6 +23,48 @@ def test_motifs_are_listed_with_what_they_wait_for() -> None:
     assert code == 0
     assert "4 x 4 ranks" in text
     assert "6 motifs do what levels(4).seg(2) of allreduce among 16 ranks is to do" in text
+
+
+HEAD = ("schema", "kind", "sccl", "inputs", "digest")
+
+
+def printed(*words: str) -> tuple[int, Any]:
+    """Run the command; return the exit code and the document that it prints."""
+    done = CliRunner().invoke(app, ["motif", *words])
+    return done.exit_code, json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("collective", ["allreduce", "alltoall", "broadcast", "gather"])
+def test_bytes_are_those_of_a_rank_of_any_collective(collective: str) -> None:
+    """A motif of all has as many as the size says; halves, half; parts of a pattern, their part."""
+    size = ("--size", "1MiB", "--json")
+    code, told = printed(collective, *size)
+    (whole,) = told["motifs"]
+    assert (code, whole["rank_bytes"], told["size_bytes"]) == (0, 2**20, 2**20)
+    halves = printed(collective, "--recipe", "seg(2)", *size)[1]["motifs"]
+    assert [one["rank_bytes"] for one in halves] == [2**19, 2**19]
+    assert "1 MiB" in sccl(collective, "--recipe", "whole", "--size", "1MiB")[1]
+
+
+def test_bytes_of_parts_of_a_pattern_are_those_that_a_rank_gives() -> None:
+    """Of 8 ranks two thirds of 3 offsets each, and a last one of 2; of all ranks 7 blocks of 8."""
+    asked = ("alltoall", "--ranks", "8", "--size", "1MiB", "--json", "--recipe")
+    parts = printed(*asked, "spline(3)")[1]["motifs"]
+    assert [one["rank_bytes"] for one in parts] == [3 * 2**17, 3 * 2**17, 2 * 2**17]
+    assert sum(one["bytes"] for one in parts) == 7 * 2**20
+    asked = ("allreduce", "--ranks", "16", "--size", "1MiB", "--json", "--recipe")
+    phases = printed(*asked, "levels(4)")[1]["motifs"]
+    assert [one["rank_bytes"] for one in phases] == [2**20, 2**18, 2**20]
+
+
+def test_a_split_has_a_digest_of_what_it_is_and_not_of_who_printed_it() -> None:
+    asked = ("allreduce", "--recipe", "ring", "--json")
+    told = printed(*asked)[1]
+    content = {k: v for k, v in told.items() if k not in HEAD}
+    plain = json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+    assert told["digest"] == f"sha256:{hashlib.sha256(plain).hexdigest()}"
+    for other in (("--item-bytes", "2"), ("--ranks", "4"), ("--size", "2MiB")):
+        assert printed(*asked, *other)[1]["digest"] != told["digest"]
 
 
 def test_lanes_show_their_channels() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pytest
 from sccl.core.files.text import text_of
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.training_plan import TrainingPlan
+from sccl.core.workload_ops import Dependency, HostAction, HostEvent, HostProgram
 from tests.kit.commands import sccl
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
-from tests.kit.workloads import calling, comm
+from tests.kit.workloads import calling, comm, prefetching
 
 
 @pytest.fixture
@@ -125,6 +127,52 @@ def test_a_plan_without_a_bound_says_so(tmp_path: Path) -> None:
     assert (code, "no bound is known" in out) == (0, True)
     assert "0.00% above" not in out
     assert "at least 0 us" not in sccl("check", file)[1]
+
+
+def test_a_bound_that_is_met_is_not_exceeded_by_nothing(tmp_path: Path) -> None:
+    """Of times that are told nothing is proved; what is hardly above a bound does not meet it."""
+    long = layered_plan(30)  # 81 ms
+    for plan, says in (
+        (prefetching_plan(bound_ns=14500), "the bound is met: 14.5 us"),
+        (replace(long, bound_ns=long.period_ns - 1), "less than 0.01% above"),
+    ):
+        file = plan_file(plan, tmp_path / "plan.json")
+        page, picture = tmp_path / "page.html", tmp_path / "p.svg"
+        assert sccl("explore", file, "-o", page)[0] == sccl("plot", file, "-o", picture)[0] == 0
+        said = " ".join(sccl("show", file)[1].split())
+        assert says in said
+        for text in (said, page.read_text(), picture.read_text()):
+            assert not re.search("[^0-9]0.00?% above", text)
+
+
+@pytest.mark.parametrize("verb", ["plan", "compare-plans"])
+def test_what_cannot_be_planned_is_said_of_its_file(verb: str, tmp_path: Path) -> None:
+    """The program of a role waits for what it has not submitted yet, or there is nothing to do."""
+    file, given = tmp_path / "w.json", prefetching()
+    late = HostProgram(
+        "all",
+        (
+            HostEvent(HostAction.SUBMIT, "gradients"),
+            HostEvent(HostAction.WAIT, "gradients"),
+            HostEvent(HostAction.SUBMIT, "batch"),
+        ),
+    )
+    waits = replace(given, deps=(*given.deps, Dependency("batch", "gradients")), submits=(late,))
+    nothing = replace(given, ops=(), deps=(), submits=())
+    for workload, says in (
+        (
+            waits,
+            (
+                "the program of role 'all' submits 'batch' only after a wait for 'gradients', "
+                "which comes after it (batch -> gradients -> batch): it would wait for ever; "
+                "submit 'batch' before that wait"
+            ),
+        ),
+        (nothing, "a step has no ops: expected one at least"),
+    ):
+        file.write_text(text_of(workload_to_wire(workload)))
+        code, _, err = sccl(verb, file, "--fabric", "hgx2", "--seconds", "0")
+        assert (code, f"{file}: {says}" in " ".join(err.split())) == (2, True), err
 
 
 def test_a_plan_is_drawn(file: Path, tmp_path: Path) -> None:

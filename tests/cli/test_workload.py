@@ -141,6 +141,7 @@ def test_parameters_that_contradict_one_another_are_a_sentence(tmp_path: Path) -
         ("transformer --preset A5 --tp 3", "heads is 32, which is no multiple of tp, 3"),
         ("transformer --preset A5 --tables 3", "tables is no parameter of family transformer"),
         ("transformer --preset A2", "preset A2 is of family dlrm"),
+        ("moe --preset moe-156 --top-k 99", "top-k is 99 and a layer has "),
         ("moe --preset moe-156 --ranks 31 --tp 2", "ranks is 31, which is not tp * pp * dp"),
         ("dlrm --preset A1 --top 5,3", "top is '5,3', expected up to 10000 numbers"),
     ):

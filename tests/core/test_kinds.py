@@ -15,7 +15,7 @@ from sccl.core.files.algorithms import algorithm_of_wire, algorithm_to_wire
 from sccl.core.files.answers import answer_of_wire, answer_to_wire, instance_to_wire
 from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.fabrics import fabric_to_wire
-from sccl.core.files.kinds import KINDS, SHAPES, AnyWire, Kind, kind_of_shape
+from sccl.core.files.kinds import JUDGED, KINDS, SHAPES, AnyWire, Kind, kind_of_shape
 from sccl.core.files.measurements import measurements_to_wire, pcie_to_wire
 from sccl.core.files.schedules import schedule_to_wire
 from sccl.core.files.shapes import (
@@ -31,7 +31,7 @@ from sccl.core.files.shapes import (
     VariableBandwidthWire,
 )
 from sccl.core.files.sketches import sketch_to_wire
-from sccl.core.files.text import digest, kind_in, parse, text_of
+from sccl.core.files.text import digest, kind_in, parse, text_of, text_with_digest
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.files.training_plans import training_plan_to_wire
 from sccl.core.files.workloads import workload_to_wire
@@ -107,6 +107,25 @@ def test_a_file_is_told_with_and_without_its_kind(wire: AnyWire) -> None:
     fields = json.loads(text)
     del fields["kind"]
     assert kind_in(json.dumps(fields), "a file") == kind_of_shape(type(wire))
+
+
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.kind)
+def test_what_nobody_judges_is_refused_where_it_was_edited(wire: AnyWire) -> None:
+    """Plans are judged by what they say; of all else nobody knows whether an edit is a slip."""
+    text = text_with_digest(wire, "sha256:" + 64 * "0")
+    if kind_of_shape(type(wire)) in JUDGED:
+        assert parse(text, type(wire), "file.json")
+        return
+    with pytest.raises(FormatError, match=r"^file.json: edited since .*'digest' out if that is m"):
+        parse(text, type(wire), "file.json")
+    told = json.loads(text)
+    del told["digest"]
+    assert digest(parse(json.dumps(told), type(wire), "file.json")) == digest(wire)
+
+
+def test_fields_that_are_as_usual_are_not_told_and_so_digests_outlive_new_ones() -> None:
+    for wire in WIRES:
+        assert type(wire).__struct_config__.omit_defaults
 
 
 @pytest.mark.parametrize(

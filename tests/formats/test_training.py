@@ -13,7 +13,7 @@ from sccl import formats
 from sccl.core.workload_ops import CommOp, ComputeOp, HostAction, HostEvent, HostProgram, Role
 from sccl.train.jobs import waits_of
 from sccl.train.running import timeline_of
-from sccl.workload.readers.protocol_buffers import fields, messages
+from sccl.workloads.readers.protocol_buffers import fields, messages
 from tests.kit.commands import sccl
 from tests.kit.traces import workload_of
 from tests.kit.training_plans import RING, layered_plan, plan_file, planned, prefetching_plan

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sccl.errors import InputError
-from sccl.workload import ReadWorkload, TraceHints, read_workload, readers
-from sccl.workload.readers import TraceReader, WantedStep
+from sccl.workloads import ReadWorkload, TraceHints, read_workload, readers
+from sccl.workloads.readers import TraceReader, WantedStep
 from tests.kit.nightly import seed, times
 
 WANTED = WantedStep()

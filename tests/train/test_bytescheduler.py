@@ -11,7 +11,7 @@ from benchmarks.syndicate_bytescheduler import Core, beside
 from benchmarks.syndicate_systems import Systems
 from sccl.errors import ParameterError
 from sccl.topo import fabric_of
-from sccl.workload.generate import dlrm
+from sccl.workloads.generate import dlrm
 from tests.kit.workloads import RECOMMENDING
 
 CHECKOUT = os.environ.get("SCCL_BYTESCHEDULER", "")

@@ -25,7 +25,7 @@ from sccl.core.training_plan import TrainingPlan
 from sccl.topo import fabric_of
 from sccl.train.options import options_of
 from sccl.train.running import timeline_of
-from sccl.workload.generate import dlrm
+from sccl.workloads.generate import dlrm
 from tests.kit.workloads import RECOMMENDING
 
 WORKLOAD, FABRIC = dlrm(RECOMMENDING), fabric_of("hgx2x2")

@@ -16,7 +16,7 @@ from sccl.core.files.shapes import (
     GeneratorWire,
     SymmetricAlgorithmWire,
 )
-from sccl.core.files.text import digest, kind_in, parse
+from sccl.core.files.text import as_written, kind_in, parse
 from sccl.core.files.topologies import topology_of_wire, topology_to_wire
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
@@ -36,7 +36,7 @@ def load_algorithm(path: Path) -> tuple[AnyAlgorithm, bool]:
         wire = parse(text, SymmetricAlgorithmWire, where)
     else:
         wire = parse(text, AlgorithmWire, where)
-    return algorithm_of_wire(wire, where), wire.digest in (None, digest(wire))
+    return algorithm_of_wire(wire, where), as_written(wire)
 
 
 def algorithm_to_wire(algorithm: AnyAlgorithm) -> AnyAlgorithmWire:

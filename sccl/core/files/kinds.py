@@ -114,6 +114,9 @@ ALGORITHMS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})
 PLANS = ALGORITHMS | {SCHEDULE, PACKED_SCHEDULE}
 """The kinds that whatever moves data is kept in, by steps or by times."""
 
+JUDGED = PLANS | {TRAINING_PLAN}
+"""The kinds that the judge looks at before anything is made of them, believing no claim."""
+
 SHAPES: dict[str, type[msgspec.Struct]] = {k.name: k.shape for k in KINDS if k.shape is not None}
 """The published shapes, by what a file says that it is."""
 

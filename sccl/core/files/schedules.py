@@ -15,7 +15,7 @@ from sccl.core.clock import AlphaModel
 from sccl.core.files.collectives import check_pairs, collective_of_wire, collective_to_wire
 from sccl.core.files.disk import read_text
 from sccl.core.files.shapes import ScheduleWire
-from sccl.core.files.text import digest, parse, text_with_digest
+from sccl.core.files.text import as_written, parse, text_with_digest
 from sccl.core.files.topologies import topology_of_wire, topology_to_wire
 from sccl.core.schedule import Schedule, TransferColumns, Whole
 from sccl.core.topology import Topology
@@ -117,7 +117,7 @@ def load_schedule(path: Path) -> tuple[Schedule, bool]:
     where, text = str(path), read_text(path)
     if (both := _apart(text.encode())) is None:
         wire = parse(text, ScheduleWire, where)
-        return schedule_of_wire(wire, where), wire.digest in (None, digest(wire))
+        return schedule_of_wire(wire, where), as_written(wire)
     head, table = both
     wire = parse(head.decode(), ScheduleWire, where)
     schedule = _schedule(wire, table, where)

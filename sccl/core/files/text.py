@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 import msgspec.inspect
 
-from sccl.core.files.kinds import AnyWire, Kind, kind_of, kind_of_shape
+from sccl.core.files.kinds import JUDGED, AnyWire, Kind, kind_of, kind_of_shape
 from sccl.errors import FormatError
 
 W = TypeVar("W", bound=msgspec.Struct)
@@ -41,7 +41,11 @@ def kind_in(text: str, where: str) -> Kind | None:
 
 
 def parse(text: str, wire: type[W], where: str) -> W:
-    """Return ``text`` checked against the shape ``wire``.
+    """Return ``text`` checked against the shape ``wire``, and against its digest if it states one.
+
+    Plans are read as they are, edited or not, for the judge finds out whether they are right. What
+    else a file says (speeds of links, times of computation, what was measured) nobody can find out:
+    there the digest tells a slip from what is meant.
 
     Args:
         text: JSON.
@@ -49,12 +53,12 @@ def parse(text: str, wire: type[W], where: str) -> W:
         where: what to call the text in a message: its file name.
 
     Raises:
-        FormatError: not JSON (line and column), of another kind, or not of that shape (path of the
-            field).
+        FormatError: not JSON (line and column), of another kind, not of that shape (path of the
+            field), or no plan and edited since it was written.
     """
     try:
         json.loads(text, object_pairs_hook=_refuse_repeated_keys)
-        return msgspec.json.decode(text, type=wire)
+        found = msgspec.json.decode(text, type=wire)
     except (msgspec.ValidationError, _RepeatedKeyError) as error:
         kind = kind_of_shape(wire)
         raise FormatError(
@@ -63,6 +67,17 @@ def parse(text: str, wire: type[W], where: str) -> W:
         ) from error
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise _not_json(text, where, error) from error
+    if isinstance(found, AnyWire) and kind_of_shape(wire) not in JUDGED and not as_written(found):
+        raise FormatError(
+            f"{where}: edited since sccl wrote it (its digest does not match): take its field "
+            "'digest' out if that is meant"
+        )
+    return found
+
+
+def as_written(wire: AnyWire) -> bool:
+    """Return whether a value has the digest that it states, or states none."""
+    return wire.digest is None or wire.digest == digest(wire)
 
 
 def _not_json(text: str, where: str, error: Exception) -> FormatError:
@@ -174,10 +189,14 @@ def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def digest(wire: AnyWire) -> str:
+_HEAD = ("schema", "kind", "digest", "sccl", "inputs")
+"""Fields that say what a file is, or what was printed, by which version, of what."""
+
+
+def digest(wire: msgspec.Struct) -> str:
     """Return the sha256 of a value's content, ``"sha256:..."``, whatever its own digest says."""
     plain = msgspec.to_builtins(wire)
-    for head in ("schema", "kind", "digest"):  # whether msgspec leaves out defaults is its affair
+    for head in _HEAD:  # whether msgspec leaves out defaults is its affair
         plain.pop(head, None)
     return "sha256:" + hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
 

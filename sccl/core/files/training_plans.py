@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sccl.core.files.disk import read_text
 from sccl.core.files.fabrics import Named, fabric_of_wire, fabric_to_wire
-from sccl.core.files.text import digest, parse
+from sccl.core.files.text import as_written, parse
 from sccl.core.files.training_plan_shapes import (
     OptionMotifWire,
     OptionWire,
@@ -54,7 +54,7 @@ def load_training_plan(path: Path, named: Named) -> tuple[TrainingPlan, bool]:
         bitwise=wire.bitwise,
         planned_by=wire.planned_by,
     )
-    return plan, wire.digest in (None, digest(wire))
+    return plan, as_written(wire)
 
 
 def _option(wire: OptionWire, where: str) -> Option:

@@ -7,8 +7,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from sccl.core.workload_ops import MOST_NAME
+
 _Index = Annotated[int, Meta(ge=0)]
-_Named = Annotated[str, Meta(min_length=1)]
+_Named = Annotated[str, Meta(min_length=1, max_length=MOST_NAME)]
 _Lag = Annotated[int, Meta(ge=0, description="Iterations from the one to the other.")]
 
 
@@ -29,7 +31,7 @@ class ComputeOpWire(_WorkloadPart, frozen=True, kw_only=True, tag_field="op", ta
     id: _Named
     role: _Named
     stream: Annotated[
-        str, Meta(min_length=1, description="Its operations run one after the other, as listed.")
+        _Named, Meta(description="Its operations run one after the other, as listed.")
     ]
     duration_us: Annotated[float, Meta(ge=0)]
 

@@ -25,7 +25,8 @@ from sccl.core.files.topologies import topology_of_wire, topology_to_wire
 from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.errors import FormatError, InputError
-from sccl.topo.catalogue import catalogue_names, resolve
+from sccl.topo.catalogue import catalogue_names, makers, resolve
+from sccl.topo.expansions import expansions
 from sccl.topo.generators import generators
 
 _TIMED = TimeWire | ScheduleClaimWire | TimePointWire
@@ -217,7 +218,7 @@ def _origin(topology: Topology, *, timed: bool) -> str:
         whose = "the catalogue's"
     else:
         known, whose = _generated(topology), "the generator's"
-        if known is None and name.partition(":")[0] not in {g.name for g in generators()}:
+        if known is None and name.partition(":")[0] not in {m.name for m in makers()}:
             return "custom: sccl knows no machine of this name"
     same = known is not None and known.carries_like(topology)
     if timed and same and known is not None and not known.takes_like(topology):
@@ -228,6 +229,8 @@ def _origin(topology: Topology, *, timed: bool) -> str:
 def _generated(topology: Topology) -> Topology | None:
     """Return the generated machine of a topology's name, unless it is plainly another one."""
     name, _, arguments = topology.name.partition(":")
+    if name in {e.name for e in expansions()}:
+        return _expanded(topology)
     make = {g.name: g.make for g in generators()}.get(name)
     size = re.match(r"[0-9]{1,9}", arguments)  # no machine has fewer ranks than its first number
     if make is None or size is None or int(size[0]) > topology.ranks:
@@ -240,3 +243,13 @@ def _generated(topology: Topology) -> Topology | None:
     if wiring.ranks != topology.ranks or len(pairs) > len(topology.links):
         return None
     return resolve(topology.name) if not topology.name.endswith(".json") else None
+
+
+def _expanded(topology: Topology) -> Topology | None:
+    """Return the machine that a topology's name says it was made of others as, none of a file."""
+    if ".json" in topology.name:
+        return None
+    try:
+        return resolve(topology.name)
+    except InputError:
+        return None

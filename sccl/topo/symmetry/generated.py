@@ -1,9 +1,9 @@
 """Symmetries of generated machines, known by construction: translations of a torus, and turns.
 
 A ring, a circulant, a full machine and a switch are tori of one dimension, a hypercube is one whose
-sides are 2. Their translations move every rank; with a turn about a rank, which permutes the
-directions cyclically, they also move the chunks of that rank (the j-th becomes the j+1-th). All of
-it is checked on the machine, whose name may lie.
+sides are 2. Their translations, as those of Cayley graphs, move every rank; with a turn about a
+rank, which permutes the directions cyclically, they also move the chunks of that rank (the j-th
+becomes the j+1-th). All of it is checked on the machine, whose name may lie.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ from sccl.topo.symmetry.automorphisms import check_symmetry
 from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.permutations import Permutation, identity_of, order_of, power
 
+_GROUP = re.compile(r"cayley:([0-9]{1,5})x([0-9]{1,5})(?:\^([0-9]{1,5}))?:")
 _TORI = re.compile(r"(torus|hypercube|ring|circulant|full|switch):(.*)")
 
 
 def generated_groups(topology: Topology, collective: Collective) -> Iterator[Group]:
     """Yield the groups of a generated topology, the largest first; none if it is another."""
+    if topology.name.startswith("cayley:"):
+        yield from _translations_of_a_group(topology, collective)
+        return
     sides = _sides(topology)
     if not sides:
         return
@@ -48,6 +52,29 @@ def generated_groups(topology: Topology, collective: Collective) -> Iterator[Gro
             yield Group(name, (*translations, generator))
     if translations:
         yield Group("translations", translations)
+
+
+def _translations_of_a_group(topology: Topology, collective: Collective) -> Iterator[Group]:
+    """Yield what multiplication from the left does with a Cayley graph, if it keeps a collective.
+
+    The group of ``MxK^R`` has elements (i, j), and (i, j)(k, l) is (i + R^j k, j + l).
+    """
+    match = _GROUP.match(topology.name)
+    if not match or int(match[1]) * int(match[2]) != topology.ranks:
+        return
+    m, k, turn = int(match[1]), int(match[2]), int(match[3] or "1")
+    elements = _places((m, k))
+    moves = (
+        tuple((i + 1) % m * k + j for i, j in elements),
+        tuple(turn * i % m * k + (j + 1) % k for i, j in elements),
+    )
+    try:
+        for image in moves:
+            check_symmetry(topology, collective, image)
+    except ParameterError:  # another machine of that name, or a collective with a root
+        return
+    still = identity_of(topology.ranks)
+    yield Group("translations", tuple(Symmetry(move) for move in moves if move != still))
 
 
 def _sides(topology: Topology) -> tuple[int, ...]:

@@ -1,0 +1,196 @@
+"""Workloads in Python: of models by formulas, of traces of real jobs, and from files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from sccl.api.arguments import check_made_of, checked, hinted
+from sccl.api.html import heading, paragraph, table
+from sccl.core import workload as core
+from sccl.core.cost import bytes_text, duration_text
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.kinds import WORKLOAD
+from sccl.core.files.text import text_of
+from sccl.core.files.workloads import load_workload, workload_to_wire
+from sccl.core.words import counted
+from sccl.errors import ParameterError
+from sccl.tasks.files import kind_of_file
+from sccl.tasks.workload import import_workload, workload_part
+from sccl.workloads import TraceHints
+from sccl.workloads.generate import FAMILIES, made_workload
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Workload:
+    """What a training job does in one iteration: computation, collectives, and what waits for what.
+
+    >>> import sccl
+    >>> job = {"layers": 4, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3}
+    >>> sccl.make_workload("transformer", job)
+    Workload(transformer: 8 ranks, 12 collectives, 13.3899 ms of computation)
+
+    Attributes:
+        value: the workload of :mod:`sccl.core.workload`.
+        assumed: of traces, what they do not say, and was taken for it.
+    """
+
+    value: core.Workload
+    assumed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_made_of(self, core.Workload, "sccl.workload")
+
+    @classmethod
+    @checked
+    def load(cls, path: str | PathLike[str]) -> Workload:
+        """Return the workload in a file.
+
+        Raises:
+            InputError: the file cannot be read, or is no workload.
+        """
+        return cls(load_workload(Path(path)))
+
+    @property
+    def name(self) -> str:
+        """Return what it is called."""
+        return self.value.name
+
+    @property
+    def ranks(self) -> int:
+        """Return how many there are."""
+        return self.value.ranks
+
+    @property
+    def collectives(self) -> int:
+        """Return how many there are in an iteration."""
+        return sum(1 for _ in self.value.collectives())
+
+    @checked
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the workload to a JSON file and return its path.
+
+        Raises:
+            InputError: the file cannot be written.
+        """
+        write_atomically(Path(path), text_of(workload_to_wire(self.value)))
+        return Path(path)
+
+    def __repr__(self) -> str:
+        return f"Workload({self._said})"
+
+    @property
+    def _said(self) -> str:
+        us = sum(op.duration_us for op in self.value.computation())
+        return (
+            f"{self.name}: {counted(self.ranks, 'rank')}, "
+            f"{counted(self.collectives, 'collective')}, {duration_text(us)} of computation"
+        )
+
+    def _repr_html_(self) -> str:
+        part = workload_part(self.value)
+        head = ("Collective", "ranks", "operations", "of", "to", "together")
+        rows = [
+            (
+                one.collective,
+                one.group_ranks,
+                one.operations,
+                *map(bytes_text, (one.least_bytes, one.most_bytes, one.bytes)),
+            )
+            for one in part.collectives
+        ]
+        notes = [part.source, *(f"assumed: {one}" for one in self.assumed)]
+        return heading(self._said) + table(head, rows) + "".join(map(paragraph, notes))
+
+
+@checked
+def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes with it
+    given: str | PathLike[str] | Sequence[str | PathLike[str]],
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    preset: str | None = None,
+    name: str | None = None,
+    format: str = "auto",  # noqa: A002 - as the command line calls it
+    rank: int | None = None,
+    ranks: int | None = None,
+    step: int | None = None,
+    alike: bool = False,
+) -> Workload:
+    """Return what a training job does in one iteration: from a file, of a model, or of traces.
+
+    Args:
+        given: the path of a workload's file; a family of models, such as ``"moe"``; or the path of
+            a trace, of an archive or a folder of traces, or a list of them.
+        parameters: of a model, by name, such as ``{"layers": 4, "dp": 8}``; others are as usual.
+        preset: of models, whose parameters are taken where none are given.
+        name: of the workload; None: that of the preset, the family, or the first trace.
+        format: of traces; ``"auto"``: as they look.
+        rank: of several traces this rank's alone; of one that does not say it, its rank.
+        ranks: of the job, where no trace says it.
+        step: which step of traces is taken, by its number; None: one in the middle.
+        alike: whether ranks without a trace do as those with one, in groups of their own.
+
+    Raises:
+        InputError: it cannot be read or made, ranks disagree, there are no collectives, or what is
+            given beside it does not go with it.
+
+    >>> import sccl
+    >>> sccl.workload("transformer", {"layers": 4, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3})
+    Workload(transformer: 8 ranks, 12 collectives, 13.3899 ms of computation)
+    """
+    of_model = {"parameters": parameters, "preset": preset}
+    of_traces = {"format": None if format == "auto" else format, "rank": rank, "ranks": ranks}
+    of_traces |= {"step": step, "alike": alike or None}
+    if isinstance(given, str) and given in FAMILIES:
+        _refuse(of_traces, "is of traces", f"{given!r} is a family of models")
+        return make_workload(given, parameters, preset=preset, name=name)
+    paths = [Path(given)] if isinstance(given, str | PathLike) else [Path(one) for one in given]
+    if not paths:
+        raise ParameterError("sccl.workload: given is an empty list, expected traces")
+    _refuse(of_model, "is of models", f"{str(paths[0])!r:.60} is none of {', '.join(FAMILIES)}")
+    if len(paths) == 1 and _holds_workload(paths[0]):
+        _refuse({**of_traces, "name": name}, "is of traces", f"{paths[0]} is a workload")
+        return Workload(load_workload(paths[0]))
+    read = import_workload(paths, TraceHints(format, rank, ranks, step, alike), name, None).read
+    return Workload(read.workload, read.assumed)
+
+
+def _holds_workload(path: Path) -> bool:
+    return path.suffix == ".json" and path.is_file() and kind_of_file(path) == WORKLOAD
+
+
+def _refuse(told: Mapping[str, object], why: str, what: str) -> None:
+    """Raise a ParameterError if something is told that does not go with what is given."""
+    for name, value in told.items():
+        if value is not None:
+            raise ParameterError(f"sccl.workload: {name} {why}, and {what}: leave it out")
+
+
+@checked
+def make_workload(
+    family: str,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    preset: str | None = None,
+    name: str | None = None,
+) -> Workload:
+    """Return an iteration of training a model, made by formulas.
+
+    Args:
+        family: ``"transformer"``, ``"moe"``, ``"dlrm"``, ... (``sccl workload make --help``).
+        parameters: by name, such as ``{"layers": 4, "dp": 8}``; the others are as usual.
+        preset: whose parameters are taken where none are given.
+        name: of the workload; None: that of the preset, else the family's.
+
+    Raises:
+        InputError: there is no such family or preset, or parameters contradict one another.
+    """
+    given = dict(parameters or {})
+    if family in FAMILIES:
+        hints = get_type_hints(FAMILIES[family].job)
+        for one in [name for name in given if name in hints]:
+            given[one] = hinted(f"sccl.make_workload: {one}", given[one], hints[one])
+    return Workload(made_workload(family, given, preset, name).workload)

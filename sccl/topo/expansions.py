@@ -1,0 +1,313 @@
+"""Machines made of machines: line graphs, degree expansions, Cartesian powers and products.
+
+They keep what collectives need of the machines that they are made of (Zhao et al., "Efficient
+Direct-Connect Topologies for Collective Communications", NSDI 2025), so that large networks are
+made of small ones that are well known. Links keep their alphas and speeds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product
+
+from sccl.core.ids import Edge
+from sccl.core.topology import MAX_RANKS, Budget, Link, Switch, Topology
+from sccl.errors import ParameterError
+
+_MAX_LINKS = 2**20
+_MAX_NESTED = 32
+
+Resolve = Callable[[str], Topology]
+"""From the name of a machine to the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class MachineExpansion:
+    """A way to make a machine of others.
+
+    Attributes:
+        arguments: what comes after the colon, in words.
+        example: a call that works.
+        make: returns the machine of what comes after the colon.
+    """
+
+    name: str
+    arguments: str
+    example: str
+    describes: str
+    make: Callable[[str, Resolve], Topology]
+
+
+def expansions() -> tuple[MachineExpansion, ...]:
+    """Return every way to make a machine of others."""
+    return _EXPANSIONS
+
+
+def expanded(text: str, resolve: Resolve) -> Topology | None:
+    """Return the machine of ``name:arguments``; None: ``name`` is no expansion.
+
+    Raises:
+        InputError: arguments are not what it takes, or there is no such machine.
+    """
+    name, _, arguments = text.partition(":")
+    made = next((e for e in _EXPANSIONS if e.name == name), None)
+    if made is None or not arguments:
+        return None
+    if text.count(":") > _MAX_NESTED:
+        raise ParameterError(f"topology {text[:40]!r}... is made of more than {_MAX_NESTED} parts")
+    try:
+        return replace(made.make(arguments, resolve), name=text)
+    except ValueError as error:
+        raise ParameterError(
+            f"topology {text!r}: {name} expects {error}, as in {made.example!r}"
+        ) from error
+
+
+def line_graph(topology: Topology) -> Topology:
+    """Return the machine whose ranks are the lanes of another: each leads to those it runs into.
+
+    A lane (u, v) leads to each lane (v, w), at the cost of that; a machine of N ranks with d lanes
+    each becomes one of d N ranks with d lanes each, and one more of diameter. Ranks are ordered by
+    the links, and labelled with them.
+
+    Raises:
+        ParameterError: there are switches or shared budgets, or the machine would be too large.
+    """
+    _check_plain(topology, "line graph")
+    lanes = [link for link in topology.links for _ in range(link.lanes)]
+    leaving: dict[int, list[int]] = {}
+    for number, link in enumerate(lanes):
+        leaving.setdefault(link.src, []).append(number)
+    _check_size(
+        topology, len(lanes), sum(len(leaving.get(link.dst, ())) for link in lanes), "line graph"
+    )
+    links = (
+        Link(number, after, 1, lanes[after].alpha_us, lanes[after].gb_per_s)
+        for number, link in enumerate(lanes)
+        for after in leaving.get(link.dst, ())
+    )
+    return Topology(
+        name=f"linegraph:{topology.name}",
+        ranks=len(lanes),
+        links=tuple(links),
+        alpha_us=topology.alpha_us,
+        gb_per_s=topology.gb_per_s,
+        labels=_lane_labels(topology, lanes),
+        source=_sources("line graph", topology),
+    )
+
+
+def _lane_labels(topology: Topology, lanes: Sequence[Link]) -> tuple[str, ...]:
+    """Return links as labels, numbered where they have several lanes."""
+    seen: Counter[Edge] = Counter()
+    labels = []
+    for link in lanes:
+        seen[link.edge] += 1
+        lane = f":{seen[link.edge]}" if link.lanes > 1 else ""
+        labels.append(f"{topology.label(link.src)}.{topology.label(link.dst)}{lane}")
+    return tuple(labels)
+
+
+def copies(topology: Topology, number: int) -> Topology:
+    """Return the degree expansion: every rank so many times, copies linked as the ranks were.
+
+    Each copy of u has a link to each copy of v if u has one to v, so ranks and degrees grow by the
+    same factor. Copy c of rank v is rank ``number * v + c``.
+
+    Raises:
+        ParameterError: there are switches or shared budgets, or the machine would be too large.
+    """
+    what = "degree expansion"
+    _check_plain(topology, what)
+    _check_size(topology, number * topology.ranks, number**2 * len(topology.links), what)
+    here = range(number)
+    return replace(
+        topology,
+        name=f"copies:{number}:{topology.name}",
+        ranks=number * topology.ranks,
+        links=tuple(
+            replace(link, src=number * link.src + a, dst=number * link.dst + b)
+            for link in topology.links
+            for a, b in product(here, here)
+        ),
+        chassis=(),
+        labels=tuple(f"{topology.label(v)}.{c}" for v in range(topology.ranks) for c in here),
+        pci_bus_ids=(),
+        source=_sources(f"{number} copies of each rank", topology),
+    )
+
+
+def cartesian(first: Topology, second: Topology) -> Topology:
+    """Return the Cartesian product: one machine in each rank of the other, and the other way.
+
+    Rank ``(a, b)`` is ``a * second.ranks + b``; it has the links of a in the first machine, to
+    ranks with the same b, and those of b in the second. Switches, budgets and chassis are there
+    once for each rank of the other machine; chassis are the second's, or else the first's.
+
+    Raises:
+        ParameterError: the machine would be too large.
+    """
+    ranks = first.ranks * second.ranks
+    sizes = ((first, second.ranks), (second, first.ranks))
+    _check_size(
+        first, ranks, sum(len(t.links) * n for t, n in sizes), f"product with {second.name}"
+    )
+    outer = [
+        _Copy(first, f"(,{second.label(b)})", range(b, ranks, second.ranks))
+        for b in range(second.ranks)
+    ]
+    inner = [
+        _Copy(second, f"({first.label(a)},)", range(a * second.ranks, (a + 1) * second.ranks))
+        for a in range(first.ranks)
+    ]
+    placed, switches = [], 0
+    for copy in (*outer, *inner):
+        placed.append(replace(copy, first_switch=ranks + switches))
+        switches += len(copy.machine.switches)
+    chassis = inner if second.chassis else outer
+    return Topology(
+        name=f"product:{first.name}_x_{second.name}",
+        ranks=ranks,
+        links=tuple(link for copy in placed for link in copy.links()),
+        alpha_us=first.alpha_us,
+        gb_per_s=first.gb_per_s,
+        budgets=tuple(b for copy in placed for b in copy.budgets()),
+        switches=tuple(s for copy in placed for s in copy.switches()),
+        chassis=tuple(
+            tuple(copy.ranks[r] for r in members)
+            for copy in chassis
+            for members in copy.machine.chassis
+        ),
+        labels=tuple(
+            f"{first.label(a)},{second.label(b)}"
+            for a, b in product(range(first.ranks), range(second.ranks))
+        ),
+        source=_sources("Cartesian product", first, second),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A machine as it is in a product, at one rank of the other.
+
+    Attributes:
+        place: the other's rank, in words: what tells its parts from those of other copies.
+        ranks: which ranks of the product are its own, in order.
+        first_switch: the node that its first switch is.
+    """
+
+    machine: Topology
+    place: str
+    ranks: range
+    first_switch: int = 0
+
+    def _node(self, node: int) -> int:
+        here = self.machine.ranks
+        return self.ranks[node] if node < here else self.first_switch + node - here
+
+    def _edge(self, edge: Edge) -> Edge:
+        return self._node(edge[0]), self._node(edge[1])
+
+    def links(self) -> Iterable[Link]:
+        """Return its links."""
+        for link in self.machine.links:
+            src, dst = self._edge(link.edge)
+            yield replace(link, src=src, dst=dst)
+
+    def budgets(self) -> Iterable[Budget]:
+        """Return its shared budgets."""
+        for budget in self.machine.budgets:
+            name = f"{budget.name} {self.place}"
+            yield replace(budget, name=name, edges=tuple(map(self._edge, budget.edges)))
+
+    def switches(self) -> Iterable[Switch]:
+        """Return its switches."""
+        for switch in self.machine.switches:
+            yield replace(switch, name=f"{switch.name} {self.place}")
+
+
+def _sources(made: str, *machines: Topology) -> str:
+    """Return what was made, and where its machines' numbers come from, each said once."""
+    said = (part for machine in machines for part in machine.source.split("; "))
+    return "; ".join(dict.fromkeys([made, *said]))
+
+
+def _check_plain(topology: Topology, what: str) -> None:
+    """Check that a machine consists of ranks and links alone.
+
+    Raises:
+        ParameterError: it does not.
+    """
+    if topology.switches or topology.budgets:
+        has = "switches" if topology.switches else "shared budgets"
+        raise ParameterError(
+            f"topology {topology.name!r} has {has}, and its {what} is not defined: give a machine "
+            "of ranks and links alone"
+        )
+
+
+def _check_size(topology: Topology, ranks: int, links: int, what: str) -> None:
+    """Check that a machine is not too large to be made.
+
+    Raises:
+        ParameterError: it is.
+    """
+    if ranks > MAX_RANKS or links > _MAX_LINKS:
+        raise ParameterError(
+            f"the {what} of topology {topology.name!r} would have {ranks} ranks and {links} links, "
+            f"expected at most {MAX_RANKS} and {_MAX_LINKS}: give a smaller machine"
+        )
+
+
+def _counted(text: str, least: int, default: int | None = None) -> tuple[int, str]:
+    """Return the number and the machine's name of ``2:dgx1``."""
+    match = re.fullmatch(r"(?:([1-9][0-9]?):)?(\D.*)", text)
+    number = int(match[1]) if match and match[1] else default
+    if match is None or number is None or number < least:
+        raise ValueError(f"a number from {least} to 99, a colon and a machine")
+    return number, match[2]
+
+
+def _line_graphs(text: str, resolve: Resolve) -> Topology:
+    times, name = _counted(text, 1, 1)
+    return reduce(lambda machine, _: line_graph(machine), range(times), resolve(name))
+
+
+def _copies(text: str, resolve: Resolve) -> Topology:
+    number, name = _counted(text, 2)
+    return copies(resolve(name), number)
+
+
+def _power(text: str, resolve: Resolve) -> Topology:
+    exponent, name = _counted(text, 2)
+    machine = resolve(name)
+    return reduce(cartesian, [machine] * exponent)
+
+
+def _product(text: str, resolve: Resolve) -> Topology:
+    names = text.split("_x_")
+    if len(names) < 2 or not all(names):
+        raise ValueError("machines with _x_ between them")
+    return reduce(cartesian, map(resolve, names))
+
+
+_EXPANSIONS = (
+    MachineExpansion(
+        "linegraph",
+        "[TIMES:]MACHINE",
+        "linegraph:2:circulant:16:3,4",
+        "its lanes as ranks, each linked to what it runs into",
+        _line_graphs,
+    ),
+    MachineExpansion(
+        "copies", "NUMBER:MACHINE", "copies:2:ring:5", "so many copies of each rank", _copies
+    ),
+    MachineExpansion("power", "NUMBER:MACHINE", "power:2:dgx1", "its Cartesian power", _power),
+    MachineExpansion(
+        "product", "MACHINE_x_MACHINE..", "product:dgx1_x_ring:4", "a Cartesian product", _product
+    ),
+)

@@ -1,0 +1,134 @@
+"""Transformers with experts: of every so many layers one has E perceptrons, k of them for a token.
+
+Experts of a layer are whole, and shared out to ``ep`` ranks of a stage, next to one another. Each
+rank sends its b s / t tokens, k times and with room by the capacity, to whose experts they are
+(dispatch) and gets as much back (combine), forward and backward: b s h k c / t elements each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sccl.core.workload import Workload
+from sccl.errors import ParameterError
+from sccl.workloads.generate.stages import (
+    Among,
+    BlockCall,
+    BlockCompute,
+    BlockStep,
+    ModelBlock,
+)
+from sccl.workloads.generate.training import (
+    RankLayout,
+    check_above,
+    check_divides,
+    check_whole,
+    source,
+)
+from sccl.workloads.generate.transformer import (
+    TransformerJob,
+    attention_us,
+    backward_of,
+    dense_layer,
+    of_layers,
+    recomputed,
+    shared,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoeJob(TransformerJob):
+    """A transformer with experts, and how it is trained.
+
+    Attributes:
+        experts: of a layer that has some.
+        top_k: to how many of them each token goes.
+        capacity: room for tokens, by which more is sent and computed than there are.
+        ep: ranks that share the experts of a layer.
+        moe_every: of so many layers the last has experts.
+    """
+
+    experts: int
+    top_k: int = 2
+    capacity: float = 1.0
+    ep: int = 1
+    moe_every: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(1, experts=self.experts, top_k=self.top_k)
+        check_whole(1, ep=self.ep, moe_every=self.moe_every)
+        check_above(capacity=self.capacity)
+        check_divides("ep", self.ep, "experts", self.experts)
+        check_divides("ep", self.ep, "tp * dp", self.tp * self.dp)
+        if self.top_k > self.experts:
+            raise ParameterError(
+                f"top-k is {self.top_k} and a layer has {self.experts} experts: a token goes to "
+                f"each at most once, expected 1 to {self.experts}"
+            )
+
+    @property
+    def layout(self) -> RankLayout:
+        """Return which ranks do what together."""
+        return RankLayout(self.tp, self.dp, self.pp, self.ep)
+
+    @property
+    def dispatched(self) -> int:
+        """Return the elements that a rank sends to experts, and gets back: b s h k c / t."""
+        return round(self.activations // self.tp * self.top_k * self.capacity)
+
+
+def moe(job: MoeJob, name: str = "moe", about: str = "") -> Workload:
+    """Return an iteration of training a transformer with experts.
+
+    Args:
+        about: where its parameters are from.
+
+    Raises:
+        InputError: no collectives come of it, or too many.
+    """
+    layers = tuple(
+        dense_layer(job, number) if (number + 1) % job.moe_every else _layer(job, number)
+        for number in range(job.layers)
+    )
+    what = "a transformer with experts"
+    return of_layers(job, layers, job.layout, (name, source(what, job, about)))
+
+
+def _layer(job: MoeJob, number: int) -> ModelBlock:
+    weights, itself = attention_us(job)
+    experts = job.us(16 * job.dispatched * job.hidden)
+    forward = (
+        *shared(job, "attention", (BlockCompute("attention", weights + itself),), backward=False),
+        _exchange(job, "dispatch"),
+        BlockCompute("experts", experts, experts=True),
+        _exchange(job, "combine"),
+        *_whole(job, "experts-gather"),
+    )
+    first, *behind = backward_of(job, "experts", experts, 0.0, experts=True)
+    backward = (
+        _exchange(job, "combine"),
+        first,
+        _exchange(job, "dispatch"),
+        *behind,
+        *_whole(job, "attention-gather"),
+        *shared(job, "attention", backward_of(job, "attention", weights, itself), backward=True),
+    )
+    return ModelBlock(
+        f"layer-{number}",
+        forward,
+        (*recomputed(job, forward), *backward),
+        parameters=4 * job.hidden**2 // job.tp,
+        expert_parameters=8 * job.hidden**2 * job.experts // job.ep,
+    )
+
+
+def _exchange(job: MoeJob, name: str) -> BlockCall:
+    return BlockCall(name, "alltoall", Among.EXPERTS, job.dispatched)
+
+
+def _whole(job: MoeJob, name: str) -> tuple[BlockStep, ...]:
+    """Return what brings parts of the sequence together where ranks of a tensor group want all."""
+    if job.tp == 1 or job.sequence_parallel:
+        return ()
+    return (BlockCall(name, "allgather", Among.TENSORS, job.activations),)

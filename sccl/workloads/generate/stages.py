@@ -1,0 +1,393 @@
+"""Programs of pipeline stages: 1F1B, with gradients and parameters shared out as ZeRO does.
+
+A stage begins with as many forward passes as there are stages behind it, then goes forward and back
+in turn (one forward, one backward), and ends with the backward passes that are left. What it is to
+be sent for its next pass it asks for before it begins with this one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from sccl.core.workload import Workload
+from sccl.core.workload_ops import CommOp
+from sccl.workloads.generate.training import (
+    OPTIMIZER_BYTES,
+    Groups,
+    ParallelJob,
+    RankLayout,
+    multiple,
+)
+from sccl.workloads.generate.writing import JobWriter, RoleWriter, call
+
+
+class Among(StrEnum):
+    """Which ranks a collective is of."""
+
+    TENSORS = "tensors"
+    REPLICAS = "replicas"
+    EXPERTS = "experts"
+    EXPERT_REPLICAS = "expert-replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCompute:
+    """Computation of a block.
+
+    Attributes:
+        experts: whether experts do it, and not what replicas have alike.
+        behind: whether it needs nothing of the collective before it, as gradients of weights do.
+    """
+
+    name: str
+    us: float
+    experts: bool = False
+    behind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCall:
+    """A collective of a block, of so many elements, rounded up to whole blocks of its ranks."""
+
+    name: str
+    collective: str
+    among: Among
+    elements: int
+
+
+BlockStep = BlockCompute | BlockCall
+
+
+@dataclass(frozen=True, slots=True)
+class ModelBlock:
+    """A layer of a model, or what is before or behind them, as one rank has it.
+
+    Attributes:
+        forward: what it does, in order.
+        backward: likewise.
+        parameters: that replicas have alike.
+        expert_parameters: those of the rank's experts.
+    """
+
+    name: str
+    forward: tuple[BlockStep, ...]
+    backward: tuple[BlockStep, ...]
+    parameters: int = 0
+    expert_parameters: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePass:
+    """A microbatch, forward or backward."""
+
+    microbatch: int
+    backward: bool = False
+
+
+def one_forward_one_backward(stage: int, stages: int, microbatches: int) -> list[PipelinePass]:
+    """Return the passes of a stage, in order."""
+    ahead = min(stages - 1 - stage, microbatches)
+    passes = [PipelinePass(i) for i in range(ahead)]
+    for i in range(ahead, microbatches):
+        passes += [PipelinePass(i), PipelinePass(i - ahead, backward=True)]
+    left = range(microbatches - ahead, microbatches)
+    return passes + [PipelinePass(i, backward=True) for i in left]
+
+
+def staged(
+    job: ParallelJob,
+    layout: RankLayout,
+    blocks: Sequence[Sequence[ModelBlock]],
+    boundary: int,
+    named: tuple[str, str],
+) -> Workload:
+    """Return the workload of a model in stages.
+
+    Args:
+        blocks: of each stage, in the order of the forward pass.
+        boundary: elements that a rank sends to the next stage, and of gradients back.
+        named: the name of the workload, and its source.
+
+    Raises:
+        InputError: there are no collectives, or too many.
+    """
+    writer = JobWriter()
+    for stage, own in enumerate(blocks):
+        name = f"stage-{stage}" if job.pp > 1 else "all"
+        role = writer.role(name, layout.stage(stage))
+        _Stage(job, layout, stage, own, boundary, role).write()
+    return writer.workload(named[0], job.ranks, named[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Bucket:
+    """Blocks whose gradients are reduced together, in the order of the backward pass."""
+
+    name: str
+    blocks: tuple[str, ...]
+    parameters: int
+    among: Among
+
+
+def buckets(blocks: Sequence[ModelBlock], item: int, bucket_bytes: float) -> list[_Bucket]:
+    """Return the blocks whose gradients go together, backward, each with what it comes to."""
+    found: list[_Bucket] = []
+    names: list[str] = []
+    parameters = 0
+    for block in reversed(blocks):
+        if block.parameters:
+            names.append(block.name)
+            parameters += block.parameters
+        if parameters * item >= bucket_bytes or (parameters and block is blocks[0]):
+            name = names[0] if len(names) == 1 else f"{names[0]}-to-{names[-1]}"
+            found.append(_Bucket(name, tuple(names), parameters, Among.REPLICAS))
+            names, parameters = [], 0
+    return found
+
+
+def _expert_buckets(blocks: Sequence[ModelBlock]) -> list[_Bucket]:
+    return [
+        _Bucket(f"{b.name}/experts", (b.name,), b.expert_parameters, Among.EXPERT_REPLICAS)
+        for b in reversed(blocks)
+        if b.expert_parameters
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gather:
+    """Parameters of a block that are gathered for a pass (ZeRO-3)."""
+
+    op: CommOp
+    visit: int
+    experts: bool
+
+
+@dataclass(slots=True)
+class _Stage:
+    job: ParallelJob
+    layout: RankLayout
+    stage: int
+    blocks: Sequence[ModelBlock]
+    boundary: int
+    role: RoleWriter
+    groups: dict[Among, Groups] = field(init=False)
+    buckets: list[_Bucket] = field(init=False)
+    complete: dict[str, list[_Bucket]] = field(default_factory=lambda: defaultdict(list))
+    pending: list[str] = field(default_factory=list)
+    reducing: list[str] = field(default_factory=list)
+    gathers: list[_Gather] = field(default_factory=list)
+    of_visit: dict[int, list[_Gather]] = field(default_factory=lambda: defaultdict(list))
+    submitted: int = 0
+
+    def __post_init__(self) -> None:
+        self.groups = {
+            Among.TENSORS: self.layout.tensors(self.stage),
+            Among.REPLICAS: self.layout.replicas(self.stage),
+            Among.EXPERTS: self.layout.experts(self.stage),
+            Among.EXPERT_REPLICAS: self.layout.expert_replicas(self.stage),
+        }
+        least = 0.0 if self.job.zero == 3 else self.job.bucket_mb * 1e6
+        every = [*buckets(self.blocks, self.job.item, least), *_expert_buckets(self.blocks)]
+        self.buckets = [one for one in every if len(self.groups[one.among][0]) > 1]
+        for bucket in self.buckets:
+            self.complete[bucket.blocks[-1]].append(bucket)
+
+    def write(self) -> None:
+        """Write the program of an iteration."""
+        passes = one_forward_one_backward(self.stage, self.job.pp, self.job.microbatches)
+        if self.job.zero == 3:
+            self.gathers = list(self._gathers(passes))
+            for gather in self.gathers:
+                self.of_visit[gather.visit].append(gather)
+        self._ask(passes[0])
+        for at, one in enumerate(passes):
+            if at + 1 < len(passes):
+                self._ask(passes[at + 1])
+            self._receive(one)
+            for place in range(len(self.blocks)):
+                self._visit(at, place, one)
+            self._send(one)
+        self._update()
+
+    # Stages: a send is a broadcast among two ranks, for all pairs at once.
+
+    def _sent(self, one: PipelinePass, giver: int) -> CommOp:
+        taker = giver - 1 if one.backward else giver + 1
+        name = self._id("gradients" if one.backward else "activations", one)
+        pairs = self.layout.pairs(giver, taker)
+        return call(f"{name}/{giver}-to-{taker}", "broadcast", pairs, self.boundary, self.job.dtype)
+
+    def _from(self, one: PipelinePass) -> CommOp | None:
+        giver = self.stage + 1 if one.backward else self.stage - 1
+        return self._sent(one, giver) if 0 <= giver < self.job.pp else None
+
+    def _ask(self, one: PipelinePass) -> None:
+        if (op := self._from(one)) is not None:
+            self.role.submit(op, ())
+
+    def _receive(self, one: PipelinePass) -> None:
+        if (op := self._from(one)) is None:
+            return
+        self._settle()
+        self.role.wait(op.id)
+        if self.job.tp > 1 and not self.job.sequence_parallel:
+            name = f"{op.id}/whole"
+            elements = self.boundary * self.job.tp
+            self._call(BlockCall(name, "allgather", Among.TENSORS, elements))
+
+    def _send(self, one: PipelinePass) -> None:
+        taker = self.stage - 1 if one.backward else self.stage + 1
+        if 0 <= taker < self.job.pp:
+            self._settle()
+            self.role.submit(self._sent(one, self.stage))
+
+    # Passes over blocks.
+
+    def _id(self, word: str, one: PipelinePass) -> str:
+        return f"{word}-{one.microbatch}" if self.job.microbatches > 1 else word
+
+    def _visit(self, at: int, place: int, one: PipelinePass) -> None:
+        """Go through a block, forward or backward."""
+        block = self.blocks[-1 - place] if one.backward else self.blocks[place]
+        visit = at * len(self.blocks) + place
+        gathered = self._gathered(visit)
+        if one == PipelinePass(0):
+            self._from_last_iteration(block)
+        word = self._id("backward" if one.backward else "forward", one)
+        steps = block.backward if one.backward else block.forward
+        last = {s.experts: s for s in steps if isinstance(s, BlockCompute) and not s.behind}
+        waited: set[bool] = set()
+        for step in steps:
+            name = f"{word}/{block.name}/{step.name}".removesuffix("/")
+            if isinstance(step, BlockCall):
+                self._call(BlockCall(name, step.collective, step.among, step.elements))
+                continue
+            if not step.behind:
+                self._settle()
+            mine = [g.op.id for g in gathered if g.experts == step.experts]
+            if step.experts not in waited:
+                waited.add(step.experts)
+                for gather in mine:
+                    self.role.wait(gather)
+            self.role.compute(name, step.us, *(mine if step is last[step.experts] else ()))
+        if one.backward:
+            self._reduce(block, one)
+
+    def _call(self, step: BlockCall) -> None:
+        groups = self.groups[step.among]
+        if len(groups[0]) > 1:
+            self._settle()
+            self.role.submit(self._op(step, groups))
+            self.pending.append(step.name)
+
+    def _op(self, step: BlockCall, groups: Groups) -> CommOp:
+        count = step.elements
+        if step.collective != "allreduce":
+            count = multiple(count, len(groups[0]))
+        return call(step.name, step.collective, groups, count, self.job.dtype)
+
+    def _settle(self) -> None:
+        for name in self.pending:
+            self.role.wait(name)
+        self.pending = []
+
+    # Parameters that are shared out: ZeRO-3.
+
+    def _gathers(self, passes: Sequence[PipelinePass]) -> Iterator[_Gather]:
+        for at, one in enumerate(passes):
+            word = self._id("gather-backward" if one.backward else "gather-forward", one)
+            for place in range(len(self.blocks)):
+                block = self.blocks[-1 - place] if one.backward else self.blocks[place]
+                for among, name, parameters in (
+                    (Among.REPLICAS, block.name, block.parameters),
+                    (Among.EXPERT_REPLICAS, f"{block.name}/experts", block.expert_parameters),
+                ):
+                    groups = self.groups[among]
+                    if parameters and len(groups[0]) > 1:
+                        step = BlockCall(f"{word}/{name}", "allgather", among, parameters)
+                        op = self._op(step, groups)
+                        op = replace(op, holds_bytes=op.size_bytes)
+                        experts = among is Among.EXPERT_REPLICAS
+                        yield _Gather(op, at * len(self.blocks) + place, experts)
+
+    def _gathered(self, visit: int) -> list[_Gather]:
+        """Submit what is gathered for a visit and those behind it, and return those of it."""
+        while self.submitted < len(self.gathers):
+            gather = self.gathers[self.submitted]
+            if gather.visit > visit + self.job.prefetch:
+                break
+            self.role.submit(gather.op, ((self._optimizer, 1),))
+            self.submitted += 1
+        return self.of_visit[visit]
+
+    # Gradients and the optimizer.
+
+    def _reduce(self, block: ModelBlock, one: PipelinePass) -> None:
+        """Submit what is complete of gradients once a block has gone backward."""
+        if self.job.zero < 2 and one.microbatch < self.job.microbatches - 1:
+            return
+        word = self._id("reduce", one) if self.job.zero > 1 else "reduce"
+        for bucket in self.complete[block.name]:
+            verb = "reducescatter" if self.job.zero else "allreduce"
+            step = BlockCall(f"{word}/{bucket.name}", verb, bucket.among, bucket.parameters)
+            self.role.submit(self._op(step, self.groups[bucket.among]))
+            self.reducing.append(step.name)
+
+    @property
+    def _optimizer(self) -> str:
+        return f"optimizer/stage-{self.stage}" if self.job.pp > 1 else "optimizer"
+
+    @property
+    def _later(self) -> bool:
+        """Return whether parameters are updated by the next iteration, as it comes to them."""
+        return self.job.overlap_next and not self.job.zero
+
+    def _update_us(self, parameters: int, among: Among) -> float:
+        shards = len(self.groups[among][0]) if self.job.zero else 1
+        return self.job.memory_us(OPTIMIZER_BYTES * parameters / shards)
+
+    def _update(self) -> None:
+        """Update parameters, and gather those that are shared out for that."""
+        self._settle()
+        later = {one.among for one in self.buckets} if self._later else set()
+        us = sum(
+            self._update_us(parameters, among)
+            for block in self.blocks
+            for among, parameters in (
+                (Among.REPLICAS, block.parameters),
+                (Among.EXPERT_REPLICAS, block.expert_parameters),
+            )
+            if among not in later
+        )
+        if not self._later:
+            for name in self.reducing:
+                self.role.wait(name)
+        if not self._later or us:
+            self.role.compute(self._optimizer, us)
+        if self.job.zero not in (1, 2):
+            return
+        for bucket in reversed(self.buckets):
+            step = BlockCall(_gathered(bucket), "allgather", bucket.among, bucket.parameters)
+            self.role.submit(self._op(step, self.groups[bucket.among]), ((self._optimizer, 0),))
+        if not self.job.overlap_next:
+            for bucket in reversed(self.buckets):
+                self.role.wait(_gathered(bucket))
+
+    def _from_last_iteration(self, block: ModelBlock) -> None:
+        """Wait for what the iteration before did about the parameters of a block."""
+        if not self.job.overlap_next:
+            return
+        for bucket in self.complete[block.name]:
+            if self.job.zero:
+                self.role.wait(_gathered(bucket), 1)
+            else:
+                self.role.wait(f"reduce/{bucket.name}", 1)
+                us = self._update_us(bucket.parameters, bucket.among)
+                self.role.compute(f"update/{bucket.name}", us)
+
+
+def _gathered(bucket: _Bucket) -> str:
+    return f"gather/{bucket.name}"

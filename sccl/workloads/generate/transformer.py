@@ -1,0 +1,237 @@
+"""Transformers: layers of attention and a perceptron of four times their width.
+
+For b sequences of s tokens, a width of h and t ranks that share tensors, each rank has 12 h^2 / t
+parameters of a layer, 4 h^2 of them of attention, and computes 24 b s h^2 / t operations for them
+and 4 b s^2 h / t for attention itself forward, and twice as many backward (Narayanan et al., SC
+2021). Biases and norms are left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sccl.core.workload import Workload
+from sccl.errors import ParameterError
+from sccl.workloads.generate.stages import (
+    Among,
+    BlockCall,
+    BlockCompute,
+    BlockStep,
+    ModelBlock,
+    staged,
+)
+from sccl.workloads.generate.training import (
+    ParallelJob,
+    RankLayout,
+    check_divides,
+    check_many,
+    check_whole,
+    source,
+)
+
+RECOMPUTE = ("none", "selective", "full")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerJob(ParallelJob):
+    """A transformer, and how it is trained.
+
+    Attributes:
+        layers: of all stages together.
+        hidden: the width.
+        heads: of attention.
+        sequence: tokens.
+        batch: sequences in a microbatch of a replica.
+        vocabulary: words, for which there are an embedding before the layers and a matrix behind
+            them; 0: neither.
+        recompute: what is computed again, backward: none of it, attention itself (selective), or
+            all of each layer (full), with its collectives.
+        split_backward: gradients of weights are computed while those of inputs are on their way.
+    """
+
+    layers: int
+    hidden: int
+    heads: int
+    sequence: int = 2048
+    batch: int = 1
+    vocabulary: int = 0
+    recompute: str = "none"
+    split_backward: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole(1, layers=self.layers, hidden=self.hidden, heads=self.heads)
+        check_whole(1, sequence=self.sequence, batch=self.batch)
+        check_whole(0, vocabulary=self.vocabulary)
+        check_many(self.layers * self.microbatches, "layers, of all microbatches together,")
+        check_divides("tp", self.tp, "heads", self.heads)
+        check_divides("heads", self.heads, "hidden", self.hidden)
+        check_divides("pp", self.pp, "layers", self.layers)
+        check_divides("tp", self.tp, "vocabulary", self.vocabulary)
+        if self.sequence_parallel:
+            check_divides("tp", self.tp, "sequence", self.sequence)
+        if self.recompute not in RECOMPUTE:
+            raise ParameterError(
+                f"recompute is {self.recompute!r:.40}, expected one of {', '.join(RECOMPUTE)}"
+            )
+
+    @property
+    def activations(self) -> int:
+        """Return b s h, the elements between two layers."""
+        return self.batch * self.sequence * self.hidden
+
+    @property
+    def layout(self) -> RankLayout:
+        """Return which ranks do what together."""
+        return RankLayout(self.tp, self.dp, self.pp)
+
+
+def transformer(job: TransformerJob, name: str = "transformer", about: str = "") -> Workload:
+    """Return an iteration of training a transformer.
+
+    Args:
+        about: where its parameters are from.
+
+    Raises:
+        InputError: no collectives come of it, or too many.
+    """
+    layers = tuple(dense_layer(job, number) for number in range(job.layers))
+    return of_layers(job, layers, job.layout, (name, source("a transformer", job, about)))
+
+
+def of_layers(
+    job: TransformerJob,
+    layers: tuple[ModelBlock, ...],
+    layout: RankLayout,
+    named: tuple[str, str],
+) -> Workload:
+    """Return the workload of layers, shared out to stages, with what is before and behind them."""
+    each = job.layers // job.pp
+    stages = [list(layers[at : at + each]) for at in range(0, job.layers, each)]
+    if job.vocabulary:
+        stages[0].insert(0, _embedding(job))
+        stages[-1].append(_head(job))
+    return staged(job, layout, stages, job.activations // job.tp, named)
+
+
+def attention_us(job: TransformerJob) -> tuple[float, float]:
+    """Return how long weights of attention, and attention itself, take forward."""
+    tokens = job.batch * job.sequence
+    weights = 8 * tokens * job.hidden**2 / job.tp
+    return job.us(weights), job.us(4 * tokens * job.sequence * job.hidden / job.tp)
+
+
+def shared(
+    job: TransformerJob, name: str, steps: tuple[BlockStep, ...], *, backward: bool
+) -> tuple[BlockStep, ...]:
+    """Return what ranks of a tensor group compute together, with its collectives.
+
+    The sum of what each has comes to all, or, where the sequence is shared out, to whose it is.
+    """
+    if job.tp == 1:
+        return steps
+    first, *behind = steps
+    if job.sequence_parallel:
+        before = BlockCall(f"{name}-gather", "allgather", Among.TENSORS, job.activations)
+        after = BlockCall(f"{name}-scatter", "reducescatter", Among.TENSORS, job.activations)
+        return (before, first, after, *behind)
+    word = "gradients" if backward else "sum"
+    return (
+        first,
+        BlockCall(f"{name}-{word}", "allreduce", Among.TENSORS, job.activations),
+        *behind,
+    )
+
+
+def backward_of(
+    job: TransformerJob, name: str, weights: float, itself: float, *, experts: bool = False
+) -> tuple[BlockCompute, ...]:
+    """Return the backward pass of what takes so long forward: twice that, in one or two parts.
+
+    Args:
+        weights: of products with weights, microseconds.
+        itself: of what has none; computed again first, if that is wanted.
+    """
+    again = itself if job.recompute == "selective" else 0.0
+    if not job.split_backward:
+        return (BlockCompute(name, 2 * (weights + itself) + again, experts),)
+    inputs = BlockCompute(f"{name}-inputs", weights + 2 * itself + again, experts)
+    return inputs, BlockCompute(f"{name}-weights", weights, experts, behind=True)
+
+
+def recomputed(job: TransformerJob, forward: tuple[BlockStep, ...]) -> tuple[BlockStep, ...]:
+    """Return what a backward pass begins with: the forward pass again, if all is recomputed."""
+    if job.recompute != "full":
+        return ()
+    found: list[BlockStep] = []
+    for step in forward:
+        name = f"again-{step.name}".removesuffix("-")
+        if isinstance(step, BlockCall):
+            found.append(BlockCall(name, step.collective, step.among, step.elements))
+        else:
+            found.append(BlockCompute(name, step.us, step.experts, step.behind))
+    return tuple(found)
+
+
+def dense_layer(job: TransformerJob, number: int) -> ModelBlock:
+    """Return a layer that all tokens go through."""
+    weights, itself = attention_us(job)
+    mlp = job.us(16 * job.batch * job.sequence * job.hidden**2 / job.tp)
+    forward: tuple[BlockStep, ...]
+    backward: tuple[BlockStep, ...]
+    if job.tp == 1:
+        forward = (BlockCompute("", weights + itself + mlp),)
+        backward = backward_of(job, "", weights + mlp, itself)
+    else:
+        forward = (
+            *shared(
+                job, "attention", (BlockCompute("attention", weights + itself),), backward=False
+            ),
+            *shared(job, "mlp", (BlockCompute("mlp", mlp),), backward=False),
+        )
+        backward = (
+            *shared(job, "mlp", backward_of(job, "mlp", mlp, 0.0), backward=True),
+            *shared(
+                job, "attention", backward_of(job, "attention", weights, itself), backward=True
+            ),
+        )
+    return ModelBlock(
+        f"layer-{number}",
+        forward,
+        (*recomputed(job, forward), *backward),
+        parameters=12 * job.hidden**2 // job.tp,
+    )
+
+
+def _embedding(job: TransformerJob) -> ModelBlock:
+    """Return the embedding: rows of V h / t, which memory gives and takes; see the documents."""
+    us = job.memory_us(2 * job.activations * job.item)
+    collective = "reducescatter" if job.sequence_parallel else "allreduce"
+    forward: tuple[BlockStep, ...] = (
+        BlockCompute("", us),
+        BlockCall("sum", collective, Among.TENSORS, job.activations),
+    )
+    backward: tuple[BlockStep, ...] = (BlockCompute("", us),)
+    if job.sequence_parallel:
+        gather = BlockCall("gather", "allgather", Among.TENSORS, job.activations)
+        backward = (gather, *backward)
+    return ModelBlock("embedding", forward, backward, job.vocabulary * job.hidden // job.tp)
+
+
+def _head(job: TransformerJob) -> ModelBlock:
+    """Return the matrix of h V / t behind the layers; the loss itself is left out as too small."""
+    tokens = job.batch * job.sequence
+    us = job.us(2 * tokens * job.hidden * job.vocabulary / job.tp)
+    forward: tuple[BlockStep, ...] = (BlockCompute("", us),)
+    if job.sequence_parallel:
+        gather = BlockCall("gather", "allgather", Among.TENSORS, job.activations)
+        forward = (gather, *forward)
+    first, *behind = backward_of(job, "", us, 0.0)
+    collective = "reducescatter" if job.sequence_parallel else "allreduce"
+    gradients = BlockCall("gradients", collective, Among.TENSORS, job.activations)
+    return ModelBlock(
+        "head",
+        forward,
+        (first, gradients, *behind),
+        job.vocabulary * job.hidden // job.tp,
+    )

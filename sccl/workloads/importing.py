@@ -1,0 +1,281 @@
+"""Traces of some ranks, read, told apart by rank, and made one workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sccl.core.words import counted
+from sccl.core.workload import Workload
+from sccl.errors import InputError, ParameterError, TooLargeError
+from sccl.workloads import readers
+from sccl.workloads.completing import MOST_EVENTS, completed
+from sccl.workloads.merging import merged
+from sccl.workloads.pairing import paired
+from sccl.workloads.readers import MAX_RANKS, TraceReader, WantedStep
+from sccl.workloads.readers.rank_trace import Call, CallSpan, Kernel, RankTrace
+
+_IN_ORDER = "of which ranks traces are, is not told: 0, 1, and so on, as they were given"
+
+
+@dataclass(frozen=True, slots=True)
+class TraceHints:
+    """What the user says beside the traces.
+
+    Attributes:
+        format: a reader's name; ``auto``: that which knows a trace as its own.
+        rank: of several traces that of this rank alone; of one that does not say it, its rank.
+        ranks: how many the job has, where no trace says it.
+        step: which is taken; None: one in the middle.
+        alike: whether ranks without a trace do as those with one; else they are asked for.
+    """
+
+    format: str = "auto"
+    rank: int | None = None
+    ranks: int | None = None
+    step: int | None = None
+    alike: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("rank", self.rank, 0), ("ranks", self.ranks, 1)):
+            if value is not None and not least <= value <= MAX_RANKS:
+                raise ParameterError(f"{name} is {value}, expected {least} to {MAX_RANKS}")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWorkload:
+    """A workload, and how it was come by.
+
+    Attributes:
+        formats: names of the readers, in the order of the traces.
+        understood: what the traces say, in lines.
+        assumed: what they do not say, and what was taken for it.
+    """
+
+    workload: Workload
+    formats: tuple[str, ...]
+    understood: tuple[str, ...]
+    assumed: tuple[str, ...]
+
+
+def read_workload(
+    traces: Iterable[tuple[str, bytes]], hints: TraceHints, name: str
+) -> ReadWorkload:
+    """Return the workload that traces tell of.
+
+    Args:
+        traces: where each is from, and its bytes.
+        name: of the workload.
+
+    Raises:
+        InputError: one cannot be read, ranks disagree, or there are no collectives.
+    """
+    found = _by_rank(_read(traces, hints), hints)
+    world, assumed = _world(found, hints)
+    by_rank = {one.rank: one for one in found if one.rank is not None}
+    if found[0].of_all:
+        by_rank = _of_all(found[0], world)
+    if max(by_rank) >= world:
+        raise InputError(
+            f"{by_rank[max(by_rank)].where}: it is of rank {max(by_rank)} of {world} ranks: give "
+            "--ranks, or another --rank"
+        )
+    _check_steps(found)
+    if not any(trace.calls() for trace in found):
+        others = f" and {counted(len(found) - 1, 'other')}" if len(found) > 1 else ""
+        raise InputError(
+            f"{found[0].where}{others}: there are no collectives in what was taken of it: trace a "
+            "job of several ranks, or take another --step"
+        )
+    if not found[0].of_all:
+        by_rank = completed(dict(sorted(by_rank.items())), world, alike=hints.alike)
+    result = merged(by_rank, world, name, len(found))
+    return ReadWorkload(
+        workload=result.workload,
+        formats=tuple(one.format for one in found),
+        understood=tuple(_understood(one) for one in sorted(found, key=lambda one: one.rank or 0)),
+        assumed=(*result.assumed, *assumed),
+    )
+
+
+def _check_steps(found: Sequence[RankTrace]) -> None:
+    first = found[0]
+    other = next((one for one in found if one.step != first.step), None)
+    if other is not None:
+        told = " and ".join(
+            f"{one.where} {'has no marks of steps' if one.step is None else f'of step {one.step}'}"
+            for one in (first, other)
+        )
+        raise InputError(f"traces are of several steps, {told}: give --step N, which all have")
+
+
+def _understood(trace: RankTrace) -> str:
+    """Return what a trace says of its rank, in a line."""
+    calls = trace.calls()
+    kernels = [event for event in trace.events if isinstance(event, Kernel)]
+    who = "all ranks" if trace.of_all else f"rank {trace.rank}"
+    step = "all of it" if trace.step is None else f"step {trace.step}"
+    line = f"{who}, {step} ({trace.format}): {counted(len(calls), 'collective')}"
+    took = [call.duration_us for call in calls if call.duration_us is not None]
+    if took:
+        line += f" that take {sum(took):.0f} us"
+    if trace.timed:
+        computing = sum(kernel.duration_us for kernel in kernels)
+        line += f", {computing:.0f} us of computation in {counted(len(kernels), 'piece')}"
+    if trace.iteration_us is not None:
+        line += f", in {trace.iteration_us:.0f} us"
+    return line
+
+
+def _read(traces: Iterable[tuple[str, bytes]], hints: TraceHints) -> list[RankTrace]:
+    """Return what each trace tells; those with times first, by whose step the others go.
+
+    Traces are large: one with times is let go of as soon as it is read.
+    """
+    found: list[RankTrace] = []
+    others: list[tuple[TraceReader, str, bytes]] = []
+    for where, content in traces:
+        known = hints.format != "auto"
+        reader = readers.load(hints.format) if known else readers.who_reads(content, where)
+        if reader.NAME == "kineto":
+            found.append(reader.read(content, where, WantedStep(hints.step)))
+        else:
+            others.append((reader, where, content))
+    wanted = WantedStep(found[0].step, marked=False) if found else WantedStep(hints.step)
+    return found + [reader.read(content, where, wanted) for reader, where, content in others]
+
+
+def _by_rank(found: Sequence[RankTrace], hints: TraceHints) -> list[RankTrace]:
+    """Return a trace for each rank, two of one paired.
+
+    Raises:
+        InputError: which ranks they are of is not told, or two are of one.
+    """
+    if not found:
+        raise InputError("there are no traces: give at least one")
+    if len(found) > 1 and hints.rank is None and _are_alike(found):
+        found = [replace(one, rank=place) for place, one in enumerate(found)]
+        found[0] = replace(found[0], assumed=(*found[0].assumed, _IN_ORDER))
+    if len(found) > 1 and (alone := [one for one in found if one.of_all]):
+        raise InputError(f"{alone[0].where}: it tells of all ranks: give it alone")
+    unknown = [one for one in found if one.rank is None]
+    paired_up = len(found) - len(unknown) <= 1 and len(unknown) <= 2
+    if unknown and not (paired_up and {one.format for one in found} >= {u.format for u in unknown}):
+        raise InputError(
+            f"{unknown[0].where}: of which rank it is, is not told: give the traces of all ranks "
+            "with their distributed information, or one of them with --rank"
+        )
+    told = next((one.rank for one in found if one.rank is not None), hints.rank)
+    note = "of which rank the trace is, is not told: rank 0" if told is None else ""
+    named = [
+        replace(one, rank=told or 0, assumed=(*one.assumed, *((note,) if note else ())))
+        if one.rank is None
+        else one
+        for one in found
+    ]
+    if hints.rank is not None:
+        named = [one for one in named if one.rank == hints.rank]
+        if not named:
+            ranks = ", ".join(sorted({str(one.rank) for one in found}))
+            raise InputError(f"there is no trace of rank {hints.rank}: there are those of {ranks}")
+    of_rank: dict[int | None, RankTrace] = {}
+    for one in named:
+        before = of_rank.get(one.rank)
+        if before is None:
+            of_rank[one.rank] = one
+        elif before.timed and not one.timed and " with " not in before.where:
+            of_rank[one.rank] = paired(before, one)
+        else:
+            raise InputError(
+                f"{before.where} and {one.where} are both of rank {one.rank}: give one of them"
+            )
+    return list(of_rank.values())
+
+
+def _are_alike(found: Sequence[RankTrace]) -> bool:
+    """Return whether traces are of one format, and none says of which rank it is."""
+    return len({one.format for one in found}) == 1 and all(one.rank is None for one in found)
+
+
+def _of_all(trace: RankTrace, world: int) -> dict[int, RankTrace]:
+    """Return what each rank does by a trace of all; that of one, where all collectives are of all.
+
+    Raises:
+        InputError: so many ranks do not make up whole models.
+    """
+    each = trace.model_ranks
+    if not each:
+        return {0: trace}
+    if world % each:
+        raise InputError(
+            f"{trace.where}: {each} ranks share a model, and --ranks is {world}: give a multiple"
+        )
+    if world * len(trace.events) > MOST_EVENTS:
+        raise TooLargeError(f"{trace.where}: {len(trace.events)} events of {world} ranks are many")
+    found = {}
+    for rank in range(world):
+        groups = {
+            CallSpan.MODEL: ((rank - rank % each, 1), each),
+            CallSpan.REPLICAS: ((rank % each, each), world // each),
+            CallSpan.ALL: ((0, 1), world),
+        }
+        events = tuple(
+            replace(e, first_stride=groups[e.span][0], group_size=groups[e.span][1])
+            if isinstance(e, Call)
+            else e
+            for e in trace.events
+        )
+        found[rank] = replace(trace, rank=rank, events=events)
+    return found
+
+
+def _last(call: Call) -> int:
+    """Return the last rank of a call's group; -1: it is not told."""
+    if call.group:
+        return max(call.group)
+    first, stride = call.first_stride or (-1, 0)
+    return first + stride * (call.group_size - 1) if call.group_size else -1
+
+
+def _check_groups(trace: RankTrace) -> None:
+    """Check that no call is of more ranks than the job has.
+
+    Raises:
+        InputError: one is.
+    """
+    for call in trace.calls():
+        ranks = max(call.group_size, _last(call) + 1)
+        if ranks > trace.world:
+            raise InputError(
+                f"{trace.where}: the job is said to have {trace.world} ranks, and "
+                f"{call.collective} is called by a group of {call.group_size}, up to rank "
+                f"{ranks - 1}: give the trace as it was written"
+            )
+
+
+def _world(found: Sequence[RankTrace], hints: TraceHints) -> tuple[int, tuple[str, ...]]:
+    """Return how many ranks the job has, and what was assumed for that.
+
+    Raises:
+        InputError: no trace tells it.
+    """
+    for one in found:
+        if one.world and not one.of_all:
+            _check_groups(one)
+    sizes = [call.group_size for one in found for call in one.calls()]
+    members = [_last(call) + 1 for one in found for call in one.calls()]
+    told = max(*(one.world for one in found), *sizes, *members, 0)
+    if hints.ranks is not None:
+        if told > hints.ranks:
+            raise InputError(f"--ranks is {hints.ranks}, and the traces tell of {told} ranks")
+        return hints.ranks, ()
+    if told > MAX_RANKS:
+        raise TooLargeError(f"traces tell of {told} ranks, and up to {MAX_RANKS} are read")
+    if told:
+        return told, ()
+    last = 1 + max(one.rank or 0 for one in found)
+    if len(found) > 1:
+        return last, (f"how many ranks the job has is not told: {last}, as traces were given",)
+    if not found[0].calls():
+        return last, ()  # what is wrong with it is said elsewhere
+    raise InputError(f"{found[0].where}: how many ranks the job has is not told: give --ranks N")

@@ -1,0 +1,294 @@
+"""Text workloads of ASTRA-sim: a line for each layer, with times and collectives of three passes.
+
+A layer has a forward pass, and backward the gradients of its inputs and of its weights; each of
+these computes for some time and then calls a collective, or none. What is model-parallel waits for
+it at once, forward, and before the next layer, backward; gradients of weights are waited for by the
+forward pass of the next iteration. HYBRID_DLRM exchanges what the first layer looks up, and waits
+for it at the last bottom layer; a transformer with checkpoints computes again, backward, what is
+forward of a checkpoint.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from sccl.core.workload_ops import MOST_ELEMENTS
+from sccl.errors import FormatError, TooLargeError
+from sccl.workloads.readers.contract import MAX_RANKS, WantedStep
+from sccl.workloads.readers.rank_trace import Awaited, Call, CallSpan, Kernel, RankTrace, TraceEvent
+
+NAME = "astra"
+ABOUT = "text workloads of ASTRA-sim, a line for each layer"
+SOURCE = "ASTRA-sim 1.0 (2020 to 2022), what its Workload.cc does with them"
+EXAMPLE = b"""DATA
+2
+conv1 -1 13003 NONE 0 12864 NONE 0 32291 ALLREDUCE 37632 3229
+fc -1 7488 NONE 0 7488 NONE 0 3648 ALLREDUCE 65536 749
+"""
+
+MAX_LAYERS = 20_000
+MAX_LINES = 2**19
+"""Of what is computed, called and waited for in an iteration."""
+
+_MODEL_FIRST = ("MODEL", "HYBRID_DATA_MODEL", "HYBRID_MODEL_DATA", "HYBRID_TRANSFORMER")
+_RECOMPUTING = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
+_DLRM = ("HYBRID_DLRM", "HYBRID_DLRM_ENHANCED")
+_MODES = ("DATA", *_MODEL_FIRST, _RECOMPUTING, *_DLRM)
+_COLLECTIVES = {
+    "ALLREDUCE": "allreduce",
+    "ALLGATHER": "allgather",
+    "REDUCESCATTER": "reducescatter",
+    "ALLTOALL": "alltoall",
+}
+_HEAD = 2**17
+"""Bytes in which the first two lines are to end."""
+
+_THREAD, _STREAM = "main", "npu"
+_MOST_TIME = 10**15
+_COLUMNS = 11  # and the time of updates, which is not read
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """A pass of a layer: how long it computes, nanoseconds, and what it calls; empty: nothing."""
+
+    time: int
+    collective: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    forward: _Pass
+    inputs: _Pass
+    weights: _Pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The first line.
+
+    Attributes:
+        model_ranks: that share a model; 0: not told.
+        bottom: the last bottom layer of a DLRM.
+        checkpoints: layers from which a forward pass can begin again.
+        initiators: layers at which it does so, backward.
+    """
+
+    mode: str
+    model_ranks: int = 0
+    bottom: int = 0
+    checkpoints: frozenset[int] = frozenset()
+    initiators: frozenset[int] = frozenset()
+
+
+_Line = tuple[str, int]
+"""("forward" | "inputs" | "weights", layer): computes; ("call ...", layer); ("wait ...", layer)."""
+
+
+def sniff(content: bytes) -> bool:
+    """Return whether it begins with a kind of parallelism, and a number in the second line."""
+    lines = content[:_HEAD].split(b"\n", 2)
+    words = lines[0].split() if len(lines) > 1 else []
+    return bool(words) and words[0] in {m.encode() for m in _MODES} and lines[1].strip().isdigit()
+
+
+def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
+    """Return what every rank does in an iteration.
+
+    Raises:
+        InputError: it is no such text, or a step is wanted.
+    """
+    wanted.place([], where)
+    try:
+        lines = content.decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{where}: it is no text (byte {error.start} is not UTF-8)") from error
+    header = _header(lines[0] if lines else "", where)
+    layers = _layers(lines, where)
+    for place in (header.bottom, *header.checkpoints, *header.initiators):
+        if place >= len(layers):
+            raise FormatError(f"{where}, line 1: there is no layer {place} of {len(layers)}")
+    program = list(islice(_program(header, len(layers)), MAX_LINES + 1))
+    if len(program) > MAX_LINES:
+        raise TooLargeError(f"{where}: it computes again more than is read: give fewer checkpoints")
+    assumed = ["times are nanoseconds, and those of updates of weights are left out"]
+    if header.mode.startswith("HYBRID_") and header.mode not in _DLRM and not header.model_ranks:
+        assumed.append("which ranks share a model is not told: collectives are of all ranks")
+    return RankTrace(
+        where=where,
+        format=NAME,
+        events=tuple(_events(program, layers, header)),
+        rank=0,
+        main=_THREAD,
+        timed=True,
+        assumed=tuple(assumed),
+        of_all=True,
+        model_ranks=header.model_ranks,
+    )
+
+
+def _header(line: str, where: str) -> _Header:
+    words = line.split()
+    mode = words[0] if words else ""
+    if mode not in _MODES:
+        raise FormatError(
+            f"{where}, line 1: it begins with {mode!r:.40}, expected one of {', '.join(_MODES)}"
+        )
+    if mode in _DLRM:
+        bottom = words[1] if len(words) > 1 else ""
+        return _Header(mode, bottom=_number(bottom, MAX_LAYERS, "the last bottom layer", where, 1))
+    told = re.search(r"model_parallel_NPU_group:\s*([0-9]{1,9})", line)
+    model = int(told[1]) if told else 0
+    if model > MAX_RANKS:
+        raise FormatError(f"{where}, line 1: {model} ranks share a model, up to {MAX_RANKS} do")
+    if mode != _RECOMPUTING:
+        return _Header(mode, model)
+    found = [_listed(name, line, where) for name in ("checkpoints", "checkpoint_initiates")]
+    if found[1] and (not found[0] or min(found[1]) <= min(found[0])):
+        raise FormatError(f"{where}, line 1: there is no checkpoint before layer {min(found[1])}")
+    return _Header(mode, model, checkpoints=found[0], initiators=found[1])
+
+
+def _listed(name: str, line: str, where: str) -> frozenset[int]:
+    """Return the numbers behind a name, of which the first says how many there are."""
+    told = re.search(rf"\b{name}:\s*([0-9 \t]*)", line)
+    numbers = [int(word[:9]) for word in told[1].split()] if told else []
+    if not numbers or len(numbers) < numbers[0] + 1:
+        raise FormatError(f"{where}, line 1: {name} says fewer layers than it counts")
+    return frozenset(numbers[1 : numbers[0] + 1])
+
+
+def _layers(lines: list[str], where: str) -> list[_Layer]:
+    count = _number(lines[1].strip() if len(lines) > 1 else "", MAX_LAYERS, "layers", where, 2)
+    rows = [(n, line.split()) for n, line in enumerate(lines[2:], start=3) if line.strip()]
+    if len(rows) != count or not rows:
+        raise FormatError(f"{where}: it says {count} layers and has {len(rows)}: it may be cut off")
+    return [_layer(row, number, where) for number, row in rows]
+
+
+def _layer(row: list[str], number: int, where: str) -> _Layer:
+    if len(row) < _COLUMNS:
+        raise FormatError(
+            f"{where}, line {number}: it has {len(row)} columns, expected {_COLUMNS} or more: "
+            "name, dependency, and time, collective and size of each of three passes"
+        )
+    return _Layer(*(_pass(row[at : at + 3], number, where) for at in (2, 5, 8)))
+
+
+def _pass(words: list[str], number: int, where: str) -> _Pass:
+    time = _number(words[0], _MOST_TIME, "a time", where, number)
+    size = _number(words[2], MOST_ELEMENTS, "a size", where, number)
+    if words[1] == "NONE" or (words[1] in _COLLECTIVES and not size):
+        return _Pass(time, "", 0)
+    if words[1] not in _COLLECTIVES:
+        known = ", ".join(("NONE", *_COLLECTIVES))
+        raise FormatError(f"{where}, line {number}: {words[1]!r:.40} is none of {known}")
+    return _Pass(time, _COLLECTIVES[words[1]], size)
+
+
+def _number(word: str, most: int, what: str, where: str, line: int) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", word) or int(word) > most:
+        raise FormatError(f"{where}, line {line}: {what} is {word!r:.30}, expected 0 to {most}")
+    return int(word)
+
+
+def _program(header: _Header, layers: int) -> Iterator[_Line]:
+    """Yield what is computed, called and waited for, in order."""
+    if header.mode == "DATA":
+        yield from _data_parallel(layers)
+    elif header.mode in _DLRM:
+        yield from _of_dlrm(layers, header.bottom)
+    else:
+        yield from _model_parallel(layers, header)
+
+
+def _data_parallel(layers: int) -> Iterator[_Line]:
+    for layer in range(layers):
+        yield from (("wait weights", layer), ("forward", layer))
+    for layer in reversed(range(layers)):
+        yield from (("weights", layer), ("call weights", layer))
+        if layer:
+            yield "inputs", layer
+
+
+def _of_dlrm(layers: int, bottom: int) -> Iterator[_Line]:
+    for layer in range(layers):
+        yield "wait weights", layer
+        if layer == bottom:
+            yield "wait forward", 0
+        yield "forward", layer
+        if not layer:
+            yield "call forward", 0
+    for layer in reversed(range(layers)):
+        if not layer:
+            yield "wait inputs", 0
+        yield from (("weights", layer), ("call weights", layer))
+        if layer:
+            yield "inputs", layer
+        if layer == bottom + 1:
+            yield "call inputs", 0
+
+
+def _model_parallel(layers: int, header: _Header) -> Iterator[_Line]:
+    checkpoints = sorted(header.checkpoints)
+    for layer in range(layers):
+        yield "wait weights", layer
+        yield from _forward(layer)
+    for layer in reversed(range(layers)):
+        if layer in header.initiators:
+            begin = checkpoints[bisect_left(checkpoints, layer) - 1]
+            for again in range(begin, layer):
+                yield from _forward(again)
+        yield "inputs", layer
+        if layer:
+            yield "call inputs", layer
+        yield "weights", layer
+        if header.mode != "MODEL":
+            yield "call weights", layer
+        if layer:
+            yield "wait inputs", layer
+
+
+def _forward(layer: int) -> Iterator[_Line]:
+    yield from (("forward", layer), ("call forward", layer), ("wait forward", layer))
+
+
+def _events(program: list[_Line], layers: list[_Layer], header: _Header) -> Iterator[TraceEvent]:
+    """Yield events, whose calls are numbered, and waits for the iteration before by its numbers."""
+    lines = [
+        line
+        for line in program
+        if " " not in line[0] or getattr(layers[line[1]], line[0].split()[1]).collective
+    ]
+    called = [line for line in lines if line[0].startswith("call")]
+    each = len(called)
+    ahead = {line[1]: n for n, line in enumerate(called) if line[0] == "call weights"}
+    made: dict[_Line, int] = {}
+    number = each
+    for action, layer in lines:
+        verb, _, name = action.partition(" ")
+        if not name:
+            yield Kernel(_THREAD, _STREAM, getattr(layers[layer], verb).time / 1000)
+            continue
+        one = getattr(layers[layer], name)
+        if verb == "call":
+            made[name, layer] = number
+            yield Call(
+                _THREAD, one.collective, "uint8", one.size, request=number, span=_span(name, header)
+            )
+            number += 1
+        elif (name, layer) in made:
+            yield Awaited(_THREAD, made[name, layer])
+        elif name == "weights" and layer in ahead:
+            yield Awaited(_THREAD, ahead[layer])
+
+
+def _span(name: str, header: _Header) -> CallSpan:
+    if not header.model_ranks:
+        return CallSpan.ALL
+    return CallSpan.REPLICAS if name == "weights" else CallSpan.MODEL

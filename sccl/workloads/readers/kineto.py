@@ -1,0 +1,131 @@
+"""Traces of PyTorch's profiler (Kineto), with metadata of collectives and without.
+
+Since 2.3 PyTorch says of each collective its name, elements, type, group and splits; before, there
+is a node ``record_param_comms`` around each call and each wait, with the dimensions of its tensors
+and within it an event such as ``nccl:all_to_all``. Waits name no call there, and are matched with
+calls by their order. Where a profiler was told to (enable_cuda_sync_events), it says which stream
+waits for which. Gloo tells no waits but those of calls that are not asynchronous. Computation
+is in the order in which the host launched it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from sccl.workloads.readers.contract import NO_MARKS, WantedStep
+from sccl.workloads.readers.kineto_calls import HostCall, Window, host_calls
+from sccl.workloads.readers.kineto_events import Mark, ProfiledRank, StreamWait, profiled
+from sccl.workloads.readers.rank_trace import Kernel, RankTrace, StreamEvent, TraceEvent
+
+NAME = "kineto"
+ABOUT = "traces of torch.profiler (Kineto, Chrome trace events)"
+SOURCE = "PyTorch 1.13 to 2.13, torch.profiler; metadata of collectives since 2.3"
+EXAMPLE = b"""{"distributedInfo": {"rank": 0, "world_size": 2}, "traceEvents": [
+{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#3", "tid": 1, "ts": 10, "dur": 90},
+{"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "tid": 1, "ts": 12, "dur": 2,
+"args": {"correlation": 1}},
+{"ph": "X", "cat": "kernel", "name": "gemm", "tid": 7, "ts": 15, "dur": 20,
+"args": {"correlation": 1, "stream": 7}},
+{"ph": "X", "cat": "cpu_op", "name": "record_param_comms", "tid": 1, "ts": 20, "dur": 9, "args":
+{"Collective name": "allreduce", "dtype": "Float", "In msg nelems": 64, "Out msg nelems": 64,
+"Group size": 2, "Process Group Ranks": "[0, 1]"}}]}
+"""
+
+_COMM_KERNEL = re.compile("nccl|rccl", re.IGNORECASE)
+_NO_DEVICE = "there is no device in the trace: what the host does between calls is computation"
+
+
+def sniff(content: bytes) -> bool:
+    """Return whether it has trace events."""
+    head = content.lstrip()[:1]
+    return b'"traceEvents"' in content or (head == b"[" and b'"ph"' in content[:4096])
+
+
+def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
+    """Return what a rank did in one step.
+
+    Raises:
+        InputError: it is no such trace, is cut off, or has no such step.
+    """
+    trace = profiled(content, where)
+    place = wanted.place([mark.number for mark in trace.marks], where)
+    begin, end, took, main = _range(trace, place)
+    device = [one for one in trace.device if begin <= one.launched < end]
+    communication = [one for one in device if _COMM_KERNEL.search(one.name)]
+    timeline: list[tuple[float, TraceEvent]] = [
+        (one.launched, Kernel(one.thread or main, one.stream, one.duration_us))
+        for one in device
+        if not _COMM_KERNEL.search(one.name)
+    ]
+    timeline += _marked(trace.waits, timeline, (begin, end))
+    calls = host_calls(trace.host, communication, (begin, end), where)
+    assumed = [] if place is not None else [NO_MARKS]
+    if not trace.device and calls:
+        timeline += _of_host(calls, begin, main, took)
+        assumed.append(_NO_DEVICE)
+    timeline += [(call.begin, call.what) for call in calls]
+    timeline.sort(key=lambda pair: pair[0])
+    return RankTrace(
+        where=where,
+        format=NAME,
+        events=tuple(event for _, event in timeline),
+        rank=trace.rank,
+        world=trace.world,
+        main=main,
+        step=None if place is None else trace.marks[place].number,
+        iteration_us=took,
+        timed=True,
+        assumed=tuple(assumed),
+    )
+
+
+def _range(trace: ProfiledRank, place: int | None) -> tuple[float, float, float, str]:
+    """Return when a step begins and ends, how long it takes, and the thread that runs it."""
+    if place is None:
+        begin = min((event.ts for event in trace.host), default=0.0)
+        end = max((event.end for event in trace.host), default=0.0)
+        main = str(trace.host[0].tid) if trace.host else ""
+        return min((begin, *(d.launched for d in trace.device))), float("inf"), end - begin, main
+    mark = trace.marks[place]
+    following: Sequence[Mark] = trace.marks[place + 1 : place + 2]
+    end = following[0].begin if following and following[0].begin > mark.begin else mark.end
+    return mark.begin, max(end, mark.begin), max(end, mark.begin) - mark.begin, mark.thread
+
+
+def _marked(
+    waits: Sequence[StreamWait], timeline: Sequence[tuple[float, TraceEvent]], window: Window
+) -> Iterator[tuple[float, TraceEvent]]:
+    """Yield waits of streams that compute for one another, with the marks that they wait for."""
+    streams = {event.stream for _, event in timeline if isinstance(event, Kernel)}
+    inside = [
+        wait
+        for wait in waits
+        if wait.stream != wait.awaited
+        and {wait.stream, wait.awaited} <= streams
+        and window[0] <= wait.marked
+        and wait.waited < window[1]
+    ]
+    for number, wait in enumerate(sorted(inside, key=lambda one: (one.waited, one.awaited))):
+        yield wait.marked, StreamEvent(wait.awaited, number, waits=False)
+        yield wait.waited, StreamEvent(wait.stream, number, waits=True)
+
+
+def _of_host(
+    calls: list[HostCall], begin: float, main: str, took: float
+) -> list[tuple[float, TraceEvent]]:
+    """Return what threads of the host do between calls and waits, as computation."""
+    found: list[tuple[float, TraceEvent]] = []
+    free: dict[str, float] = {main: begin}
+    streams: dict[str, str] = {}
+    for call in calls:
+        thread = call.what.thread
+        stream = streams.setdefault(thread, f"host-{len(streams)}")
+        since = free.get(thread, call.begin)
+        if call.begin > since:
+            found.append((since, Kernel(thread, stream, call.begin - since)))
+        free[thread] = max(since, call.end)
+    if free[main] < begin + took:
+        rest = begin + took - free[main]
+        found.append((free[main], Kernel(main, streams.get(main, "host"), rest)))
+    return found

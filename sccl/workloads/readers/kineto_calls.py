@@ -1,0 +1,306 @@
+"""Calls of collectives and waits for them among the events of Kineto.
+
+Around each there is a node ``record_param_comms``, with what is known of it, or it has within it an
+event of the backend, such as ``nccl:all_to_all``; Gloo has that event alone, on a thread of its
+own, once the operator has begun that called it (``c10d::alltoall_base_``). Newer operators say
+whether they are asynchronous; of one that is not, nothing else tells that its thread waits.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sccl.errors import FormatError
+from sccl.workloads.readers.kineto_events import EventArguments, Launched, ProfiledEvent
+from sccl.workloads.readers.rank_trace import Awaited, Call, OtherEnd
+from sccl.workloads.readers.torch_names import (
+    BACKENDS,
+    BARRIER,
+    COMM_NODE,
+    WAIT,
+    checked_group,
+    collective_of,
+    dtype_of,
+    elements_of_dims,
+    numbers_of,
+    place_of_other_end,
+    required_collective,
+    sends,
+    value_of,
+    waits_at_once,
+    whole,
+)
+
+_REDUCTION = re.compile(r"_(Sum|Prod|Min|Max|Avg|MinMax|PreMulSum|SumPostDiv)(_|\(|$)")
+_REDUCTIONS = {"Sum": "sum", "Prod": "prod", "Min": "min", "Max": "max", "Avg": "avg"}
+_BUCKETS = "torch::autograd::AccumulateGrad"
+"""Around calls that DistributedDataParallel makes of gradients, as they are ready."""
+
+_OPERATORS = "c10d::"
+_NESTED = 8
+"""Events, one in another: as many are looked at."""
+
+
+Window = tuple[float, float]
+"""From when, and until before when."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What tells of a call or of a wait.
+
+    Attributes:
+        named: the event of the backend, which has the name of the collective.
+        operator: that of c10d which made it, if it is in the trace.
+    """
+
+    node: ProfiledEvent
+    named: ProfiledEvent | None
+    operator: ProfiledEvent | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """A call or a wait, and when its thread was busy with it."""
+
+    begin: float
+    end: float
+    what: Call | Awaited
+
+
+def host_calls(
+    host: Sequence[ProfiledEvent], kernels: Sequence[Launched], window: Window, where: str
+) -> list[HostCall]:
+    """Return calls of collectives and waits for them within a window, in order.
+
+    Args:
+        host: what the host did, all of it.
+        kernels: those of collectives, as they were launched.
+
+    Raises:
+        FormatError: a call does not tell enough.
+    """
+    buckets: dict[str, list[ProfiledEvent]] = defaultdict(list)
+    for event in host:
+        if _BUCKETS in event.name:
+            buckets[str(event.tid)].append(event)
+    launched: dict[str, list[Launched]] = defaultdict(list)
+    for kernel in kernels:
+        launched[kernel.thread].append(kernel)
+    found: dict[str, list[tuple[HostCall, bool]]] = defaultdict(list)
+    for made in _made(host):
+        node = made.node
+        if not window[0] <= node.ts < window[1]:
+            continue
+        thread = str(node.tid)
+        what = _call(node, made.named, thread, where)
+        if isinstance(what, Call):
+            what = _with_kernels(what, _during(launched[thread], node))
+            what = replace(what, bucket=bool(_enclosing(buckets[thread], node)))
+        at_once = isinstance(what, Call) and _at_once(made.operator, where)
+        found[thread].append((HostCall(node.ts, node.end, what), at_once))
+    calls = [one for own in found.values() for one in _with_waits(own)]
+    return sorted(calls, key=lambda call: call.begin)
+
+
+def _made(host: Sequence[ProfiledEvent]) -> Iterator[_Made]:
+    """Yield the calls and waits, with what tells of them; those of Gloo by their operators."""
+    threads: dict[str, list[ProfiledEvent]] = defaultdict(list)
+    operators: list[ProfiledEvent] = []
+    for event in host:
+        if event.name == COMM_NODE or event.name.startswith(BACKENDS):
+            threads[str(event.tid)].append(event)
+        elif event.name.startswith(_OPERATORS):
+            operators.append(event)
+    alone: list[ProfiledEvent] = []
+    for events in threads.values():
+        for node, named in _nodes(events):
+            if node.name == COMM_NODE:
+                near = _enclosing(operators, node)
+                yield _Made(node, named, next((o for o in near if o.tid == node.tid), None))
+            else:
+                alone.append(node)
+    waiting: dict[str, deque[ProfiledEvent]] = defaultdict(deque)
+    for operator in operators:
+        waiting[_word(operator)].append(operator)
+    for node in sorted(alone, key=lambda event: event.ts):
+        queue = waiting[_word(node)]
+        if queue and queue[0].ts <= node.ts:  # threads of Gloo begin with calls as they came
+            operator = queue.popleft()
+            yield _Made(operator, node, operator)
+        else:
+            yield _Made(node, None, None)
+
+
+def _word(event: ProfiledEvent) -> str:
+    return BARRIER if BARRIER in event.name else collective_of(event.name) or ""
+
+
+def _with_waits(own: list[tuple[HostCall, bool]]) -> list[HostCall]:
+    """Return the calls and waits of a thread, with waits for calls that are waited for at once."""
+    own.sort(key=lambda pair: pair[0].begin)
+    found: list[HostCall] = []
+    for place, (call, at_once) in enumerate(own):
+        found.append(call)
+        following = own[place + 1][0].what if place + 1 < len(own) else None
+        if at_once and not isinstance(following, Awaited):
+            wait = Awaited(call.what.thread, call.what.request)
+            found.append(HostCall(call.end, call.end, wait))
+    return found
+
+
+def _at_once(operator: ProfiledEvent | None, where: str) -> bool:
+    if operator is None:
+        return False
+    place = f"{where}: the operator at {operator.ts:.3f} us"
+    return waits_at_once(value_of(operator.args.concrete, place))
+
+
+def _enclosing(outer: list[ProfiledEvent], inner: ProfiledEvent) -> list[ProfiledEvent]:
+    """Return the events within which another began, the nearest first."""
+    before = bisect_right(outer, inner.ts, key=lambda event: event.ts)
+    near = outer[max(0, before - _NESTED) : before]
+    return [event for event in reversed(near) if inner.ts <= event.end]
+
+
+def _nodes(events: list[ProfiledEvent]) -> list[tuple[ProfiledEvent, ProfiledEvent | None]]:
+    """Return the calls and waits of a thread, each with the event within it that has its name."""
+    found: list[tuple[ProfiledEvent, ProfiledEvent | None]] = []
+    for event in events:
+        if event.name != COMM_NODE and found and event.ts <= found[-1][0].end:
+            found[-1] = (found[-1][0], found[-1][1] or event)
+        else:
+            found.append((event, None))
+    return found
+
+
+def _during(kernels: list[Launched], node: ProfiledEvent) -> list[Launched]:
+    begin = bisect_left(kernels, node.ts, key=lambda kernel: kernel.launched)
+    return kernels[begin : bisect_right(kernels, node.end, key=lambda kernel: kernel.launched)]
+
+
+def _with_kernels(call: Call, ran: list[Launched]) -> Call:
+    """Return a call with what its kernels tell: how long they took, and what combines elements."""
+    told = next((found[1] for one in ran if (found := _REDUCTION.search(one.name))), "")
+    took = sum(one.duration_us for one in ran) if ran else None
+    return replace(call, duration_us=took, reduce=_REDUCTIONS.get(told, ""))
+
+
+def _call(
+    node: ProfiledEvent, named: ProfiledEvent | None, thread: str, where: str
+) -> Call | Awaited:
+    """Return what a node is: a call, or a wait.
+
+    Args:
+        named: the event within it that has the name of its collective, if there is one.
+
+    Raises:
+        FormatError: it is a call of what is no collective, or of nobody knows what.
+    """
+    args = node.args
+    place = f"{where}: the call at {node.ts:.3f} us"
+    concrete = value_of(args.concrete, place)
+    told = value_of(args.collective, place) or _name_among(concrete)
+    if told is None and node.name != COMM_NODE:
+        told = node.name
+    if told is None and named is not None:
+        told = named.name
+    if told is None and elements_of_dims(value_of(args.dims, place)) is not None:
+        raise FormatError(
+            f"{place} has no name: give the execution trace of the rank beside it, or one of a "
+            "profiler that records shapes"
+        )
+    if told is None or told == WAIT:
+        return Awaited(thread, _request(concrete))
+    collective = required_collective(str(told), place)
+    call = Call(thread, collective, "", request=_request(concrete))
+    if (sending := sends(str(told))) is not None:
+        end = _other_end(args, named, place, gives=sending)
+        call = replace(call, end=end, root=0)
+    fields = named.args if named is not None and named.args.dims else args
+    return _told(_described(call, fields, place), args, place)
+
+
+def _name_among(concrete: object) -> str | None:
+    words = [w for w in concrete if isinstance(w, str)] if isinstance(concrete, list) else []
+    known = (w for w in words if w == WAIT or (w and (collective_of(w) or sends(w) is not None)))
+    return next(known, None)
+
+
+def _other_end(
+    args: EventArguments, named: ProfiledEvent | None, place: str, *, gives: bool
+) -> OtherEnd:
+    """Return the other end of a send: by metadata, by the backend's name, or by the inputs.
+
+    Raises:
+        FormatError: none of them tells it.
+    """
+    told = whole(value_of(args.taker if gives else args.giver, place))
+    if told is not None:
+        return OtherEnd(told, gives, in_job=True)
+    at = None if named is None else place_of_other_end(named.name)
+    concrete = value_of(args.concrete, place)
+    name = _name_among(concrete)
+    if at is None and isinstance(concrete, list) and name in concrete[1:]:
+        at = whole(concrete[concrete.index(name, 1) - 1])
+    if at is None:
+        raise FormatError(
+            f"{place} does not tell its other end: give the execution trace of the rank beside it"
+        )
+    return OtherEnd(at, gives)
+
+
+def _request(concrete: object) -> int | None:
+    """Return the number of a call, which stands three before its name where inputs are recorded."""
+    name = _name_among(concrete)
+    if not isinstance(concrete, list) or name not in concrete[3:]:
+        return None
+    return whole(concrete[concrete.index(name, 3) - 3])
+
+
+def _described(call: Call, fields: EventArguments, place: str) -> Call:
+    """Return a call with what the dimensions and types of its tensors tell."""
+    elements = elements_of_dims(value_of(fields.dims, place))
+    types = value_of(fields.types, place)
+    word = types[0] if isinstance(types, list) and types and isinstance(types[0], str) else ""
+    return replace(
+        call,
+        given=elements,
+        dtype=dtype_of(word, place) if word and word != "TensorList" else "",
+    )
+
+
+def _told(call: Call, args: EventArguments, place: str) -> Call:
+    """Return a call with what the metadata of collectives tell; without, it stays as it is.
+
+    Raises:
+        FormatError: neither tells the type of its elements.
+    """
+    word = value_of(args.dtype, place)
+    dtype = dtype_of(word, place) if isinstance(word, str) and word else call.dtype
+    if not dtype:
+        raise FormatError(
+            f"{place} does not tell which elements it is about: profile with record_shapes=True, "
+            "or give the execution trace of the rank beside it"
+        )
+    given = whole(value_of(args.given, place))
+    group = numbers_of(value_of(args.group, place))
+    size = checked_group(group, whole(value_of(args.group_size, place)), place)
+    first, stride = (whole(value_of(raw, place)) for raw in (args.first, args.stride))
+    return replace(
+        call,
+        dtype=dtype,
+        given=call.given if given is None else given,
+        got=whole(value_of(args.got, place)),
+        group_name=str(value_of(args.group_name, place) or ""),
+        group=group,
+        first_stride=None if first is None or not stride else (first, stride),
+        group_size=size,
+        root=whole(value_of(args.root, place)) if call.end is None else 0,
+        gives=numbers_of(value_of(args.gives, place)),
+        gets=numbers_of(value_of(args.gets, place)),
+    )

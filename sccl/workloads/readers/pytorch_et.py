@@ -1,0 +1,374 @@
+"""Execution traces of PyTorch (ExecutionTraceObserver), schemas 1.0.1 to 1.1.1.
+
+Every call of a collective and every wait is a node ``record_param_comms``: its tensors, the number
+of the request, the group, the rank or the root, the name, the splits, and since 1.0.2 the size of
+the group, since 1.1.0 its first rank and stride. A wait repeats the request's number. Nodes are
+numbered in the order in which they began, on whichever thread; how long they took is not told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from sccl.errors import FormatError, TooLargeError
+from sccl.workloads.readers.contract import MAX_EVENTS, NO_MARKS, WantedStep
+from sccl.workloads.readers.rank_trace import (
+    Awaited,
+    Call,
+    Kernel,
+    OtherEnd,
+    RankTrace,
+)
+from sccl.workloads.readers.torch_names import (
+    BACKENDS,
+    COMM_NODE,
+    WAIT,
+    checked_group,
+    dtype_of,
+    numbers_of,
+    required_collective,
+    sends,
+    value_of,
+    waits_at_once,
+    whole,
+)
+
+NAME = "pytorch-et"
+ABOUT = "execution traces of PyTorch (ExecutionTraceObserver)"
+SOURCE = "PyTorch, execution_trace_observer.cpp, schemas 1.0.1, 1.0.2, 1.0.3, 1.1.0 and 1.1.1"
+EXAMPLE = b"""{"schema": "1.0.1", "pid": 1, "nodes": [
+{"name": "aten::mm", "id": 3, "parent": 2, "tid": 1, "op_schema": "aten::mm(...)", "inputs": []},
+{"name": "record_param_comms", "id": 5, "parent": 2, "tid": 1, "op_schema": "", "inputs":
+[[4, 1, 0, 64, 4, "cuda:0"], 7, 99, 0, "all_to_allv", [32, 32], [32, 32]],
+"input_types": ["Tensor(float)", "Int", "Int", "Int", "String", "", ""],
+"outputs": [[6, 1, 0, 64, 4, "cuda:0"]]},
+{"name": "record_param_comms", "id": 8, "parent": 2, "tid": 1, "op_schema": "",
+"inputs": [7, 0, 0, "wait", [], []]}]}
+"""
+
+_STEP = re.compile(r"ProfilerStep\s?#([0-9]{1,9})")
+_GROUPS = "## process_group:init ##"
+_STREAM = "device"
+_OF_SENDS = "/sends"
+_SENT = 2**62
+_NO_RAW = msgspec.Raw(b"")
+
+
+class _Attribute(msgspec.Struct):
+    name: str = ""
+    value: msgspec.Raw = _NO_RAW
+
+
+class _Node(msgspec.Struct):
+    name: str
+    id: int
+    tid: int | str = ""
+    parent: int | None = None
+    ctrl_deps: int | None = None
+    op_schema: str = ""
+    inputs: msgspec.Raw = _NO_RAW
+    input_types: msgspec.Raw = _NO_RAW
+    outputs: msgspec.Raw = _NO_RAW
+    attrs: list[_Attribute] = []
+
+    def attribute(self, name: str) -> Any:
+        """Return what an attribute says; None: there is none."""
+        raw = next((one.value for one in self.attrs if one.name == name), None)
+        return None if raw is None else value_of(raw, name)
+
+    @property
+    def thread(self) -> str:
+        """Return the thread that it ran on."""
+        return str(self.attribute("tid") if self.tid == "" else self.tid)
+
+    @property
+    def computes(self) -> bool:
+        """Return whether an operator ran that is no call."""
+        if self.name.startswith(("c10d::", COMM_NODE, *BACKENDS)):
+            return False
+        return bool(self.op_schema or self.attribute("op_schema"))
+
+
+class _Graph(msgspec.Struct):
+    schema: str
+    nodes: list[_Node]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    ranks: tuple[int, ...]
+    size: int
+    first_stride: tuple[int, int] | None = None
+
+
+def sniff(content: bytes) -> bool:
+    """Return whether it has nodes, as PyTorch numbers and names them."""
+    return (b'"nodes"' in content and b'"schema"' in content and b'"rf_id"' in content) or (
+        b'"nodes"' in content and b'"op_schema"' in content
+    )
+
+
+def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
+    """Return what a rank did in one step.
+
+    Raises:
+        InputError: it is no such trace, is cut off, or has no such step.
+    """
+    nodes = _nodes(content, where)
+    marks = [(int(told[1]), n) for n in nodes if (told := _STEP.search(n.name))]
+    place = wanted.place([number for number, _ in marks], where)
+    groups = _groups(nodes, where)
+    taken = nodes
+    if place is not None:
+        begin = marks[place][1].id
+        end = marks[place + 1][1].id if place + 1 < len(marks) else nodes[-1].id + 1
+        taken = [node for node in nodes if begin <= node.id < end]
+    numbered = any(node.name == COMM_NODE for node in nodes)
+    by_id = {node.id: node for node in nodes}
+    events: list[Call | Awaited | Kernel] = []
+    owns: list[tuple[int, int]] = []
+    for node in taken:
+        if node.name == COMM_NODE:
+            event, own, size = _call(node, groups, f"{where}: node {node.id}")
+            events.append(event)
+            owns += [(size, own)] if own is not None else []
+        elif node.name.startswith(BACKENDS) and not numbered:
+            events += _backend_call(node, by_id, f"{where}: node {node.id}")
+        elif node.computes:
+            events.append(Kernel(node.thread, _STREAM, 0.0))
+    world = max((size for size, _ in owns), default=0)
+    world = max(world, _ranks_of(groups.values(), where))
+    assumed = ["execution traces do not tell how long computation takes: it takes 0 us"]
+    if place is None:
+        assumed.append(NO_MARKS)
+    return RankTrace(
+        where=where,
+        format=NAME,
+        events=tuple(events),
+        rank=next((own for size, own in owns if size == world), None),
+        world=world,
+        main=marks[place][1].thread if place is not None else _first_thread(events),
+        step=None if place is None else marks[place][0],
+        assumed=tuple(assumed),
+    )
+
+
+def _first_thread(events: list[Call | Awaited | Kernel]) -> str:
+    return events[0].thread if events else ""
+
+
+def _nodes(content: bytes, where: str) -> list[_Node]:
+    """Return the nodes of a trace, in order.
+
+    Raises:
+        FormatError: it is no such trace, or cut off.
+        TooLargeError: it has more nodes than are read.
+    """
+    if content.count(b'"name"') > 20 * MAX_EVENTS:
+        raise TooLargeError(f"{where}: it has more than {MAX_EVENTS} nodes: trace fewer steps")
+    try:
+        graph = msgspec.json.decode(content, type=_Graph)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise FormatError(
+            f"{where}: no execution trace, or one that is cut off ({str(error)[:120]}): expected "
+            "JSON with schema and nodes, as ExecutionTraceObserver writes it"
+        ) from error
+    if not graph.schema.startswith(("1.0.", "1.1.")):
+        raise FormatError(f"{where}: its schema is {graph.schema!r:.40}, expected 1.0.1 to 1.1.1")
+    if len(graph.nodes) > MAX_EVENTS:
+        raise TooLargeError(f"{where}: it has more than {MAX_EVENTS} nodes: trace fewer steps")
+    return sorted(graph.nodes, key=lambda node: node.id)
+
+
+def _groups(nodes: list[_Node], where: str) -> dict[str, _Group]:
+    """Return the groups that were made, by name and by the backend's number."""
+    found: dict[str, _Group] = {}
+    for node in nodes:
+        if node.name != _GROUPS:
+            continue
+        for text in _flat(_values(value_of(node.inputs, where))):
+            for told in _listed(text):
+                ranks = told.get("ranks")
+                members = numbers_of([*map(whole, ranks)] if isinstance(ranks, dict) else ranks)
+                name = str(told.get("pg_name", ""))
+                place = f"{where}, node {node.id}, process group {name!r:.40}"
+                size = checked_group(members, whole(told.get("group_size")), place)
+                for key in ("pg_name", "backend_id"):
+                    if key in told:
+                        found[str(told[key])] = _Group(members, size, None if members else (0, 1))
+    return found
+
+
+def _ranks_of(groups: Collection[_Group], where: str) -> int:
+    """Return how many ranks groups tell of at least: one that lists none is of all.
+
+    Raises:
+        FormatError: there are ranks beyond these.
+    """
+    every = max((group.size for group in groups if not group.ranks), default=0)
+    most = max((max(group.ranks) for group in groups if group.ranks), default=-1)
+    if 0 < every <= most:
+        raise FormatError(
+            f"{where}: rank {most} is in a process group, and that of all ranks has {every}: give "
+            "the trace as it was written"
+        )
+    return max(every, most + 1)
+
+
+def _listed(text: object) -> list[dict[str, Any]]:
+    """Return the objects of a list that stands in a text as JSON; empty: it is none."""
+    if not isinstance(text, str) or not text.startswith("["):
+        return []
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _values(inputs: Any) -> list[Any]:
+    """Return the values of a node's inputs or outputs, in the old form and in the new."""
+    found = inputs.get("values") if isinstance(inputs, dict) else inputs
+    return found if isinstance(found, list) else []
+
+
+def _flat(values: list[Any]) -> list[Any]:
+    return [x for one in values for x in (_flat(one) if isinstance(one, list) else [one])]
+
+
+def _elements(value: Any) -> int | None:
+    """Return the elements of a tensor, or of all tensors in lists; None: there is none."""
+    if not isinstance(value, list):
+        return None
+    if len(value) >= 6 and all(whole(n) is not None for n in value[:5]):
+        return whole(value[3])  # its number, its storage, where it begins there, elements, bytes
+    found = [n for n in map(_elements, value) if n is not None]
+    return sum(found) if found else None
+
+
+def _call(
+    node: _Node, groups: dict[str, _Group], where: str
+) -> tuple[Call | Awaited, int | None, int]:
+    """Return a call or a wait, the rank's place in its group if that is told, and that one's size.
+
+    Raises:
+        FormatError: it is neither.
+    """
+    inputs = value_of(node.inputs, where)
+    values = _values(inputs)
+    at = max((i for i, one in enumerate(values) if isinstance(one, str)), default=-1)
+    if at < 3:
+        raise FormatError(
+            f"{where}, {COMM_NODE}: it has no name of a collective behind its request, group and "
+            "rank: expected those of schemas 1.0.1 to 1.1.1"
+        )
+    request = _request(values[at - 3])
+    own = whole(values[at - 1])
+    if values[at] == WAIT:
+        return Awaited(node.thread, request), None, 0
+    collective = required_collective(values[at], where)
+    gives, gets = (numbers_of(one) for one in [*values[at + 1 : at + 3], [], []][:2])
+    group = _group_of(values, at, groups, gives, where)
+    rooted = collective in {"broadcast", "reduce", "gather", "scatter"}
+    sending = sends(values[at])
+    end = None
+    if sending is not None:
+        if own is None:
+            raise FormatError(f"{where}: it does not tell the other end of a {values[at]}")
+        end, own = OtherEnd(own, sending), 0
+    call = Call(
+        thread=node.thread,
+        collective=collective,
+        dtype=_dtype(node, inputs, at, where),
+        given=_elements(values[at - 4]) if at >= 4 else whole(node.attribute("in_msg_nelems")),
+        got=_elements(_values(value_of(node.outputs, where))),
+        request=request,
+        group_name=_key(values[at - 2]) + ("" if end is None else _OF_SENDS),
+        group=group.ranks,
+        first_stride=group.first_stride,
+        group_size=group.size,
+        root=own if rooted else None,
+        gives=gives,
+        gets=gets,
+        end=end,
+    )
+    return call, None if rooted else own, group.size
+
+
+def _request(value: Any) -> int | None:
+    """Return the number of a request, of which sends between two ranks have a row of their own."""
+    if not isinstance(value, list):
+        return whole(value)
+    number = whole(value[0]) if value else None
+    of_sends = number is not None and len(value) > 1 and value[1] in (True, "True", "true")
+    return number + _SENT if of_sends and number is not None else number
+
+
+def _backend_call(node: _Node, by_id: dict[int, _Node], where: str) -> list[Call | Awaited]:
+    """Return a call that a backend tells alone, as Gloo does, and a wait if its operator waits.
+
+    Raises:
+        FormatError: it is of no collective that is known.
+    """
+    parent = node.ctrl_deps if node.parent is None else node.parent
+    operator = node if parent is None else by_id.get(parent, node)
+    if sends(node.name) is not None:
+        raise FormatError(f"{where}: {node.name!r:.60} does not tell its other end")
+    inputs = value_of(node.inputs, where)
+    if not _values(inputs):
+        inputs = value_of(operator.inputs, where)  # of a barrier
+    types = inputs.get("types") if isinstance(inputs, dict) else None
+    word = types[0] if isinstance(types, list) and types and isinstance(types[0], str) else ""
+    call = Call(
+        thread=operator.thread,
+        collective=required_collective(node.name, where),
+        dtype=dtype_of(word, where),
+        given=_elements(_values(inputs)[:1]),
+    )
+    waits = waits_at_once(_values(value_of(operator.inputs, where)))
+    return [call, Awaited(call.thread)] if waits else [call]
+
+
+def _key(value: Any) -> str:
+    """Return what tells a group from others: the first of name and description, or a number."""
+    return str(value[0] if isinstance(value, list) and value else value)
+
+
+def _group_of(
+    values: list[Any], at: int, groups: dict[str, _Group], gives: tuple[int, ...], where: str
+) -> _Group:
+    """Return the group of a call: as it was made, or as the call tells it.
+
+    Raises:
+        FormatError: the two contradict one another.
+    """
+    known = groups.get(_key(values[at - 2]))
+    told = [one if isinstance(one, int) else -1 for one in values[at + 3 : at + 6]]
+    if known is not None:
+        if told and 0 < told[-1] != known.size:
+            raise FormatError(
+                f"{where}: it is of a group of {told[-1]} ranks, which was made with "
+                f"{known.size}: give the trace as it was written"
+            )
+        return known
+    if len(told) == 3:
+        first, stride, size = told
+        if first >= 0 and stride > 0 and size > 0:
+            return _Group((), size, (first, stride))
+    size = max(told[-1] if told else 0, len(gives), 0)
+    return _Group((), size)
+
+
+def _dtype(node: _Node, inputs: Any, at: int, where: str) -> str:
+    types = inputs.get("types") if isinstance(inputs, dict) else value_of(node.input_types, where)
+    if isinstance(types, list) and 0 <= at - 4 < len(types) and isinstance(types[at - 4], str):
+        word = types[at - 4]
+        if "Tensor(" in word:
+            return dtype_of(word, where)
+    return dtype_of(str(node.attribute("dtype") or types), where)

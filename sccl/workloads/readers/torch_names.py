@@ -1,0 +1,187 @@
+"""Words of PyTorch in traces, and what they are here."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import Any
+
+import msgspec
+
+from sccl.errors import FormatError
+from sccl.workloads.readers.contract import MAX_DEPTH
+
+WAIT = "wait"
+COMM_NODE = "record_param_comms"
+BACKENDS = ("nccl:", "gloo:", "mpi:", "ucc:", "rccl:")
+
+_COLLECTIVES = {
+    "allreduce": "allreduce allreducecoalesced",
+    "allgather": "allgather allgatherbase allgatherinto allgatherintotensor allgathersingle "
+    "allgathercoalesced allgatherintotensorcoalesced allgatherv",
+    "reducescatter": "reducescatter reducescatterbase reducescattertensor reducescattersingle "
+    "reducescattercoalesced reducescattertensorcoalesced reducescatterv",
+    "alltoall": "alltoall alltoallv alltoallbase alltoallsingle",
+    "broadcast": "broadcast broadcastoop",
+    "reduce": "reduce reduceoop",
+    "gather": "gather",
+    "scatter": "scatter",
+}
+_BY_NAME = {word: name for name, words in _COLLECTIVES.items() for word in words.split()}
+BARRIER = "barrier"
+"""An allreduce of one element, which NCCL makes of it, too."""
+
+SENDS = {"send": True, "isend": True, "recv": False, "irecv": False}
+"""Of both ends of a send between two ranks, whether it sends; it is read as a broadcast."""
+
+_DTYPES = {
+    "int8": "signed char|char|int8",
+    "uint8": "unsigned char|byte|uint8",
+    "int16": "short|short int|int16",
+    "uint16": "unsigned short|uint16",
+    "int32": "int|int32",
+    "uint32": "unsigned int|uint32",
+    "int64": "long|long int|long long|int64",
+    "uint64": "unsigned long|uint64",
+    "float16": "half|c10::half|float16",
+    "bfloat16": "bfloat16|c10::bfloat16",
+    "float32": "float|float32",
+    "float64": "double|float64",
+    "bool": "bool",
+    "float8-e4m3": "float8_e4m3fn|c10::float8_e4m3fn|float8_e4m3fnuz",
+    "float8-e5m2": "float8_e5m2|c10::float8_e5m2|float8_e5m2fnuz",
+    "complex64": "complexfloat|c10::complex<float>",
+    "complex128": "complexdouble|c10::complex<double>",
+}
+_ENDS = re.compile(r"\s[0-9]{1,9}\s*(?:->|<-)\s*([0-9]{1,9})$")
+_BY_DTYPE = {word: name for name, words in _DTYPES.items() for word in words.split("|")}
+
+
+def sends(name: str) -> bool | None:
+    """Return whether PyTorch sends to one rank in what it calls so; None: nor does it receive."""
+    return SENDS.get(_ENDS.sub("", name.rpartition(":")[2].strip().lower()))
+
+
+def place_of_other_end(name: str) -> int | None:
+    """Return the other end where a name tells it, as ``nccl:send 0->1``; None: it does not."""
+    told = _ENDS.search(name)
+    return int(told[1]) if told else None
+
+
+def collective_of(name: str) -> str | None:
+    """Return the collective that PyTorch calls so, with its backend or without; None: none."""
+    word = name.rpartition(":")[2].replace("_", "").lower()
+    return "allreduce" if word == BARRIER else _BY_NAME.get(word)
+
+
+def required_collective(name: str, where: str) -> str:
+    """Return the collective that PyTorch calls so; of a send between two ranks, a broadcast.
+
+    Raises:
+        FormatError: it is none that is read.
+    """
+    found = "broadcast" if sends(name) is not None else collective_of(name)
+    if found is None:
+        raise FormatError(
+            f"{where}: {name!r:.60} is no collective that is read: expected one of "
+            f"{', '.join(_COLLECTIVES)}, or send and recv"
+        )
+    return found
+
+
+def dtype_of(word: str, where: str) -> str:
+    """Return the type of elements that PyTorch calls so, as in ``Tensor(long int)`` or ``Half``.
+
+    Raises:
+        FormatError: it is none that is known.
+    """
+    inner = re.search(r"Tensor\(([^()]*)\)", word)
+    found = _BY_DTYPE.get((inner[1] if inner else word).strip().lower())
+    if found is None:
+        raise FormatError(
+            f"{where}: elements are of type {word!r:.60}, expected one such as float, Half or long"
+        )
+    return found
+
+
+def value_of(raw: msgspec.Raw | bytes | str, where: str) -> Any:
+    """Return what stands in a field, plain lists and numbers; None: nothing.
+
+    Raises:
+        FormatError: lists lie in lists more deeply than is read.
+    """
+    if not raw:
+        return None
+    try:
+        value = msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise FormatError(f"{where}: an argument is not JSON ({str(error)[:80]})") from error
+    if _depth(value) > MAX_DEPTH:
+        raise FormatError(f"{where}: lists lie more than {MAX_DEPTH} deep in one another")
+    return value
+
+
+def _depth(value: object) -> int:
+    depth, level = 0, [value]
+    while level and depth <= MAX_DEPTH:
+        level = [
+            inner
+            for one in level
+            if isinstance(one, (list, dict))
+            for inner in (one if isinstance(one, list) else one.values())
+        ]
+        depth += 1
+    return depth
+
+
+def waits_at_once(inputs: object) -> bool:
+    """Return whether an operator of c10d says that it waits, by the last truth value it was given.
+
+    Older ones do not say it.
+    """
+    values = inputs if isinstance(inputs, list) else []
+    told = [one for one in values if one in ("True", "False") or isinstance(one, bool)]
+    return bool(told) and str(told[-1]) == "False"
+
+
+def whole(value: object) -> int | None:
+    """Return a number that is whole and counts something, from 0 on; None: it does not."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
+        return value
+    return None
+
+
+def numbers_of(value: object) -> tuple[int, ...]:
+    """Return a list of whole numbers, also one that is written as text; empty: it is none."""
+    if isinstance(value, str) and re.fullmatch(r"\[[0-9, ]*\]", value):
+        value = [int(word) for word in re.findall("[0-9]{1,18}", value)]
+    if not isinstance(value, list):
+        return ()
+    found = [whole(one) for one in value]
+    return tuple(one for one in found if one is not None) if None not in found else ()
+
+
+def checked_group(ranks: tuple[int, ...], size: int | None, where: str) -> int:
+    """Return the size of a group, by its ranks where these are told; 0: neither is.
+
+    Raises:
+        FormatError: they contradict one another.
+    """
+    if ranks and size and len(ranks) != size:
+        raise FormatError(
+            f"{where}: a group is said to have {size} ranks, and {len(ranks)} are listed: give the "
+            "trace as it was written"
+        )
+    return size or len(ranks)
+
+
+def elements_of_dims(dims: object) -> int | None:
+    """Return the elements of tensors of these dimensions, one or lists of some; None: no tensor."""
+    if not isinstance(dims, list) or not dims:
+        return None
+    if len(dims) <= MAX_DEPTH and all(whole(one) is not None for one in dims):
+        return prod(dims)
+    found = [n for n in map(elements_of_dims, dims) if n is not None]
+    return sum(found) if found else None

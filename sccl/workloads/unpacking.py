@@ -1,0 +1,118 @@
+"""What is in files of traces: plain, packed by gzip, or several in an archive or a folder."""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import IO
+
+from sccl.core.files.disk import is_folder, reading
+from sccl.errors import FormatError, InputError, TooLargeError
+from sccl.workloads.readers import MAX_BYTES
+
+_PIECE = 2**20
+_GZIP = b"\x1f\x8b"
+_MAX_FILES = 2**16
+_TRACES = (".json", ".json.gz", ".et", ".et.gz", ".txt")
+"""How names of traces end, in a folder, where other things may lie beside them."""
+
+
+def contents(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Return what is in a file, an archive (.tar, .tar.gz) or a folder: names and bytes, unpacked.
+
+    Raises:
+        InputError: it cannot be read, is cut off, empty, or larger than is read.
+    """
+    if is_folder(path):
+        files = sorted(one for one in path.iterdir() if one.name.endswith(_TRACES))
+        if not files:
+            raise InputError(f"{path}: there are no traces ({', '.join(_TRACES)}) in this folder")
+        for file in files:
+            yield from contents(file)
+        return
+    with reading(path) as stream:
+        content = _read(stream, str(path))
+    if not content.strip():
+        raise FormatError(f"{path}: it is empty, expected a trace")
+    if content[257:262] == b"ustar":
+        yield from _members(content, str(path))
+    else:
+        yield str(path), content
+
+
+def _read(stream: IO[bytes], where: str) -> bytes:
+    """Return all bytes of a stream, unpacked if they are packed.
+
+    Raises:
+        InputError: it is damaged, cut off, or larger than is read.
+    """
+    found = bytearray()
+    first = stream.read(_PIECE)
+    unpack = zlib.decompressobj(wbits=31) if first.startswith(_GZIP) else None
+    piece = first
+    while piece:
+        if unpack is None:
+            found += piece
+        else:
+            unpack = _unpacked(unpack, piece, found, where)
+        _check_size(len(found), where)
+        piece = stream.read(_PIECE)
+    if unpack is not None and not unpack.eof:
+        raise FormatError(
+            f"{where}: it is cut off, as its packed content does not end: copy it anew"
+        )
+    return bytes(found)
+
+
+def _unpacked(
+    unpack: zlib._Decompress, piece: bytes, into: bytearray, where: str
+) -> zlib._Decompress:
+    """Unpack a piece, little by little, and return what unpacks the next one."""
+    while piece:
+        if unpack.eof:
+            if not piece.startswith(_GZIP[:1]):
+                return unpack  # padding
+            unpack = zlib.decompressobj(wbits=31)  # several packed files, one after the other
+        try:
+            into += unpack.decompress(piece, _PIECE)
+        except zlib.error as error:
+            raise FormatError(f"{where}: it is damaged, as gzip says ({error})") from error
+        _check_size(len(into), where)
+        piece = unpack.unused_data if unpack.eof else unpack.unconsumed_tail
+    return unpack
+
+
+def _check_size(size: int, where: str) -> None:
+    if size > MAX_BYTES:
+        raise TooLargeError(
+            f"{where}: it is larger than {MAX_BYTES >> 20} MiB, unpacked: trace fewer steps"
+        )
+
+
+def _members(content: bytes, where: str) -> Iterator[tuple[str, bytes]]:
+    """Return the files of an archive; its names are told, and never written to."""
+    total = count = 0
+    try:
+        with tarfile.open(fileobj=BytesIO(content), mode="r:") as archive:
+            for member in archive:
+                count += 1
+                if count > _MAX_FILES:
+                    raise TooLargeError(f"{where}: there are more than {_MAX_FILES} files in it")
+                file = archive.extractfile(member) if member.isreg() else None
+                hidden = member.name.rpartition("/")[2].startswith(".")
+                if file is None or hidden or not member.name.endswith(_TRACES):
+                    continue
+                name = "".join(c if c.isprintable() else "?" for c in member.name[:200])
+                unpacked = _read(file, f"{where}: {name}")
+                total += len(unpacked)
+                _check_size(total, where)
+                yield f"{where}: {name}", unpacked
+    except (tarfile.TarError, EOFError, ValueError, OSError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise FormatError(f"{where}: it is a damaged archive ({error})") from error
+    if not count:
+        raise FormatError(f"{where}: there are no files in this archive")

@@ -1,0 +1,190 @@
+"""For which call each wait of a trace is, in this step or in one before it."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sccl.core.words import counted
+from sccl.core.workload_ops import MOST_LAG
+from sccl.errors import InputError
+from sccl.workloads.readers.rank_trace import Awaited, Call, Kernel, RankTrace, StreamEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A call, by its place among the calls of the step."""
+
+    call: int
+    thread: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """What follows on the thread waits for a call, of so many steps ago."""
+
+    call: int
+    lag: int
+    thread: str
+
+
+Line = Submitted | Waited | Kernel | StreamEvent
+
+
+def program_of(trace: RankTrace) -> tuple[tuple[Line, ...], tuple[str, ...]]:
+    """Return what a rank does, each wait with its call, and what was taken for granted for that.
+
+    Where a trace does not tell for which call a wait is, one that follows a call of its thread at
+    once is for that, of broadcasts for the oldest, as DistributedDataParallel keeps two of them in
+    flight; any other is for the oldest call of the thread that none was for, if need be of the step
+    before.
+
+    A call that nothing in the step waits for is waited for where the thread that runs the steps
+    goes on, if another made it (as gradients are, once backward is done); else at its end.
+
+    Raises:
+        InputError: a wait is for nothing.
+    """
+    calls = trace.calls()
+    places = _places(trace, calls)
+    lines: list[Line] = []
+    call = wait = 0
+    for event in trace.events:
+        match event:
+            case Call():
+                lines.append(Submitted(call, event.thread))
+                call += 1
+            case Awaited():
+                place, lag = places[wait]
+                lines.append(Waited(place, lag, event.thread))
+                wait += 1
+            case Kernel() | StreamEvent():
+                lines.append(event)
+    left = sorted(set(range(len(calls))) - {place for place, _ in places})
+    assumed = []
+    if any(e.request is None for e in trace.events if isinstance(e, (Call, Awaited))) and places:
+        assumed.append(
+            "for which call a wait is, is not told: one that follows a call of its thread at once "
+            "is for that, any other, and those for broadcasts, for the oldest that none was for"
+        )
+    if left:
+        assumed.append(
+            f"nothing waits for {counted(len(left), 'call')} by itself: what the main thread "
+            "does next does, or the end of the step"
+        )
+    return tuple(_with_waits(lines, left, trace.main)), tuple(assumed)
+
+
+def _with_waits(lines: list[Line], left: Sequence[int], main: str) -> list[Line]:
+    """Return a program with waits for calls that it does not wait for."""
+    found: list[Line] = []
+    open_calls: list[int] = []
+    wanted = set(left)
+    for line in lines:
+        if isinstance(line, Kernel) and line.thread == main:
+            found += [Waited(call, 0, main) for call in open_calls]
+            open_calls = []
+        found.append(line)
+        if isinstance(line, Submitted) and line.call in wanted and line.thread != main:
+            open_calls.append(line.call)
+            wanted.remove(line.call)
+    return found + [Waited(call, 0, main) for call in sorted({*open_calls, *wanted})]
+
+
+def _places(trace: RankTrace, calls: Sequence[Call]) -> list[tuple[int, int]]:
+    """Return the place of the call that each wait is for, and how many steps ago that was."""
+    named = [event for event in trace.events if isinstance(event, (Call, Awaited))]
+    if all(event.request is not None for event in named):
+        return _numbered(trace, calls)
+    return _in_turn(trace)
+
+
+def _numbered(trace: RankTrace, calls: Sequence[Call]) -> list[tuple[int, int]]:
+    """Return calls by the numbers of their requests, which go on from step to step."""
+    latest: dict[int, int] = {}
+    of_group: dict[str, dict[int, int]] = {}
+    for place, call in enumerate(calls):
+        if call.request is not None:
+            of_group.setdefault(call.group_name, {})[call.request] = place
+    of_group = {name: dict(sorted(requests.items())) for name, requests in of_group.items()}
+    found: list[tuple[int, int]] = []
+    number = 0
+    for event in trace.events:
+        if isinstance(event, Call):
+            if event.request is not None:
+                latest[event.request] = number
+            number += 1
+        elif isinstance(event, Awaited) and event.request is not None:
+            if event.request in latest:
+                found.append((latest[event.request], 0))
+            else:
+                found.append(_steps_ago(event.request, of_group, trace.where))
+    return found
+
+
+def _steps_ago(request: int, of_group: Mapping[str, dict[int, int]], where: str) -> tuple[int, int]:
+    """Return the call that has the place of an earlier request: each step makes as many of them."""
+    for requests in of_group.values():
+        each = len(requests)
+        lag = max(-(-(next(iter(requests)) - request) // each), 1)  # they are in ascending order
+        if lag <= MOST_LAG and request + lag * each in requests:
+            return requests[request + lag * each], lag
+    raise InputError(
+        f"{where}: it waits for request {request}, which neither this step submits before that "
+        "nor, by its number, one before it: trace whole steps, or take another --step"
+    )
+
+
+def _in_turn(trace: RankTrace) -> list[tuple[int, int]]:
+    """Return calls for waits that name none: see :func:`program_of` for the rule."""
+    found: list[tuple[int, int] | None] = []
+    threads: dict[str, _OpenCalls] = defaultdict(_OpenCalls)
+    early: list[tuple[int, str]] = []
+    number = 0
+    for event in trace.events:
+        if isinstance(event, Call):
+            threads[event.thread].add(event, number)
+            number += 1
+        elif isinstance(event, Awaited):
+            place = threads[event.thread].take()
+            if place is None:
+                early.append((len(found), event.thread))
+            found.append(None if place is None else (place, 0))
+    for at, thread in early:
+        threads[thread].last = None
+        place = threads[thread].take()
+        if place is None:
+            raise InputError(
+                f"{trace.where}: thread {thread} waits more often than it calls collectives: trace "
+                "whole steps, or take another --step"
+            )
+        found[at] = (place, 1)
+    return [place for place in found if place is not None]
+
+
+@dataclass(slots=True)
+class _OpenCalls:
+    """Calls of a thread that no wait was for yet, broadcasts apart; and its last call, at once."""
+
+    broadcasts: deque[int] = field(default_factory=deque)
+    others: deque[int] = field(default_factory=deque)
+    last: deque[int] | None = None
+
+    def add(self, call: Call, number: int) -> None:
+        """Take a call in; nobody waits for one of gradients by itself."""
+        self.last = None
+        if not call.bucket:
+            gives_all = call.collective == "broadcast" and call.end is None
+            self.last = self.broadcasts if gives_all else self.others
+            self.last.append(number)
+
+    def take(self) -> int | None:
+        """Return the call that a wait is for; None: there is none."""
+        last, self.last = self.last, None
+        if last is self.others:
+            return last.pop()
+        if last is self.broadcasts:
+            return last.popleft()
+        open_calls = [calls for calls in (self.broadcasts, self.others) if calls]
+        return min(open_calls, key=lambda calls: calls[0]).popleft() if open_calls else None

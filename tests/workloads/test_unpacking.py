@@ -1,0 +1,76 @@
+"""Files of traces: plain, packed, in archives and folders, and what is wrong with them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from sccl.errors import InputError
+from sccl.workloads import contents, unpacking
+
+
+def archive(path: Path, files: dict[str, bytes], mode: str = "w:gz") -> Path:
+    with tarfile.open(path, mode) as out:  # type: ignore[call-overload]
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            out.addfile(info, io.BytesIO(content))
+        link = tarfile.TarInfo("link.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        out.addfile(link)
+    return path
+
+
+def test_what_is_packed_is_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b"{1}")
+    (tmp_path / "b.json.gz").write_bytes(gzip.compress(b"{2}") + gzip.compress(b"{3}"))
+    (tmp_path / "notes.md").write_bytes(b"no trace")
+    assert [content for _, content in contents(tmp_path)] == [b"{1}", b"{2}{3}"]
+    packed = {"x/0.json": b"{4}", "x/1.json.gz": gzip.compress(b"{5}"), "x/._0.json": b"", "m": b""}
+    for mode in ("w", "w:gz"):
+        made = archive(tmp_path / "all.tar", packed, mode)
+        found = [(name.removeprefix(f"{made}: "), content) for name, content in contents(made)]
+        assert found == [("x/0.json", b"{4}"), ("x/1.json.gz", b"{5}")]
+
+
+@pytest.mark.parametrize("cut", [3, 11, 20, -1])
+def test_what_is_cut_off_or_damaged_is_told(cut: int, tmp_path: Path) -> None:
+    file = tmp_path / "a.json.gz"
+    file.write_bytes(gzip.compress(b"{'some': 'trace'}")[:cut])
+    with pytest.raises(InputError, match=r"a.json.gz: it is cut off, as its packed content"):
+        list(contents(file))
+    file.write_bytes(gzip.compress(b"{'some': 'trace'}")[:-6] + b"\0" * 6)
+    with pytest.raises(InputError, match=r"a.json.gz: it is damaged, as gzip says"):
+        list(contents(file))
+
+
+def test_bombs_are_refused_as_they_unpack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacking, "MAX_BYTES", 2**22)
+    bomb = gzip.compress(b"0" * 2**24)
+    (tmp_path / "bomb.json.gz").write_bytes(bomb)
+    with pytest.raises(InputError, match=r"bomb.json.gz: it is larger than 4 MiB, unpacked"):
+        list(contents(tmp_path / "bomb.json.gz"))
+    several = archive(tmp_path / "a.tar", {f"{i}.json": b"0" * 2**20 for i in range(8)}, "w")
+    with pytest.raises(InputError, match=r"a.tar: it is larger than 4 MiB"):
+        list(contents(several))
+    inside = archive(tmp_path / "b.tar", {"c.json.gz": bomb}, "w")
+    with pytest.raises(InputError, match=r"b.tar: c.json.gz: it is larger than 4 MiB"):
+        list(contents(inside))
+
+
+def test_what_holds_nothing_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there are no traces"):
+        list(contents(tmp_path))
+    (tmp_path / "empty.json").write_bytes(b" \n")
+    with pytest.raises(InputError, match="it is empty, expected a trace"):
+        list(contents(tmp_path / "empty.json"))
+    with pytest.raises(InputError, match="cannot read"):
+        list(contents(tmp_path / "none.json"))
+    whole = archive(tmp_path / "a.tar", {"a.json": b"x" * 5000}, "w").read_bytes()
+    (tmp_path / "a.tar").write_bytes(whole[:3000])
+    with pytest.raises(InputError, match=r"a.tar: it is a damaged archive"):
+        list(contents(tmp_path / "a.tar"))
