@@ -117,6 +117,7 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
     rank: int | None = None,
     ranks: int | None = None,
     step: int | None = None,
+    alike: bool = False,
 ) -> Workload:
     """Return what a training job does in one iteration: from a file, of a model, or of traces.
 
@@ -130,6 +131,7 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
         rank: of several traces this rank's alone; of one that does not say it, its rank.
         ranks: of the job, where no trace says it.
         step: which step of traces is taken, by its number; None: one in the middle.
+        alike: whether ranks without a trace do as those with one, in groups of their own.
 
     Raises:
         InputError: it cannot be read or made, ranks disagree, there are no collectives, or what is
@@ -141,7 +143,7 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
     """
     of_model = {"parameters": parameters, "preset": preset}
     of_traces = {"format": None if format == "auto" else format, "rank": rank, "ranks": ranks}
-    of_traces["step"] = step
+    of_traces |= {"step": step, "alike": alike or None}
     if isinstance(given, str) and given in FAMILIES:
         _refuse(of_traces, "is of traces", f"{given!r} is a family of models")
         return make_workload(given, parameters, preset=preset, name=name)
@@ -152,7 +154,7 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
     if len(paths) == 1 and _holds_workload(paths[0]):
         _refuse({**of_traces, "name": name}, "is of traces", f"{paths[0]} is a workload")
         return Workload(load_workload(paths[0]))
-    read = import_workload(paths, TraceHints(format, rank, ranks, step), name, None).read
+    read = import_workload(paths, TraceHints(format, rank, ranks, step, alike), name, None).read
     return Workload(read.workload, read.assumed)
 
 

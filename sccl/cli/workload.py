@@ -82,6 +82,14 @@ def import_(
             show_default="one in the middle; without marks of steps all of it",
         ),
     ] = None,
+    alike: Annotated[
+        bool,
+        typer.Option(
+            "--alike",
+            help="Ranks without a trace do as those with one, in groups of their own; else they "
+            "are asked for.",
+        ),
+    ] = False,
     name: Annotated[
         str | None, typer.Option(help="Of the workload.", show_default="the first file's")
     ] = None,
@@ -93,7 +101,8 @@ def import_(
     one another. What traces say is printed, and what they do not say and was assumed.
     """
     options.writable(output)
-    imported = import_workload(traces, TraceHints(format_name, rank, ranks, step), name, output)
+    hints = TraceHints(format_name, rank, ranks, step, alike)
+    imported = import_workload(traces, hints, name, output)
     if json:
         print_output(workload_import_output(imported, output))
         return

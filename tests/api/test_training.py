@@ -105,7 +105,7 @@ def test_a_workload_is_of_a_model_a_file_or_traces(tmp_path: Path) -> None:
         file.write_bytes(profile(rank, PREFETCHING))
     read = sccl.workload(files, name="traced")
     assert (read.name, read.ranks, read.collectives) == ("traced", 2, 2)
-    assert sccl.workload(files[0], rank=0).ranks == 2
+    assert sccl.workload(files[0], rank=0, alike=True).ranks == 2
     assert read.assumed
     assert f"assumed: {read.assumed[0]}" in unescape(read._repr_html_())
 

@@ -161,7 +161,10 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "topo show": ("topology", lambda _: ["dgx1"]),
     "topo without": ("topo-without", lambda d: ["dgx1", "--rank", "3", "-o", d / "m.json"]),
     "topo with": ("topo-with", lambda d: ["dgx1", "--link", "0-5", "-o", d / "n.json"]),
-    "workload import": ("workload-import", lambda d: [d / "rank0.json", "-o", d / "w.json"]),
+    "workload import": (
+        "workload-import",
+        lambda d: [d / "rank0.json", "--alike", "-o", d / "w.json"],
+    ),
     "workload make": (
         "workload-make",
         lambda d: [

@@ -51,7 +51,11 @@ def test_it_says_what_it_understood_and_what_it_assumed(traces: Path) -> None:
 
 
 def test_without_a_file_the_workload_is_shown(traces: Path) -> None:
-    code, said = run("import", traces / "et0.json", "--name", "mine", "--ranks", "2")
+    alone = ("import", traces / "et0.json", "--name", "mine", "--ranks", "2")
+    code, said = run(*alone)
+    assert (code, len(said.splitlines())) == (2, 1)
+    assert "1 of 2 ranks have no trace (1): give theirs, too, or --alike" in said
+    code, said = run(*alone, "--alike")
     assert code == 0, said
     assert "mine: 2 ranks (pytorch-et of 1 rank)" in said
     assert "assumed: execution traces do not tell how long computation takes" in said

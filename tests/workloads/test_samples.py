@@ -24,9 +24,9 @@ def unpacked(name: str) -> list[tuple[str, bytes]]:
 
 
 def imported(*names: str, **hints: int) -> ReadWorkload:
-    """Return the workload of samples, which comes back from its file."""
+    """Return the workload of samples, of one rank some, which comes back from its file."""
     traces = [one for name in names for one in unpacked(name)]
-    found = read_workload(traces, TraceHints(**hints), "sample")  # type: ignore[arg-type]
+    found = read_workload(traces, TraceHints(alike=True, **hints), "sample")  # type: ignore[arg-type]
     text = text_of(workload_to_wire(found.workload))
     assert workload_of_text(text, "w") == found.workload
     assert text_of(workload_to_wire(workload_of_text(text, "w"))) == text
