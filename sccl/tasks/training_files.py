@@ -153,12 +153,12 @@ def right_timeline(one: LoadedTraining) -> StepTimeline:
     Raises:
         InputError: the judge refuses it.
     """
-    from sccl.train.running import timeline_of  # noqa: PLC0415 - loads NumPy
-    from sccl.train.verdict import faults_in  # noqa: PLC0415 - likewise
+    from sccl.train.verdict import verdict_on  # noqa: PLC0415 - loads NumPy
 
-    if faults := faults_in(one.plan, options=False):
+    faults, timeline = verdict_on(one.plan, options=False)
+    if faults or timeline is None:
         raise InputError(
             f"{one.file}: the judge refuses this plan: {faults[0].message}; see all with "
             f"'sccl check {one.file}'"
         )
-    return timeline_of(one.plan)
+    return timeline
