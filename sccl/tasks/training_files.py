@@ -175,12 +175,11 @@ def right_timeline(one: LoadedTraining) -> StepTimeline:
     Raises:
         InputError: the judge refuses it.
     """
-    from sccl.train.running import timeline_of  # noqa: PLC0415 - loads NumPy
-    from sccl.train.verdict import faults_in  # noqa: PLC0415 - likewise
+    from sccl.train.verdict import verdict_on  # noqa: PLC0415 - loads NumPy
 
-    wrong = next((fault.message for fault in faults_in(one.plan, options=False)), "")
-    timeline = None if wrong else timeline_of(one.plan)
-    if timeline is None or (wrong := _runs_otherwise(one, timeline)):
+    faults, timeline = verdict_on(one.plan, options=False)
+    wrong = faults[0].message if faults else ""
+    if timeline is None or (wrong := wrong or _runs_otherwise(one, timeline)):
         raise InputError(
             f"{one.file}: the judge refuses this plan: {wrong}; see all with 'sccl check "
             f"{one.file}'"

@@ -61,7 +61,7 @@ def periodic(  # noqa: PLR0913, PLR0917 - what is told, and when
         if best.period <= enough:
             return
         proposals = placed_in(window.step, seconds / min(MOST_WINDOWS, len(begun)))
-        kept = partial(_kept, best, window)
+        kept = partial(_kept, best, window, enough)
         found = planned(window.step, proposals, seed, lambda ticks, _: nearing(ticks), kept)
         best.tell(window.cyclic(found.plan))
 
@@ -94,5 +94,6 @@ def openings_of(problem: CyclicProblem, seed: int) -> list[tuple[int, int, StepW
     return sorted(begun, key=lambda row: row[:2])
 
 
-def _kept(best: BestPlan, window: StepWindow, plan: StepPlan) -> None:
+def _kept(best: BestPlan, window: StepWindow, enough: int, plan: StepPlan) -> bool:
     best.tell(window.cyclic(plan))
+    return best.period <= enough

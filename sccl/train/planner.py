@@ -171,7 +171,8 @@ class Planner:
             enough = self.bound_ns
             exactly(problem, asked.seconds, asked.seed, enough, self._found, self._nearing)
         else:
-            POLICIES[name].run(problem, PolicyEffort(asked.seconds, asked.seed), self._found)
+            effort = PolicyEffort(asked.seconds, asked.seed, self.bound_ns)
+            POLICIES[name].run(problem, effort, self._found)
 
     def plan(self) -> TrainingPlan:
         """Return the best plan that was found."""

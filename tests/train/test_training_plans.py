@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.topo import fabric_of
-from sccl.train.cyclic import CyclicPlan, CyclicProblem, wrong_in_cyclic
+from sccl.train import policies, searches
+from sccl.train.cyclic import MAX_LAG, CyclicPlan, CyclicProblem, wrong_in_cyclic
 from sccl.train.exact_search import exactly
 from sccl.train.jobs import Job, job_of
 from sccl.train.periodic import periodic
@@ -20,6 +23,7 @@ from sccl.train.timings import fluid_timing
 from sccl.train.turning import windows_of
 from sccl.train.verdict import faults_in
 from sccl.train.windows import Repeated, repeated
+from tests.kit.layered import layered
 from tests.kit.nightly import times
 from tests.kit.training import random_job, random_plan, training_plan
 
@@ -81,7 +85,9 @@ def test_windows_are_steps_whose_plans_are_plans_of_all(seed: int) -> None:
     assert (0,) * len(job.names) in seen
 
 
-def plans_of(name: str, problem: CyclicProblem) -> list[tuple[CyclicPlan, Repeated]]:
+def plans_of(
+    name: str, problem: CyclicProblem, seconds: float = 0.001, enough: int = 0
+) -> list[tuple[CyclicPlan, Repeated]]:
     """Return what a policy, or the search, tells."""
     found: list[tuple[CyclicPlan, Repeated]] = []
 
@@ -89,11 +95,11 @@ def plans_of(name: str, problem: CyclicProblem) -> list[tuple[CyclicPlan, Repeat
         found.append((plan, comes_to))
 
     if name == "sgs":
-        periodic(problem, 0.001, 0, 0, told)
+        periodic(problem, seconds, 0, enough, told)
     elif name == "exact":
         exactly(problem, 0.02, 0, 0, told)
     else:
-        POLICIES[name].run(problem, PolicyEffort(0.001, 0), told)
+        POLICIES[name].run(problem, PolicyEffort(seconds, 0, enough), told)
     return found
 
 
@@ -110,6 +116,50 @@ def test_what_is_planned_is_right(name: str, seed: int) -> None:
         assert wrong_in_cyclic(job.problem, plan) == ""
         assert comes_to.period == repeated(job.problem, plan).period
     assert [p for p, _ in plans_of(name, job.problem)] == [p for p, _ in found]
+
+
+@pytest.mark.parametrize("name", ["s-exec", "s-sched", "mcmc", "sgs"])
+def test_nothing_is_searched_once_the_bound_is_met(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = layered(3, attention=300, experts=300)
+    (_, first), *_ = told = plans_of(name, problem, 0.05)
+    best = min(found.period for _, found in told)
+    loops = []
+    for enough in (0, best, first.period):
+        rounds = list[str]()
+        for module, loop in ((searches, "anneal"), (searches, "chain"), (policies, "in_order")):
+            monkeypatch.setattr(module, loop, counted(rounds, getattr(module, loop)))
+        again = plans_of(name, problem, 0.05, enough)
+        monkeypatch.undo()
+        loops.append(len(rounds))
+        if enough:
+            assert again[-1][1].period <= enough
+            assert all(found.period > enough for _, found in again[:-2])
+    assert loops[0] >= loops[1] >= loops[2] < loops[0]
+    assert loops[2] <= 1
+
+
+def counted(rounds: list[str], loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a loop that notes that it is run."""
+
+    def run(*given: Any) -> Any:
+        rounds.append(loop.__name__)
+        return loop(*given)
+
+    return run
+
+
+@settings(max_examples=times(100))
+@given(st.integers(0, 10**9))
+def test_first_users_are_those_of_the_definition(seed: int) -> None:
+    job = random_job(seed, 3)
+    assume(job is not None)
+    assert job is not None
+    for window in windows_of(job.problem):
+        for own, user in zip(window.ops, policies._first_users(window), strict=True):
+            users = [(lag, after) for before, after, lag in window.waits if before == own != after]
+            assert user == min(users, default=(MAX_LAG, len(window.ops)))
 
 
 @settings(max_examples=times(60))
