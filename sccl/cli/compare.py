@@ -125,7 +125,8 @@ def compare(
         charts.check_picture(plot)
     elif what is not Measured.BANDWIDTH:
         raise ParameterError("--what says what is drawn, and nothing is: give --plot FILE as well")
-    subject = compared_subject(resolve(about.topo), about.collective, about.root)
+    machine = resolve(about.topo)
+    subject = compared_subject(machine, *about.asked(machine))
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     if tuner is not None:

@@ -55,11 +55,12 @@ def robust(
     if plot is not None:
         charts.check_picture(plot)
     machine = resolve_topology(about.topo)
+    collective, root = about.asked(machine)
     question = RobustQuestion(
         machine=machine,
         subject=subject_from(about),
-        collective=about.collective,
-        root=about.root,
+        collective=collective,
+        root=root,
         parts=tuple(part or (FailingPart.LINKS, FailingPart.RANKS)),
         covered=Range(None, max_steps, None),
         settings=settings,

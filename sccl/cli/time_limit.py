@@ -44,7 +44,8 @@ def time_limits(
 
     sizes, within = sizes_of(size), _WITHIN if gap is None else gap
     checked_effort(timeout, 0)
-    subject = plain_subject(resolve(about.topo), about.collective, about.root)
+    machine = resolve(about.topo)
+    subject = plain_subject(machine, *about.asked(machine))
     output, certificate = to
     task.check_output(output, sizes)
     if certificate:

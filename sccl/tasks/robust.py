@@ -17,6 +17,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from sccl.collectives import Spec
 from sccl.core.candidate import Range
 from sccl.core.files.fields import Count, FileText, FractionText, Part, Seconds
 from sccl.core.frontier import Point
@@ -137,7 +138,7 @@ class RobustQuestion:
 
     machine: Topology
     subject: Subject
-    collective: str
+    collective: str | Spec
     root: str | None
     parts: tuple[FailingPart, ...]
     covered: Range

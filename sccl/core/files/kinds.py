@@ -69,7 +69,7 @@ SKETCH = _kind("sketch", "nnodes intranode_sketch", SketchWire)
 COLLECTIVE = _kind("collective", "num_chunks pre post", CollectiveWire)
 CUSTOM_COLLECTIVE = _kind(
     "custom-collective",
-    "pre post|ranks allgatherv|ranks alltoallv|ranks reducescatterv",
+    "pre post|ranks allgatherv|ranks alltoallv|ranks gatherv|ranks reducescatterv|ranks scatterv",
     CustomCollectiveWire,
 )
 ALGORITHM = _kind("algorithm", "sends", AlgorithmWire)

@@ -190,7 +190,8 @@ class CollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 class CustomCollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """A collective of the user's own: (chunk, rank) pairs before and after, or counts of elements.
 
-    Either 'pre' and 'post', or one of 'allgatherv', 'alltoallv' and 'reducescatterv'.
+    Either 'pre' and 'post', or one of 'allgatherv', 'alltoallv', 'gatherv', 'reducescatterv' and
+    'scatterv'.
     """
 
     schema: _Version = 1
@@ -220,10 +221,17 @@ class CustomCollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True)
         tuple[tuple[_Index, ...], ...],
         Meta(description="A row for each rank: the elements that it has for rank 0, 1, ..."),
     ] = ()
+    gatherv: Annotated[
+        tuple[_Index, ...], Meta(description="Elements of each rank, which 'root' wants.")
+    ] = ()
     reducescatterv: Annotated[
         tuple[_Index, ...],
         Meta(description="Elements of the reduction that each rank wants; all contribute."),
     ] = ()
+    scatterv: Annotated[
+        tuple[_Index, ...], Meta(description="Elements that 'root' has for each rank.")
+    ] = ()
+    root: Annotated[_Index, Meta(description="Of 'gatherv' and 'scatterv'.")] = 0
 
 
 class _AlgorithmWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
