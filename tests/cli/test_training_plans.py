@@ -263,6 +263,9 @@ def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
     found = json.loads(sccl("show", file, "--json")[1])
     assert found["inputs"] == {str(file): told["digest"]}
     assert found["options"][0]["ops"] == told["ops"]
+    code, out, _ = sccl("check", file)
+    said = f"calling on hgx2, {2 * len(told['ops'][0]['options'])} options of 2 collectives: valid"
+    assert (code, said in " ".join(out.split())) == (0, True), out
     plan = tmp_path / "plan.json"
     assert sccl(*asked[:-1], "--seconds", "0", "-o", plan)[0] == 0
     taken = json.loads(plan.read_text())
@@ -270,6 +273,49 @@ def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
     file.write_text(printed.replace('"max_motifs": 16', '"max_motifs": 8').replace("GB/s", "GB"))
     code, _, err = sccl("show", file)
     assert (code, "edited since sccl wrote it" in " ".join(err.split())) == (2, True)
+
+
+def test_options_are_offered_anew(tmp_path: Path) -> None:
+    """What differs is told; of times of a table without it, that they are taken as told."""
+    workload, file = tmp_path / "w.json", tmp_path / "options.json"
+    table = tmp_path / "costs.csv"
+    job = calling(8, comm("one", "allreduce", range(8), 2**20))
+    workload.write_text(text_of(workload_to_wire(job)))
+    table.write_text(f"collective,option,ranks,bytes,us\nallreduce,gpu direct,8,{2**22},100\n")
+    words = ("plan", workload, "--fabric", "hgx2", "--options-only", "-o", file)
+    assert sccl(*words)[0] == 0
+    told = json.loads(file.read_text())
+    told["digest"] = None
+    fast = {**told["options"][0], "motifs": [{**told["options"][0]["motifs"][0], "ns": 1}]}
+    row = told["ops"][0]
+    fewer = {**row, "options": row["options"][:-1]}
+    for edit, says in (
+        ({"options": [fast, *told["options"][1:]]}, "option: operation 'one': option 0 is whole"),
+        ({"ops": [fewer]}, f"it has {len(row['options'])} options, told are"),
+        ({"ops": [{**row, "refused": []}]}, "recipe: operation 'one': other recipes are refused"),
+    ):
+        file.write_text(json.dumps({**told, **edit}))
+        code, out, _ = sccl("check", file)
+        assert (code, says in " ".join(out.split())) == (1, True), out
+        (part,) = json.loads(sccl("check", file, "--json")[1])["files"]
+        assert (part["valid"], part["topology"], len(part["violations"])) == (False, "hgx2", 1)
+    assert sccl(*words, "--costs", table)[0] == 0
+    assert sccl("check", file, "--costs", table)[0] == 0
+    code, out, _ = sccl("check", file)
+    assert (code, "note: times taken as told" in out) == (0, True)
+    told = json.loads(file.read_text())
+    told["digest"] = None
+    told["options"][0]["recipe"] = "ring"
+    file.write_text(json.dumps(told))
+    code, out, _ = sccl("check", file)
+    assert (code, "operation 'one', ring: it makes 2 motifs" in " ".join(out.split())) == (1, True)
+    told["options"][0]["motifs"][0]["channel"] = "air"
+    file.write_text(json.dumps(told))
+    code, out, _ = sccl("check", file)
+    assert (code, "takes channel 'air', which the fabric does not" in out) == (1, True)
+    table.write_text(table.read_text().replace(",100", ",99"))
+    code, out, _ = sccl("check", file, "--costs", table)
+    assert (code, "cost: times are of a table of costs with the digest" in out) == (1, True)
 
 
 def test_long_steps_are_drawn_in_milliseconds_and_markup_stays_text(tmp_path: Path) -> None:
