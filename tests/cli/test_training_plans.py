@@ -18,6 +18,8 @@ from tests.kit.commands import sccl
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
 from tests.kit.workloads import calling, comm, prefetching
 
+CARRIED = ("direct", "ring", "tree")
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -144,6 +146,20 @@ def test_a_bound_that_is_met_is_not_exceeded_by_nothing(tmp_path: Path) -> None:
         assert says in said
         for text in (said, page.read_text(), picture.read_text()):
             assert not re.search("[^0-9]0.00?% above", text)
+
+
+def test_a_plan_of_measured_costs_meets_its_bound(tmp_path: Path) -> None:
+    """Gradients take 100 us between backward and the optimizer, whatever is done."""
+    workload, table, plan = tmp_path / "w.json", tmp_path / "c.csv", tmp_path / "plan.json"
+    workload.write_text(text_of(workload_to_wire(prefetching())))
+    rows = [f"allreduce,{c} {by},2,4096,100" for c in ("gpu", "cpu") for by in CARRIED]
+    table.write_text("\n".join(["collective,option,ranks,bytes,us", *rows]))
+    words = ("plan", workload, "--fabric", "hgx2", "--seconds", "0", "--max-motifs", "1")
+    code, out, _ = sccl(*words, "--costs", table, "-o", plan)
+    assert (code, "the bound is met" in out, "above" in out) == (0, True, False), out
+    said = " ".join(sccl("show", plan)[1].split())
+    assert "the bound is met: 109.5 us, which none takes less than" in said
+    assert "as told: times are of a table of costs" in said
 
 
 @pytest.mark.parametrize("verb", ["plan", "compare-plans"])
