@@ -12,16 +12,19 @@ from sccl.core.fabric import Fabric
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.kinds import OPTION
 from sccl.core.files.offered_options import load_offered_options, offered_options_to_wire
-from sccl.core.files.text import text_of
+from sccl.core.files.text import digest, text_of
 from sccl.core.training_plan import OfferedOptions, Option, RefusedRecipe
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp
 from sccl.tasks.files import held_files
 from sccl.tasks.planning import Told
+from sccl.tasks.training_files import naming
 from sccl.topo import resolve
 
 if TYPE_CHECKING:
     from sccl.train.planner import PlanSettings
+    from sccl.train.tables import CostTable
+    from sccl.train.verdict import PlanFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,30 @@ def write_options(path: Path, offered: OfferedOptions) -> None:
         InputError: it cannot be written.
     """
     write_atomically(path, text_of(offered_options_to_wire(offered)))
+
+
+def faults_of_options(one: LoadedOptions, costs: CostTable | None) -> tuple[PlanFault, ...]:
+    """Return what the judge says of options: they are offered anew.
+
+    Args:
+        costs: the table of costs by which they were made; None: it is not given.
+
+    Raises:
+        InputError: they name a synthesiser that there is not, or none can be offered.
+    """
+    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.train.reoffering import wrong_in_offered  # noqa: PLC0415
+    from sccl.train.verdict import PlanFault  # noqa: PLC0415
+
+    offered = one.offered
+    by = motif_planner(offered.planned_by, offered.seed) if offered.planned_by else None
+    with naming(one.file):
+        return tuple(PlanFault(*wrong) for wrong in wrong_in_offered(offered, by, costs))
+
+
+def option_digests(several: Iterable[LoadedOptions]) -> dict[str, str]:
+    """Return the digests of options, by file."""
+    return {str(one.file): digest(offered_options_to_wire(one.offered)) for one in several}
 
 
 def offered_kinds(offered: OfferedOptions) -> Iterator[OfferedKind]:

@@ -10,12 +10,11 @@ from msgspec import Meta
 from sccl.core.algorithm import Algorithm, KSynchronous
 from sccl.core.files.fields import Count, FileText, FractionText, Part
 from sccl.core.files.offered_options import offered_options_to_wire
-from sccl.core.files.text import digest
 from sccl.core.files.training_plan_shapes import OfferedOptionsWire
 from sccl.errors import TooLargeError
 from sccl.judge import violations
 from sccl.tasks.files import LoadedPlan
-from sccl.tasks.offering import LoadedOptions
+from sccl.tasks.offering import LoadedOptions, option_digests
 from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
 from sccl.tasks.show_training import ShownTrainingPart, shown_training
 from sccl.tasks.training_files import LoadedTraining, training_digests
@@ -110,11 +109,10 @@ def show_output(
     Raises:
         TooLargeError: one has more sends or transfers than are written out.
     """
-    offered = {str(one.file): offered_options_to_wire(one.offered) for one in options}
     return ShowOutput(
         inputs=plan_digests({str(one.file): one.plan for one in loaded})
         | training_digests(training)
-        | {file: digest(wire) for file, wire in offered.items()},
+        | option_digests(options),
         files=tuple(
             _part(one, expand(one.plan)) for one in loaded if isinstance(one.plan, KSynchronous)
         ),
@@ -124,7 +122,7 @@ def show_output(
             if not isinstance(one.plan, KSynchronous)
         ),
         training=tuple(map(shown_training, training)),
-        options=tuple(offered.values()),
+        options=tuple(offered_options_to_wire(one.offered) for one in options),
     )
 
 

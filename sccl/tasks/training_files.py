@@ -14,7 +14,7 @@ from sccl.core.files.kinds import STEPPED, TIMELINE
 from sccl.core.files.text import digest, text_of
 from sccl.core.files.timelines import load_timeline, timeline_to_wire
 from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
-from sccl.errors import InputError, ParameterError
+from sccl.errors import InputError
 from sccl.tasks.files import held_files, kind_of_file
 from sccl.topo import resolve
 
@@ -54,25 +54,18 @@ class LoadedTraining:
 
 
 def training_files(
-    words: Iterable[str | Path], costs: Path | None = None
+    words: Iterable[str | Path], costs: CostTable | None = None
 ) -> tuple[list[LoadedTraining], list[str | Path]]:
     """Return the training plans that are named, and the words that name anything else.
 
     Args:
-        costs: the file of the table of costs by which they were made.
+        costs: the table of costs by which they were made.
 
     Raises:
-        InputError: a file says that it is one and is none; there are costs, and no such plan.
+        InputError: a file says that it is one and is none.
     """
-    table = None if costs is None else load_cost_table(costs)
     held, rest = held_files(words, STEPPED)
-    found = [_loaded(path, table) for path in held]
-    if costs is not None and not found:
-        raise ParameterError(
-            f"{costs} is a table of costs, and no training plan is given: give one, or leave out "
-            "the table"
-        )
-    return found, rest
+    return [_loaded(path, costs) for path in held], rest
 
 
 @contextmanager

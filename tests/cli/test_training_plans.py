@@ -18,6 +18,8 @@ from tests.kit.commands import sccl
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
 from tests.kit.workloads import calling, comm, prefetching
 
+CARRIED = ("direct", "ring", "tree")
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -146,6 +148,20 @@ def test_a_bound_that_is_met_is_not_exceeded_by_nothing(tmp_path: Path) -> None:
             assert not re.search("[^0-9]0.00?% above", text)
 
 
+def test_a_plan_of_measured_costs_meets_its_bound(tmp_path: Path) -> None:
+    """Gradients take 100 us between backward and the optimizer, whatever is done."""
+    workload, table, plan = tmp_path / "w.json", tmp_path / "c.csv", tmp_path / "plan.json"
+    workload.write_text(text_of(workload_to_wire(prefetching())))
+    rows = [f"allreduce,{c} {by},2,4096,100" for c in ("gpu", "cpu") for by in CARRIED]
+    table.write_text("\n".join(["collective,option,ranks,bytes,us", *rows]))
+    words = ("plan", workload, "--fabric", "hgx2", "--seconds", "0", "--max-motifs", "1")
+    code, out, _ = sccl(*words, "--costs", table, "-o", plan)
+    assert (code, "the bound is met" in out, "above" in out) == (0, True, False), out
+    said = " ".join(sccl("show", plan)[1].split())
+    assert "the bound is met: 109.5 us, which none takes less than" in said
+    assert "as told: times are of a table of costs" in said
+
+
 @pytest.mark.parametrize("verb", ["plan", "compare-plans"])
 def test_what_cannot_be_planned_is_said_of_its_file(verb: str, tmp_path: Path) -> None:
     """The program of a role waits for what it has not submitted yet, or there is nothing to do."""
@@ -263,6 +279,9 @@ def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
     found = json.loads(sccl("show", file, "--json")[1])
     assert found["inputs"] == {str(file): told["digest"]}
     assert found["options"][0]["ops"] == told["ops"]
+    code, out, _ = sccl("check", file)
+    said = f"calling on hgx2, {2 * len(told['ops'][0]['options'])} options of 2 collectives: valid"
+    assert (code, said in " ".join(out.split())) == (0, True), out
     plan = tmp_path / "plan.json"
     assert sccl(*asked[:-1], "--seconds", "0", "-o", plan)[0] == 0
     taken = json.loads(plan.read_text())
@@ -270,6 +289,49 @@ def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
     file.write_text(printed.replace('"max_motifs": 16', '"max_motifs": 8').replace("GB/s", "GB"))
     code, _, err = sccl("show", file)
     assert (code, "edited since sccl wrote it" in " ".join(err.split())) == (2, True)
+
+
+def test_options_are_offered_anew(tmp_path: Path) -> None:
+    """What differs is told; of times of a table without it, that they are taken as told."""
+    workload, file = tmp_path / "w.json", tmp_path / "options.json"
+    table = tmp_path / "costs.csv"
+    job = calling(8, comm("one", "allreduce", range(8), 2**20))
+    workload.write_text(text_of(workload_to_wire(job)))
+    table.write_text(f"collective,option,ranks,bytes,us\nallreduce,gpu direct,8,{2**22},100\n")
+    words = ("plan", workload, "--fabric", "hgx2", "--options-only", "-o", file)
+    assert sccl(*words)[0] == 0
+    told = json.loads(file.read_text())
+    told["digest"] = None
+    fast = {**told["options"][0], "motifs": [{**told["options"][0]["motifs"][0], "ns": 1}]}
+    row = told["ops"][0]
+    fewer = {**row, "options": row["options"][:-1]}
+    for edit, says in (
+        ({"options": [fast, *told["options"][1:]]}, "option: operation 'one': option 0 is whole"),
+        ({"ops": [fewer]}, f"it has {len(row['options'])} options, told are"),
+        ({"ops": [{**row, "refused": []}]}, "recipe: operation 'one': other recipes are refused"),
+    ):
+        file.write_text(json.dumps({**told, **edit}))
+        code, out, _ = sccl("check", file)
+        assert (code, says in " ".join(out.split())) == (1, True), out
+        (part,) = json.loads(sccl("check", file, "--json")[1])["files"]
+        assert (part["valid"], part["topology"], len(part["violations"])) == (False, "hgx2", 1)
+    assert sccl(*words, "--costs", table)[0] == 0
+    assert sccl("check", file, "--costs", table)[0] == 0
+    code, out, _ = sccl("check", file)
+    assert (code, "note: times taken as told" in out) == (0, True)
+    told = json.loads(file.read_text())
+    told["digest"] = None
+    told["options"][0]["recipe"] = "ring"
+    file.write_text(json.dumps(told))
+    code, out, _ = sccl("check", file)
+    assert (code, "operation 'one', ring: it makes 2 motifs" in " ".join(out.split())) == (1, True)
+    told["options"][0]["motifs"][0]["channel"] = "air"
+    file.write_text(json.dumps(told))
+    code, out, _ = sccl("check", file)
+    assert (code, "takes channel 'air', which the fabric does not" in out) == (1, True)
+    table.write_text(table.read_text().replace(",100", ",99"))
+    code, out, _ = sccl("check", file, "--costs", table)
+    assert (code, "cost: times are of a table of costs with the digest" in out) == (1, True)
 
 
 def test_long_steps_are_drawn_in_milliseconds_and_markup_stays_text(tmp_path: Path) -> None:
