@@ -16,6 +16,7 @@ NO_READERS = frozenset(
         "contract",
         "kineto_calls",
         "kineto_events",
+        "kineto_host",
         "protocol_buffers",
         "rank_trace",
         "torch_names",
