@@ -118,6 +118,7 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
     ranks: int | None = None,
     step: int | None = None,
     alike: bool = False,
+    host_time: bool = False,
 ) -> Workload:
     """Return what a training job does in one iteration: from a file, of a model, or of traces.
 
@@ -132,6 +133,7 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
         ranks: of the job, where no trace says it.
         step: which step of traces is taken, by its number; None: one in the middle.
         alike: whether ranks without a trace do as those with one, in groups of their own.
+        host_time: whether what the host does between calls is kept, as a stream.
 
     Raises:
         InputError: it cannot be read or made, ranks disagree, there are no collectives, or what is
@@ -143,7 +145,7 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
     """
     of_model = {"parameters": parameters, "preset": preset}
     of_traces = {"format": None if format == "auto" else format, "rank": rank, "ranks": ranks}
-    of_traces |= {"step": step, "alike": alike or None}
+    of_traces |= {"step": step, "alike": alike or None, "host_time": host_time or None}
     if isinstance(given, str) and given in FAMILIES:
         _refuse(of_traces, "is of traces", f"{given!r} is a family of models")
         return make_workload(given, parameters, preset=preset, name=name)
@@ -154,7 +156,8 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
     if len(paths) == 1 and _holds_workload(paths[0]):
         _refuse({**of_traces, "name": name}, "is of traces", f"{paths[0]} is a workload")
         return Workload(load_workload(paths[0]))
-    read = import_workload(paths, TraceHints(format, rank, ranks, step, alike), name, None).read
+    hints = TraceHints(format, rank, ranks, step, alike, host_time)
+    read = import_workload(paths, hints, name, None).read
     return Workload(read.workload, read.assumed)
 
 

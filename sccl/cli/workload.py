@@ -90,6 +90,14 @@ def import_(
             "are asked for.",
         ),
     ] = False,
+    host_time: Annotated[
+        bool,
+        typer.Option(
+            "--host-time",
+            help="Keep what the host does between calls, as a stream; else the time in which the "
+            "device is idle is left out.",
+        ),
+    ] = False,
     name: Annotated[
         str | None, typer.Option(help="Of the workload.", show_default="the first file's")
     ] = None,
@@ -101,7 +109,7 @@ def import_(
     one another. What traces say is printed, and what they do not say and was assumed.
     """
     options.writable(output)
-    hints = TraceHints(format_name, rank, ranks, step, alike)
+    hints = TraceHints(format_name, rank, ranks, step, alike, host_time)
     imported = import_workload(traces, hints, name, output)
     if json:
         print_output(workload_import_output(imported, output))
@@ -203,6 +211,8 @@ def show(
 
 def _print_workload(console: Console, part: WorkloadPart) -> None:
     traced = "" if part.iteration_us is None else f", {us_text(part.iteration_us)} an iteration"
+    if part.left_out_us:
+        traced += f", {us_text(part.left_out_us)} of which devices were idle and is left out"
     of = f" ({part.source})" if part.source else ""
     line = f"{part.name}: {counted(part.ranks, 'rank')}{traced}{of}"
     console.print(on_a_line(line), markup=False, soft_wrap=True)

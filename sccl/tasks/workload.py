@@ -74,6 +74,9 @@ class WorkloadPart(Part, frozen=True, kw_only=True):
     source: str
     ranks: Annotated[int, Meta(ge=1)]
     iteration_us: Annotated[float | None, Meta(description="As traced; null: it was not.")]
+    left_out_us: Annotated[
+        float | None, Meta(description="Of that, time that is in no operation; null: not told.")
+    ]
     roles: tuple[RolePart, ...]
     collectives: tuple[CollectivesPart, ...]
     computation: tuple[StreamPart, ...]
@@ -225,6 +228,7 @@ def workload_part(workload: Workload) -> WorkloadPart:
         source=workload.source,
         ranks=workload.ranks,
         iteration_us=workload.iteration_us,
+        left_out_us=workload.left_out_us,
         roles=tuple(_roles(workload)),
         collectives=tuple(_of_kind(*key, ops) for key, ops in sorted(kinds.items())),
         computation=tuple(

@@ -13,7 +13,7 @@ from sccl.workloads.completing import MOST_EVENTS, completed
 from sccl.workloads.merging import merged
 from sccl.workloads.pairing import paired
 from sccl.workloads.readers import MAX_RANKS, TraceReader, WantedStep
-from sccl.workloads.readers.rank_trace import Call, CallSpan, Kernel, RankTrace
+from sccl.workloads.readers.rank_trace import HOST, Call, CallSpan, Kernel, RankTrace
 
 _IN_ORDER = "of which ranks traces are, is not told: 0, 1, and so on, as they were given"
 
@@ -28,6 +28,7 @@ class TraceHints:
         ranks: how many the job has, where no trace says it.
         step: which is taken; None: one in the middle.
         alike: whether ranks without a trace do as those with one; else they are asked for.
+        host_time: whether what the host does between calls is kept, as a stream of its own.
     """
 
     format: str = "auto"
@@ -35,6 +36,7 @@ class TraceHints:
     ranks: int | None = None
     step: int | None = None
     alike: bool = False
+    host_time: bool = False
 
     def __post_init__(self) -> None:
         for name, value, least in (("rank", self.rank, 0), ("ranks", self.ranks, 1)):
@@ -112,7 +114,8 @@ def _check_steps(found: Sequence[RankTrace]) -> None:
 def _understood(trace: RankTrace) -> str:
     """Return what a trace says of its rank, in a line."""
     calls = trace.calls()
-    kernels = [event for event in trace.events if isinstance(event, Kernel)]
+    every = [event for event in trace.events if isinstance(event, Kernel)]
+    kernels = [kernel for kernel in every if kernel.thread != HOST]
     who = "all ranks" if trace.of_all else f"rank {trace.rank}"
     step = "all of it" if trace.step is None else f"step {trace.step}"
     line = f"{who}, {step} ({trace.format}): {counted(len(calls), 'collective')}"
@@ -124,6 +127,10 @@ def _understood(trace: RankTrace) -> str:
         line += f", {computing:.0f} us of computation in {counted(len(kernels), 'piece')}"
     if trace.iteration_us is not None:
         line += f", in {trace.iteration_us:.0f} us"
+    if len(every) > len(kernels):
+        line += f", {sum(one.duration_us for one in every if one.thread == HOST):.0f} of the host"
+    elif trace.left_out_us:
+        line += f", {trace.left_out_us:.0f} of which the device is idle: these are left out"
     return line
 
 
@@ -138,9 +145,14 @@ def _read(traces: Iterable[tuple[str, bytes]], hints: TraceHints) -> list[RankTr
         known = hints.format != "auto"
         reader = readers.load(hints.format) if known else readers.who_reads(content, where)
         if reader.NAME == "kineto":
-            found.append(reader.read(content, where, WantedStep(hints.step)))
+            found.append(reader.read(content, where, WantedStep(hints.step, host=hints.host_time)))
         else:
             others.append((reader, where, content))
+    if hints.host_time and not found and others:
+        raise InputError(
+            f"{others[0][1]}: what the host does is read of traces of Kineto alone: leave "
+            "--host-time out"
+        )
     wanted = WantedStep(found[0].step, marked=False) if found else WantedStep(hints.step)
     return found + [reader.read(content, where, wanted) for reader, where, content in others]
 

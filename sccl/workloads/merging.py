@@ -3,12 +3,13 @@
 A collective waits for what its thread launched last before the call, on the stream that it launched
 it on; what the thread launches next after a wait, waits for the collective, and with it all that
 follows on that stream. Computation between two lines of a program is one operation for each stream.
+Where it is known what the host does, what it calls and launches after a line comes after that.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -26,7 +27,7 @@ from sccl.core.workload_ops import (
 )
 from sccl.errors import FormatError, ParameterError
 from sccl.workloads.calls import MergedCalls, merged_calls
-from sccl.workloads.readers.rank_trace import Kernel, RankTrace, StreamEvent
+from sccl.workloads.readers.rank_trace import HOST, Kernel, RankTrace, StreamEvent
 from sccl.workloads.waits import Line, Submitted, Waited, program_of
 
 _Program = tuple[tuple[HostEvent, ...], tuple[bool, ...], tuple[tuple[int, StreamEvent], ...]]
@@ -78,7 +79,6 @@ def merged(traces: Mapping[int, RankTrace], world: int, name: str, traced: int) 
         ops += part.ops
         deps |= part.deps
         hosts.append(HostProgram(role.name, events))
-    took = [trace.iteration_us for trace in traces.values() if trace.iteration_us is not None]
     try:
         workload = Workload(
             name=name,
@@ -87,12 +87,19 @@ def merged(traces: Mapping[int, RankTrace], world: int, name: str, traced: int) 
             ops=(*ops, *calls.ops),
             deps=tuple(deps),
             submits=tuple(hosts),
-            iteration_us=round(median(took), 3) if took else None,
+            iteration_us=_median(trace.iteration_us for trace in traces.values()),
+            left_out_us=_median(trace.left_out_us for trace in traces.values()),
             source=_source(traces, traced),
         )
     except ParameterError as error:
         raise FormatError(f"{where}: {error}") from error
     return MergedWorkload(workload, tuple(assumed))
+
+
+def _median(told: Iterable[float | None]) -> float | None:
+    """Return the median of what ranks tell; None: none of them does."""
+    known = [one for one in told if one is not None]
+    return round(median(known), 3) if known else None
 
 
 def _source(traces: Mapping[int, RankTrace], traced: int) -> str:
@@ -156,6 +163,7 @@ class _Part:
         last: by stream, what was there last.
         first: by stream, what is there first: what is pending in the end, it waits for.
         marks: what was last on a stream when a mark was set there, and what it waited for since.
+        launched_first: before the first line, when the host has done all of the step before.
     """
 
     role: str
@@ -169,6 +177,7 @@ class _Part:
     last: dict[str, str] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
     marks: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    launched_first: list[str] = field(default_factory=list)
 
     def walk(self, lines: Sequence[Line]) -> None:
         """Go through a program, line by line."""
@@ -189,13 +198,17 @@ class _Part:
             if len(self.pending[stream]) > 1:
                 self._compute(place, [stream])  # of no time: or each later call waits for them all
             self._after_pending(name, stream)
-            if stream in self.last:
-                self.deps[Dependency(self.last[stream], name)] = None
+            for one in (stream, HOST):
+                if one in self.last:
+                    self.deps[Dependency(self.last[one], name)] = None
         self._compute(len(events), of_gap[len(events)])
         for stream, left in self.pending.items():
             for name, lag in left:
                 if stream in self.first:
                     self.deps[Dependency(name, self.first[stream], lag + 1)] = None
+        if HOST in self.last:
+            for op in self.launched_first:
+                self.deps[Dependency(self.last[HOST], op, 1)] = None
 
     def _mark(self, line: StreamEvent) -> None:
         if line.waits:
@@ -205,8 +218,12 @@ class _Part:
         self.marks[line.number] = (*last, *self.pending[line.stream])
 
     def _compute(self, gap: int, streams: Sequence[str]) -> None:
-        for stream in streams:
+        for stream in sorted(streams, key=lambda one: one == HOST):
             op = f"{self.role}/{stream}/{gap}"
+            if stream != HOST and HOST in self.last:
+                self.deps[Dependency(self.last[HOST], op)] = None
+            elif stream != HOST:
+                self.launched_first.append(op)
             self.ops.append(ComputeOp(op, self.role, stream, self.gaps.get((gap, stream), 0.0)))
             self._after_pending(op, stream)
             self.pending.pop(stream, None)
@@ -224,7 +241,8 @@ def _streams(lines: Sequence[Line]) -> list[str]:
     Of a call that on which its thread launched something last, of a wait that on which it does so
     next; where it does not, the other of the two, or whatever stream computes first.
     """
-    default = next((line.stream for line in lines if isinstance(line, Kernel)), "device")
+    kernels = (line for line in lines if isinstance(line, Kernel))
+    default = next((one.stream for one in kernels if one.thread != HOST), "device")
     before: list[str | None] = []
     after: list[str | None] = []
     for found, way in ((before, lines), (after, lines[::-1])):

@@ -426,3 +426,42 @@ def test_marks_that_are_not_in_the_trace_are_left_out() -> None:
     found = workload_of(synchronised(told=False)).workload
     assert [op.id for op in found.computation()] == ["all/20/0", "all/7/0"]
     assert found.deps[0] == Dependency("all/20/0", "allreduce-0")
+
+
+def with_host(*, blocked: bool) -> bytes:
+    """Return a step of 79 us: a kernel, a sum, a wait, and a kernel, where the host may wait."""
+    events = (("kernel", 9), ("call", 1, "allreduce", 8), ("wait", 1), ("kernel", 30))
+    graph = json.loads(profile(0, events, ranks=2))
+    if blocked:
+        sync = {"cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "tid": "main", "ph": "X"}
+        graph["traceEvents"].append(sync | {"ts": 1045, "dur": 14})
+    return json.dumps(graph).encode()
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_what_the_host_does_is_left_out_and_said_or_kept(blocked: bool) -> None:
+    text = with_host(blocked=blocked)
+    without = workload_of(text)
+    idle = 59 - 9 - 16  # until the step ends, in which the second kernel does not
+    said = f", in 59 us, {idle} of which the device is idle: these are left out"
+    assert without.understood[0].endswith(said)
+    assert (without.workload.iteration_us, without.workload.left_out_us) == (59, idle)
+    kept = workload_of(text, host_time=True)
+    took = [op.duration_us for op in kept.workload.computation() if op.stream == "host"]
+    assert took == [20, 10, 29 - 14 * blocked]
+    assert kept.understood[0].endswith(f", in 59 us, {sum(took):.0f} of the host")
+    assert kept.workload.left_out_us == 0
+    assert {one for one in kept.workload.deps if "host" in one.before + one.after} == {
+        Dependency("all/host/0", "allreduce-0"),
+        Dependency("all/host/1", "all/7/2"),
+        Dependency("all/host/2", "all/7/0", 1),
+        *([Dependency("all/7/2", "all/host/0", 1)] if blocked else []),
+    }
+    assert set(without.workload.deps) < set(kept.workload.deps)
+
+
+def test_of_other_traces_what_the_host_does_is_not_read() -> None:
+    said = refusal_of(*(execution_trace(rank, PREFETCHING) for rank in range(2)), host_time=True)
+    assert said == (
+        "t0: what the host does is read of traces of Kineto alone: leave --host-time out"
+    )

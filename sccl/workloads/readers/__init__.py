@@ -13,9 +13,12 @@ __all__ = ["MAX_BYTES", "MAX_RANKS", "TraceReader", "WantedStep", "load", "names
 
 NO_READERS = frozenset(
     {
+        "chakra_json",
+        "chakra_nodes",
         "contract",
         "kineto_calls",
         "kineto_events",
+        "kineto_host",
         "protocol_buffers",
         "rank_trace",
         "torch_names",
