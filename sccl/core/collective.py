@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
+from math import gcd
 
 from sccl.core.ids import Rank
 from sccl.core.topology import as_ranks
 from sccl.errors import CollectiveError, TooLargeError
 
-MAX_CHUNKS = 2**24
+MAX_CHUNKS = 2**27
 """A guard against a slip of the finger; the method knows none."""
 
 MAX_COUNT = 2**40
@@ -201,6 +202,17 @@ class Collective:
         if not self.counts:
             return len(chunks)
         return sum(self.counts[chunk % len(self.counts)] for chunk in chunks)
+
+    @property
+    def alike(self) -> int:
+        """Return the greatest common divisor of how many chunks each class has."""
+        kinds = (self.pre.kind, self.post.kind)
+        if RelationKind.PAIRS in kinds:
+            return gcd(*(len(chunks) for chunks in self.classes().values()))
+        classes = 1
+        for kind in (RelationKind.SCATTERED, RelationKind.TRANSPOSE):
+            classes *= self.ranks if kind in kinds else 1
+        return self.num_chunks // classes
 
     def served(self, chunk_bytes: int | Sequence[int]) -> Fraction:
         """Return the size, of what C chunks make up or of an element, that chunks of bytes serve.

@@ -6,6 +6,7 @@ that act freely on chunks: then one chunk's tree can be any tree. A rotation abo
 it also turns the chunks of that rank (chunk j to chunk j+1).
 
 Generated machines have the groups that :mod:`~sccl.topo.symmetry.generated` constructs; of others
+:mod:`~sccl.topo.symmetry.recognised` finds translations from the links, and
 :mod:`~sccl.topo.symmetry.sampled` draws semiregular subgroups of what BLISS finds.
 """
 
@@ -14,12 +15,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from sccl.core.collective import Collective
+from sccl.core.symmetric import Symmetry
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
+from sccl.topo.symmetry.automorphisms import check_symmetry
 from sccl.topo.symmetry.generated import generated_groups
 from sccl.topo.symmetry.given import group_of_file
 from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.sampled import sampled_groups
+
+_SAMPLED_RANKS = 64
+"""Beyond, sampling takes seconds: it is left out where translations are known."""
 
 
 def groups(topology: Topology, collective: Collective, choice: str) -> tuple[Group, ...]:
@@ -45,7 +51,24 @@ def groups(topology: Topology, collective: Collective, choice: str) -> tuple[Gro
             f"symmetry is {choice!r}, expected auto, none, translations or a .json file"
         )
     every = tuple(generated_groups(topology, collective))
-    every = every or tuple(sampled_groups(topology, collective))
+    if not every:
+        every = _recognised(topology, collective)
+        if not every or topology.ranks <= _SAMPLED_RANKS:
+            every += tuple(sampled_groups(topology, collective))
     if choice == "translations":
         return tuple(group for group in every if not group.turns_chunks())
     return every
+
+
+def _recognised(topology: Topology, collective: Collective) -> tuple[Group, ...]:
+    """Return the translations of a machine, if it has some and they preserve the demand."""
+    from sccl.topo.symmetry.recognised import recognised_translations  # noqa: PLC0415 - NumPy is slow
+
+    rooted = any(r.root is not None for r in (collective.pre, collective.post))
+    images = () if rooted else recognised_translations(topology)
+    try:
+        for image in images:
+            check_symmetry(topology, collective, image)
+    except ParameterError:  # its budgets, or the user's own demand, tell ranks apart
+        return ()
+    return (Group("translations", tuple(Symmetry(image) for image in images)),) if images else ()
