@@ -14,7 +14,6 @@ from sccl.core.words import counted
 from sccl.errors import JudgeError
 from sccl.judge import steps
 from sccl.judge.violation import Violation
-from sccl.topo.symmetry.expand import expand
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
@@ -92,6 +91,7 @@ def _of_algorithm(algorithm: Algorithm) -> list[Violation]:
 
 def _of_symmetric(algorithm: SymmetricAlgorithm) -> list[Violation]:
     from sccl.judge import symmetric  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.topo.symmetry.expand import expand  # noqa: PLC0415
 
     found = symmetric.violations(algorithm)
     if found is not None:

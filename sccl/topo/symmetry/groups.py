@@ -12,17 +12,22 @@ Generated machines have the groups that :mod:`~sccl.topo.symmetry.generated` con
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 from sccl.core.collective import Collective
 from sccl.core.symmetric import Symmetry
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.topo.symmetry.automorphisms import check_symmetry
+from sccl.topo.symmetry.automorphisms import automorphisms, check_symmetry
 from sccl.topo.symmetry.generated import generated_groups
 from sccl.topo.symmetry.given import group_of_file
 from sccl.topo.symmetry.group import Group
+from sccl.topo.symmetry.permutations import Permutation
 from sccl.topo.symmetry.sampled import sampled_groups
+
+MANY_LINKS = 50_000
+"""Beyond, BLISS takes longer than what symmetries save."""
 
 _SAMPLED_RANKS = 64
 """Beyond, sampling takes seconds: it is left out where translations are known."""
@@ -58,6 +63,22 @@ def groups(topology: Topology, collective: Collective, choice: str) -> tuple[Gro
     if choice == "translations":
         return tuple(group for group in every if not group.turns_chunks())
     return every
+
+
+@lru_cache(maxsize=4)
+def some_symmetries(topology: Topology, collective: Collective) -> tuple[Permutation, ...]:
+    """Return symmetries of a machine and its demand, by which ranks are images of one another.
+
+    Translations, where they are known or recognised; else all that BLISS finds; none on machines of
+    more than :data:`MANY_LINKS` links without translations.
+    """
+    every = [g for g in generated_groups(topology, collective) if not g.turns_chunks()]
+    every = every or list(_recognised(topology, collective))
+    if every:
+        return tuple(symmetry.ranks for symmetry in every[0].generators)
+    if len(topology.links) > MANY_LINKS:
+        return ()
+    return automorphisms(topology, collective)
 
 
 def _recognised(topology: Topology, collective: Collective) -> tuple[Group, ...]:
