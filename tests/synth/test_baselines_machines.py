@@ -32,10 +32,10 @@ from sccl.synth.baselines import (
 )
 from sccl.synth.baselines import swing as swinging
 from sccl.synth.baselines.double_binary_tree import two_trees
-from sccl.synth.baselines.pattern.flow import least_load
 from sccl.synth.baselines.pattern.grid import Grid, grid_of
 from sccl.synth.baselines.pattern.noun import Pattern
 from sccl.synth.contract import Request
+from sccl.synth.direct.shares import least_load
 from sccl.topo import resolve
 from tests.kit.baselines import ALL, ONLY_ON, ROOTED, pattern, request
 from tests.kit.nightly import times
