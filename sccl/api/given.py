@@ -13,7 +13,8 @@ from sccl.api.machine import Topology
 from sccl.collectives import Spec, custom
 from sccl.collectives import resolve as resolve_collective
 from sccl.core.files.bandwidths import bandwidth_of_text, bandwidth_to_wire, load_bandwidth
-from sccl.core.files.shapes import CustomCollectiveWire, VariableBandwidthWire
+from sccl.core.files.schedule_shapes import VariableBandwidthWire
+from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.files.text import parse
 from sccl.errors import ParameterError
 from sccl.topo import resolve as resolve_topology

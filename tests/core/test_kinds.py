@@ -18,18 +18,20 @@ from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.kinds import JUDGED, KINDS, SHAPES, AnyWire, Kind, kind_of_shape
 from sccl.core.files.measurements import measurements_to_wire, pcie_to_wire
 from sccl.core.files.offered_options import offered_options_to_wire
+from sccl.core.files.schedule_shapes import (
+    BandwidthIntervalWire,
+    PackedScheduleWire,
+    VariableBandwidthWire,
+)
 from sccl.core.files.schedules import schedule_to_wire
 from sccl.core.files.shapes import (
     AlgorithmWire,
     AnswerWire,
-    BandwidthIntervalWire,
     CustomCollectiveWire,
     GeneratorWire,
     NetworkWire,
-    PackedScheduleWire,
     SymmetricAlgorithmWire,
     SymmetryWire,
-    VariableBandwidthWire,
 )
 from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.files.text import digest, kind_in, parse, text_of, text_with_digest

@@ -12,6 +12,7 @@ from sccl.core.files.claims import CertificateWire
 from sccl.core.files.fabric_shapes import FabricWire
 from sccl.core.files.measurement_shapes import MeasurementsWire, PcieMeasurementsWire
 from sccl.core.files.programs import ProjectWire
+from sccl.core.files.schedule_shapes import PackedScheduleWire, ScheduleWire, VariableBandwidthWire
 from sccl.core.files.shapes import (
     AlgorithmWire,
     AnswerWire,
@@ -20,12 +21,9 @@ from sccl.core.files.shapes import (
     CustomCollectiveWire,
     InstanceWire,
     NetworkWire,
-    PackedScheduleWire,
-    ScheduleWire,
     SymmetricAlgorithmWire,
     SymmetryWire,
     TopologyWire,
-    VariableBandwidthWire,
 )
 from sccl.core.files.sketch_shapes import SketchWire
 from sccl.core.files.training_plan_shapes import (
