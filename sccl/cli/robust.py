@@ -19,7 +19,6 @@ from sccl.core.candidate import Range
 from sccl.core.words import counted
 from sccl.synth.settings import DEFAULT_TIMEOUT_S
 from sccl.tasks.robust import FailingPart, RobustOutput, RobustQuestion, SurvivedPart, survive
-from sccl.topo import resolve as resolve_topology
 from sccl.view import charts
 
 
@@ -54,7 +53,7 @@ def robust(
     settings = settings_of(search, seconds, kept, workers)
     if plot is not None:
         charts.check_picture(plot)
-    machine = resolve_topology(about.topo)
+    machine = about.machine()
     collective, root = about.asked(machine)
     question = RobustQuestion(
         machine=machine,

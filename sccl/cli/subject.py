@@ -17,6 +17,7 @@ from sccl.errors import ParameterError
 from sccl.tasks.sketch import machine_given
 from sccl.tasks.subject import Subject, counted_of, subject_of
 from sccl.topo import resolve as resolve_topology
+from sccl.topo import routed
 
 Collective = Annotated[
     str,
@@ -53,6 +54,16 @@ TacclTopology = Annotated[
         autocompletion=complete.file,
     ),
 ]
+Routed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ROUTES",
+        help="Messages may pass several links in one step, loading each: xy (dimension by "
+        "dimension), shortest, or a .json file of routes.",
+        show_default="each step is one link",
+        autocompletion=complete.words(("xy", "shortest"), "how messages go"),
+    ),
+]
 CountsFile = Annotated[
     Path | None,
     typer.Option(
@@ -81,6 +92,16 @@ class SubjectOptions:
     topo: Topo
     root: Root = None
     counts: CountsFile = None
+    routed: Routed = None
+
+    def machine(self) -> Topology:
+        """Return the machine, with routes for messages if any are asked for.
+
+        Raises:
+            InputError: there is no such machine, or routes do not fit it.
+        """
+        machine = resolve_topology(self.topo)
+        return machine if self.routed is None else routed(machine, self.routed)
 
     def asked(self, machine: Topology) -> tuple[str | Spec, str | None]:
         """Return the collective, and the root that is given beside it; see :func:`asked_of`."""
@@ -134,7 +155,7 @@ def subject_from(options: SubjectOptions) -> Subject:
     Raises:
         InputError: one of them does not exist, or they do not fit.
     """
-    machine = resolve_topology(options.topo)
+    machine = options.machine()
     subject = subject_of(machine, *options.asked(machine)).in_steps()
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
