@@ -34,6 +34,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "syndicate",
         "files",
         "fuzz",
+        "routed",
     ],
 )
 def test_smoke(verb: str, tmp_path: Path) -> None:
