@@ -116,7 +116,10 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
     program = list(islice(_program(header, len(layers)), MAX_LINES + 1))
     if len(program) > MAX_LINES:
         raise TooLargeError(f"{where}: it computes again more than is read: give fewer checkpoints")
-    assumed = ["times are nanoseconds, and those of updates of weights are left out"]
+    assumed = [
+        "times are nanoseconds, as ASTRA-sim takes them (Chakra's converter of such texts says that "
+        "they are microseconds), and those of updates of weights are left out"
+    ]
     if header.mode.startswith("HYBRID_") and header.mode not in _DLRM and not header.model_ranks:
         assumed.append("which ranks share a model is not told: collectives are of all ranks")
     return RankTrace(
