@@ -13,6 +13,7 @@ from benchmarks import astra as clocks
 from benchmarks import (
     astra_cases,
     astra_exported,
+    astra_steps,
     pictures,
     process,
     report,
@@ -478,6 +479,28 @@ def exported(
         err().print(escape(f"{results[-1].topology}, {results[-1].plan}"))
     record.write(results, len(results))
     out().print(report.exported_table(results))
+    _leave(r.verdict for r in results)
+
+
+@app.command("astra-steps")
+@reported
+def replayed(
+    binary: Annotated[
+        Path | None, typer.Option(help="ASTRA-sim's program.", show_default="the one on the path")
+    ] = None,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """Run what "sccl export --format chakra" writes of training plans, and compare iterations."""
+    program = clocks.find(binary)
+    record = begin("astra-steps", writable(output), {"smoke": smoke}, {})
+    results: list[astra_steps.StepResult] = []
+    for case in astra_steps.cases(smoke=smoke):
+        results.append(astra_steps.measure(case, program))
+        record.write(results, len(results) + 1)
+        err().print(escape(results[-1].case))
+    record.write(results, len(results))
+    out().print(report.replayed_table(results))
     _leave(r.verdict for r in results)
 
 

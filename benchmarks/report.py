@@ -10,6 +10,7 @@ from rich.table import Table
 
 from benchmarks.astra import AstraResult, Incomplete
 from benchmarks.astra_exported import ExportedResult
+from benchmarks.astra_steps import StepResult
 from benchmarks.certificates import CertificateResult, ProofResult
 from benchmarks.collectives import CollectiveResult, GenerationResult
 from benchmarks.files import FilesResult
@@ -388,6 +389,21 @@ def exported_table(results: Sequence[ExportedResult]) -> Table:
         known = [str(r.astra_ns or ""), str(r.ours_ns), str(r.rounded_down_ns)]
         where = (escape(r.plan), r.topology, r.network, str(r.chunk_bytes), str(r.sends))
         table.add_row(*where, *known, shown, str(r.ties))
+    return table
+
+
+def replayed_table(results: Sequence[StepResult]) -> Table:
+    """Return when an iteration that is alone has ended, by both, microseconds."""
+    numbers = ("period", "alone", "replayed", "by its own collectives")
+    table = _table("training steps, us", "step", "ranks", "alike", *numbers)
+    for r in results:
+        ends = [
+            f"{ns / 1000:.1f}" if ns else "never ends" for ns in (r.replayed_ns, r.simulated_ns)
+        ]
+        if r.verdict != "sat":
+            ends[0] = f"[bold red]{ends[0]}[/]"
+        ours = (f"{r.period_ns / 1000:.1f}", f"{r.alone_ns / 1000:.1f}")
+        table.add_row(r.case, str(r.ranks), "yes" if r.alike else "no", *ours, *ends)
     return table
 
 

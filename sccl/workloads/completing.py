@@ -85,7 +85,7 @@ def _shifted(call: Call, model: int, rank: int, world: int, where: str) -> Call:
         )
     first, stride = call.first_stride or (-1, 0)
     group = call.group or tuple(range(first, first + stride * call.group_size, stride or 1))
-    if _group_in_mesh(model, group, world) != group:
+    if not group or _group_in_mesh(model, group, world) != group:
         shown = ", ".join(map(str, group[:_SHOWN])) or f"{call.group_size} ranks"
         raise InputError(
             f"{where}: which groups of {world} ranks are like ({shown}), in which rank {model} "
@@ -98,7 +98,7 @@ def _group_in_mesh(rank: int, like: tuple[int, ...], world: int) -> tuple[int, .
     """Return the group of a rank, of as many and as far apart ranks; empty: they fill up no job."""
     stride = like[1] - like[0] if len(like) > 1 else 1
     block = stride * len(like)
-    if stride < 1 or world % block:
+    if block < 1 or world % block:
         return ()
     first = rank - rank % block + rank % stride
     return tuple(range(first, first + block, stride))

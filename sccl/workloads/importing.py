@@ -169,7 +169,11 @@ def _by_rank(found: Sequence[RankTrace], hints: TraceHints) -> list[RankTrace]:
         found = [replace(one, rank=place) for place, one in enumerate(found)]
         found[0] = replace(found[0], assumed=(*found[0].assumed, _IN_ORDER))
     if len(found) > 1 and (alone := [one for one in found if one.of_all]):
-        raise InputError(f"{alone[0].where}: it tells of all ranks: give it alone")
+        other = next(one for one in found if one is not alone[0])
+        raise InputError(
+            f"{alone[0].where}: it tells of all ranks ({alone[0].format}), and {other.where} of a "
+            f"job by itself ({other.format}), whose sizes and times are not those: give one of them"
+        )
     unknown = [one for one in found if one.rank is None]
     paired_up = len(found) - len(unknown) <= 1 and len(unknown) <= 2
     if unknown and not (paired_up and {one.format for one in found} >= {u.format for u in unknown}):

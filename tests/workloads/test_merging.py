@@ -178,6 +178,15 @@ def test_groups_of_ranks_without_a_trace_are_those_of_a_mesh() -> None:
         assert said.startswith(f"t0: which groups of 8 ranks are like ({group[0]}, {group[1]}), in")
 
 
+def test_groups_whose_ranks_are_not_told_stand_for_no_others() -> None:
+    text = mesh(0, [(0, 1)]).replace(b'"Process Group Ranks"', b'"Group"')
+    said = (
+        "which groups of 8 ranks are like (2 ranks), in which rank 0 calls allreduce, is not told"
+    )
+    assert said in refusal_of(text)
+    assert "7 of 8 ranks have no trace" in refusal_of(text, alike=False)
+
+
 def test_a_group_of_more_ranks_than_the_job_is_refused() -> None:
     one = (("call", 1, "allreduce", 8),)
     told = profile(0, one, told=True)

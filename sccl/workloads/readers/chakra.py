@@ -49,6 +49,9 @@ _MOST_NEEDED = 2**22
 """Collectives that nodes need, of all nodes together."""
 
 _THREAD = "main"
+_OF_TEXTS = "COMP_NODE_"
+"""How Chakra's converter of ASTRA-sim's texts begins names."""
+
 _RANK = re.compile(r"\.([0-9]{1,7})\.(et|json)(\.gz)?$")
 
 
@@ -82,6 +85,12 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
     on_device = any(node.kind == COMPUTE and not node.on_host for node in nodes.values())
     told = _RANK.search(where)
     rank = int(told[1]) if told and int(told[1]) < MAX_RANKS else None
+    assumed = [NO_MARKS, "of a collective that tells no ranks it is taken to be of all of them"]
+    if any(node.name.startswith(_OF_TEXTS) for node in nodes.values()):
+        assumed.append(
+            "times are microseconds, as Chakra has them; if it was converted from a text of "
+            "ASTRA-sim, as names of its nodes look, they may be the nanoseconds of that"
+        )
     return RankTrace(
         where=where,
         format=NAME,
@@ -89,7 +98,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         rank=rank,
         main=_THREAD,
         timed=True,
-        assumed=(NO_MARKS, "of a collective that tells no ranks it is taken to be of all of them"),
+        assumed=tuple(assumed),
     )
 
 
