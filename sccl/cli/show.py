@@ -109,6 +109,9 @@ def _print_models(console: Console, shown: ShownTrainingPart) -> None:
     links = f"not simulated link by link: {shown.links_note}"
     if shown.links_us is not None:
         links = f"{said(shown.links_us)}, if all that they send goes over links, one by one"
+    if shown.links_apart_us is not None and shown.period_us:
+        apart = f"{shown.links_apart_us / shown.period_us - 1:+.2%}"
+        links += f" ({apart} where none meet there; the rest is messages that wait for others)"
     console.print(on_a_line(links), markup=False, soft_wrap=True)
 
 

@@ -65,6 +65,13 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
         float | None,
         Meta(description="An iteration, if all that motifs send is simulated on links."),
     ]
+    links_apart_us: Annotated[
+        float | None,
+        Meta(
+            description="Likewise, if each motif has all links to itself: the rest is messages "
+            "that wait for those of other motifs."
+        ),
+    ]
     links_note: Annotated[str, Meta(description="Why that is not told; or empty.")]
     bound_us: _Us
     gap: float | None
@@ -92,7 +99,7 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
     from sccl.train.timings import fluid_timing  # noqa: PLC0415 - loads NumPy
 
     plan, timeline = one.plan, right_timeline(one)
-    links_us, note = _by_links(plan, timeline)
+    links_us, apart_us, note = _by_links(plan, timeline)
     computed = {op.id for op in plan.workload.computation()}
     ahead = dict.fromkeys(i.op for i in plan.order if i.shift and i.op not in computed)
     return ShownTrainingPart(
@@ -107,6 +114,7 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
         prologue_us=timeline.prologue_ns / 1000,
         fluid_us=fluid_timing(plan, timeline).period_ns / 1000,
         links_us=links_us,
+        links_apart_us=apart_us,
         links_note=note,
         bound_us=plan.bound_ns / 1000,
         gap=plan.gap,
@@ -120,14 +128,18 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
     )
 
 
-def _by_links(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, str]:
-    """Return what an iteration takes on links, microseconds; or why that is not told."""
-    from sccl.train.link_timing import link_timing  # noqa: PLC0415 - loads NumPy and Numba
+def _by_links(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, float | None, str]:
+    """Return what an iteration takes on links, microseconds, also if motifs do not meet there.
+
+    The last is why that is not told.
+    """
+    from sccl.train.link_timing import apart_timing, link_timing  # noqa: PLC0415 - loads Numba
 
     try:
-        return link_timing(plan, timeline).period_ns / 1000, ""
+        met, apart = link_timing(plan, timeline), apart_timing(plan, timeline)
     except InputError as error:
-        return None, str(error)
+        return None, None, str(error)
+    return met.period_ns / 1000, apart.period_ns / 1000, ""
 
 
 def _options(plan: TrainingPlan) -> Iterator[TakenOptionPart]:

@@ -38,10 +38,12 @@ class JobOptions:
         of: of each collective, by its id, in the order of the workload: its options, the default
             first. Those that are alike have the same.
         resources: that these load, by name.
+        seconds: that finding them takes, about: the same anywhere.
     """
 
     of: Mapping[str, tuple[Option, ...]]
     resources: tuple[str, ...]
+    seconds: float = 0.0
 
 
 def options_of(
@@ -95,7 +97,8 @@ def options_of(
         key: tuple(_written(made, fabric, loads) for made in own) for key, own in known.items()
     }
     names = tuple(sorted(one.name for one in classes))
-    return JobOptions({name: written[key] for name, key in keys.items()}, names)
+    of = {name: written[key] for name, key in keys.items()}
+    return JobOptions(of, names, finder.costs.seconds)
 
 
 def _loads(cost: MotifCost, classes: Iterable[PipeClass]) -> tuple[tuple[str, int], ...]:

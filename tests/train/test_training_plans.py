@@ -11,12 +11,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.core.workload_ops import ComputeOp
+from sccl.solvers.effort import Effort
 from sccl.topo import fabric_of
+from sccl.train import planner as planner_module
 from sccl.train import policies, searches
 from sccl.train.cyclic import MAX_LAG, CyclicPlan, CyclicProblem, wrong_in_cyclic
 from sccl.train.exact_search import exactly
 from sccl.train.jobs import Job, job_of
+from sccl.train.options import OptionSettings, options_of
 from sccl.train.periodic import periodic
+from sccl.train.periods import PeriodBound, least_period
 from sccl.train.planner import Planner, PlanSettings
 from sccl.train.policies import POLICIES, PolicyEffort
 from sccl.train.problem import StepMotif, StepOp, StepOption, StepProblem
@@ -161,6 +165,41 @@ def test_one_collective_beside_computation_that_waits_for_nothing(fabric: str, p
     assert (timeline.period_ns, timeline.steady) == (period, True)
     assert {issue.shift for issue in plan.order} == ({0} if fabric == "hgx2" else {0, 1, 2})
     assert fluid_timing(plan, timeline).period_ns == pytest.approx(period)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "units", "least", "most"),
+    [
+        (0.0, 0.0, 0.0, 0.0),
+        (0.01, 0.00125, 0.0025, 0.0025),
+        (4.0, 0.5, 1.0, 2.99),
+        (20.0, 2, 15, 16),
+    ],
+)
+def test_seconds_are_of_options_bounds_and_search_together(
+    seconds: float, units: float, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on, efforts, searched = fabric_of("hgx2"), list[Effort](), list[float]()
+
+    def bounded(problem: CyclicProblem, effort: Effort) -> PeriodBound:
+        efforts.append(effort)
+        return least_period(problem, effort)
+
+    def search(_problem: CyclicProblem, seconds: float, *_: object) -> None:
+        searched.append(seconds)
+
+    monkeypatch.setattr(planner_module, "least_period", bounded)
+    monkeypatch.setattr(planner_module, "periodic", search)
+    job = calling(
+        8, comm("g", "allreduce", range(8), 2**20), comm("t", "alltoall", range(8), 2**20)
+    )
+    for _ in range(2):
+        Planner(job, on, PlanSettings(seconds=seconds)).run()
+    assert [effort.units for effort in efforts] == [pytest.approx(units)] * 2
+    assert searched[0] == searched[1]
+    assert least <= searched[0] <= most
+    few = options_of(job, on, OptionSettings(recipes=("whole",)))
+    assert 0 < few.seconds < options_of(job, on).seconds
 
 
 def counted(rounds: list[str], loop: Callable[..., Any]) -> Callable[..., Any]:
