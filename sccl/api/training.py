@@ -274,7 +274,8 @@ def plan(  # noqa: PLR0913 - as the verb takes them
         workload: or the path of its file.
         fabric: ``"hgx2"``, ``"hgx2x4"``, ... (``sccl fabric list``), or the path of a .json.
         search: ``"sgs"``, ``"exact"``, ``"mcmc"``, or what frameworks do: ``"fifo"``, ...
-        seconds: how much is searched, about: the same on any machine, however busy.
+        seconds: how much is done in all, about: options come first, then bounds with a quarter at
+            the most, and a search with the rest; the same on any machine, however busy.
         seed: the same seed, the same plan.
         max_motifs: into how many a collective is split at the most.
         memory_bytes: what gathered results may take at once; 0: any.

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
 
-from sccl.cli import complete, options
+from sccl.cli import options
 from sccl.cli.offers import print_offered
+from sccl.cli.planning import (
+    FabricName,
+    File,
+    OptionsOnly,
+    PlanChoices,
+    PlanSearch,
+    plan_settings,
+)
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
 from sccl.core.cost import duration_text
 from sccl.core.files.offered_options import offered_options_to_wire
@@ -24,35 +32,11 @@ from sccl.tasks.planning import (
     planning_output,
     write_training_plan,
 )
-from sccl.tasks.sizes import size_in_bytes
-from sccl.tasks.training_files import load_cost_table, naming
+from sccl.tasks.training_files import naming
 from sccl.topo import fabric_of
 
 if TYPE_CHECKING:
     from sccl.core.training_plan import OfferedOptions
-
-File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="A workload, as 'sccl workload import' or 'sccl workload make' writes it.",
-        show_default=False,
-        autocompletion=complete.file,
-    ),
-]
-FabricName = Annotated[
-    str,
-    typer.Option(
-        "--fabric",
-        help="What it runs on ('sccl fabric list'), or a .json file ('sccl schema fabric').",
-        show_default=False,
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed, the same plan.")]
-Memory = Annotated[
-    str | None,
-    typer.Option(help="What gathered results may take at once, such as 3GB.", show_default="any"),
-]
 
 
 @reported
@@ -60,55 +44,9 @@ def plan(
     file: File,
     *,
     fabric: FabricName,
-    search: Annotated[
-        str,
-        typer.Option(
-            help="sgs (options and order together), exact (small steps), mcmc (as published), or "
-            "what frameworks do: fifo, lifo, p3, tictac, ho, s-exec, s-sched."
-        ),
-    ] = "sgs",
-    seconds: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            help="How much is searched: about so many seconds; the same on any machine, however "
-            "busy.",
-        ),
-    ] = 10.0,
-    seed: Seed = 0,
-    max_motifs: Annotated[
-        int, typer.Option(min=1, help="Into how many motifs a collective is split at the most.")
-    ] = 16,
-    memory: Memory = None,
-    bitwise: Annotated[
-        bool,
-        typer.Option("--bitwise", help="Keep the order in which collectives reduce as they are."),
-    ] = False,
-    merge: Annotated[
-        str | None,
-        typer.Option(
-            help="Collectives of a kind that follow one another are one, up to so many bytes, such "
-            "as 25MB.",
-            show_default="none are",
-        ),
-    ] = None,
-    costs: Annotated[
-        Path | None,
-        typer.Option(
-            help="Times that were measured, as CSV: collective,option,ranks,bytes,us; an option is "
-            "a channel and what carries it, such as 'gpu ring'.",
-            show_default="reckoned",
-            autocompletion=complete.file,
-        ),
-    ] = None,
-    options_only: Annotated[
-        bool,
-        typer.Option(
-            "--options-only",
-            help="Find what each collective is offered, and why recipes are refused ('sccl schema "
-            "option'), and plan nothing.",
-        ),
-    ] = False,
+    searched: PlanSearch,
+    choices: PlanChoices,
+    options_only: OptionsOnly = False,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
@@ -119,34 +57,14 @@ def plan(
 
     Exit code 0: found, 2: bad input, 130: interrupted; what was found by then is kept.
     """
-    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
-    from sccl.train.merging import merged  # noqa: PLC0415
-    from sccl.train.planner import PlanSettings  # noqa: PLC0415
-
-    workload, on = load_workload(file), fabric_of(fabric)
-    if merge is not None:
-        workload = merged(workload, size_in_bytes(merge))
-    settings = PlanSettings(
-        search=search,
-        seconds=seconds,
-        seed=seed,
-        max_motifs=max_motifs,
-        memory_bytes=0 if memory is None else size_in_bytes(memory),
-        bitwise=bitwise,
-        measured=None if costs is None else load_cost_table(costs),
-        planner=motif_planner(seed=seed),
-    )
+    workload, on = choices.merged(load_workload(file)), fabric_of(fabric)
+    settings = plan_settings(searched, choices)
     options.writable(output)
     about = escape(on_a_line(f"{workload.name} on {on.name}"))
     with err().status(about) as status:
 
         def tell(doing: str, period_us: float | None, bound_us: float | None) -> None:
-            known = "" if period_us is None else f": {duration_text(period_us)}"
-            if period_us is not None and bound_us:
-                known += (
-                    f", at least {duration_text(bound_us)} ({_above(period_us / bound_us - 1)})"
-                )
-            status.update(f"{about}, {escape(on_a_line(doing))}{known}")
+            status.update(f"{about}, {escape(on_a_line(doing))}{_known(period_us, bound_us)}")
 
         quiet = (lambda *_: None) if json else tell
         with naming(file):
@@ -181,8 +99,16 @@ def _tell_offered(offered: OfferedOptions, output: Path | None, *, json: bool) -
         out().print(line, markup=False, soft_wrap=True)
 
 
-def _above(gap: float) -> str:
-    return f"{gap_text(gap)} above" if gap > 0 else "met"
+def _known(period_us: float | None, bound_us: float | None) -> str:
+    """Return what is known by then, in words."""
+    if period_us is None:
+        return ""
+    known = f": {duration_text(period_us)}"
+    if bound_us:
+        gap = period_us / bound_us - 1
+        above = f"{gap_text(gap)} above" if gap > 0 else "met"
+        known += f", at least {duration_text(bound_us)} ({above})"
+    return known
 
 
 def _print(shown: TrainingPlanOutput) -> None:

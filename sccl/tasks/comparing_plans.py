@@ -125,7 +125,7 @@ def _compared(planner: Planner, name: str, *, options: bool) -> tuple[ComparedSe
 
     began, ended, asked = time.perf_counter(), "", planner.settings
     planner.best = None
-    planner.search(name)
+    planner.search(name, asked.seconds)
     seconds = time.perf_counter() - began
     plan = planner.plan()
     try:

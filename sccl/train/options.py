@@ -39,11 +39,13 @@ class JobOptions:
             first. Those that are alike have the same.
         resources: that these load, by name.
         refused: likewise of each collective, the recipes of which it has no option.
+        seconds: that finding them takes, about: the same anywhere.
     """
 
     of: Mapping[str, tuple[Option, ...]]
     resources: tuple[str, ...]
     refused: Mapping[str, tuple[RefusedRecipe, ...]]
+    seconds: float = 0.0
 
 
 def options_of(
@@ -102,11 +104,9 @@ def options_of(
         key: tuple(_written(made, fabric, loads) for made in own) for key, own in known.items()
     }
     names = tuple(sorted(one.name for one in classes))
-    return JobOptions(
-        {name: written[key] for name, key in keys.items()},
-        names,
-        {name: refused[key] for name, key in keys.items()},
-    )
+    of = {name: written[key] for name, key in keys.items()}
+    refusals = {name: refused[key] for name, key in keys.items()}
+    return JobOptions(of, names, refusals, finder.costs.seconds)
 
 
 def _loads(cost: MotifCost, classes: Iterable[PipeClass]) -> tuple[tuple[str, int], ...]:

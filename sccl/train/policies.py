@@ -63,7 +63,7 @@ def _issued(window: StepWindow, choice: Whole, starts: Whole) -> CyclicPlan:
     """Return the plan that issues ops in the order of a step, whatever their motifs' starts."""
     plan = window.step.plan_of(choice, starts)
     rows = tuple((own, k) for n, own in enumerate(window.ops) for k in range(len(plan.starts[n])))
-    return replace(window.cyclic(plan), order=rows)
+    return replace(window.cyclic(plan), order=rows, shifts=(0,) * len(rows))
 
 
 def _fifo(problem: CyclicProblem, _effort: PolicyEffort, told: ToldPlan) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sccl.train.annealing import Annealed, anneal, chain
 from sccl.train.listing import by_list, in_order
-from sccl.train.placing import NEVER, rests, room_of, serially
+from sccl.train.placing import NEVER, PlacingRoom, rests, room_of, serially
 from sccl.train.problem import StepPlan, StepProblem, Whole
 
 _SLICE = 500_000
@@ -108,13 +108,7 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
     """
     step, alike = problem.arrays, _alike(problem)
     room = room_of(step)
-    begun = []
-    for number, (choice, offset, base) in enumerate(openings(problem)):
-        starts = np.zeros(len(step.ticks), dtype=np.int64)
-        room.base[:] = base
-        finish = serially(step, choice, offset, starts, room, NEVER)
-        begun.append((finish, number, choice, offset, starts, base))
-    begun.sort(key=lambda one: one[:2])
+    begun = _placed(problem, room)
     found, _, choice, offset, starts, best_base = begun[0]
     told(found)
     best = Annealed(
@@ -148,6 +142,19 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
         kept(problem.plan_of(best.best_choice, best.best_starts))
         raise
     return problem.plan_of(best.best_choice, best.best_starts)
+
+
+def _placed(
+    problem: StepProblem, room: PlacingRoom
+) -> list[tuple[int, int, Whole, Whole, Whole, Whole]]:
+    """Return what to begin with, the shortest first: ticks, its number, what it is, and starts."""
+    begun = []
+    for number, (choice, offset, base) in enumerate(openings(problem)):
+        starts = np.zeros(len(problem.arrays.ticks), dtype=np.int64)
+        room.base[:] = base
+        finish = serially(problem.arrays, choice, offset, starts, room, NEVER)
+        begun.append((finish, number, choice, offset, starts, base))
+    return sorted(begun, key=lambda one: one[:2])
 
 
 def _stride(problem: StepProblem, placed: int) -> int:

@@ -52,9 +52,9 @@ class Repeated:
         """Return the tick by which so many iterations have ended, the first ones."""
         motifs = motifs_in_order(problem.step, plan)
         return max(
-            int(self.starts[iteration - plan.shifts[op] + max(plan.shifts), place]) + motif.ticks
+            int(self.starts[iteration - shift + max(plan.shifts), place]) + motif.ticks
             for iteration in range(iterations)
-            for place, ((op, _), motif) in enumerate(zip(plan.order, motifs, strict=True))
+            for place, (shift, motif) in enumerate(zip(plan.shifts, motifs, strict=True))
         )
 
 
@@ -98,7 +98,7 @@ class _Arrays(NamedTuple):
     Attributes:
         ticks: of each motif.
         calls: whether it communicates.
-        shift: of its op.
+        shift: of how many iterations ahead.
         use_first: where its uses begin.
         use: resources.
         share: of these.
@@ -138,7 +138,7 @@ def _arrays(problem: CyclicProblem, plan: CyclicPlan) -> _Arrays:
     return _Arrays(
         step.ticks[motif],
         step.communicates[own],
-        shifts[own],
+        shifts,
         use_first,
         step.use[rows],
         step.share[rows],
@@ -163,6 +163,7 @@ def _waits(  # noqa: PLR0913, PLR0917 - loops
     """Write for whom each place waits, as far as there is room; return how many that are.
 
     Args:
+        shifts: of each place.
         op: of each place.
         motif: of each place.
         place: of each motif.
@@ -173,15 +174,17 @@ def _waits(  # noqa: PLR0913, PLR0917 - loops
     for k in range(len(motif)):
         count = _noted(found, count, k, number(1))  # it follows upon itself
         for j in range(step.wait_first[motif[k]], step.wait_first[motif[k] + 1]):
-            count = _noted(found, count, place[step.wait[j]], number(0))
+            other = place[step.wait[j]]
+            count = _noted(found, count, other, shifts[other] - shifts[k])
         if step.wait_first[motif[k] + 1] == step.wait_first[motif[k]]:
             for j in range(waits.first[op[k]], waits.first[op[k] + 1]):
                 before = waits.before[j]
-                windows = waits.lag[j] + shifts[before] - shifts[op[k]]
                 option = step.option_first[before] + choice[before]
-                for other in range(step.motif_first[option], step.motif_first[option + 1]):
-                    if step.next_first[other + 1] == step.next_first[other]:  # the last of its own
-                        count = _noted(found, count, place[other], windows)
+                for one in range(step.motif_first[option], step.motif_first[option + 1]):
+                    if step.next_first[one + 1] == step.next_first[one]:  # the last of its own
+                        other = place[one]
+                        windows = waits.lag[j] + shifts[other] - shifts[k]
+                        count = _noted(found, count, other, windows)
         first[k + 1] = count
     return count
 

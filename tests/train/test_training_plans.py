@@ -10,12 +10,18 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from sccl.core.workload_ops import ComputeOp
+from sccl.solvers.effort import Effort
 from sccl.topo import fabric_of
+from sccl.train import planner as planner_module
 from sccl.train import policies, searches
 from sccl.train.cyclic import MAX_LAG, CyclicPlan, CyclicProblem, wrong_in_cyclic
 from sccl.train.exact_search import exactly
 from sccl.train.jobs import Job, job_of
+from sccl.train.options import OptionSettings, options_of
 from sccl.train.periodic import periodic
+from sccl.train.periods import PeriodBound, least_period
+from sccl.train.planner import Planner, PlanSettings
 from sccl.train.policies import POLICIES, PolicyEffort
 from sccl.train.problem import StepMotif, StepOp, StepOption, StepProblem
 from sccl.train.running import timeline_of
@@ -26,6 +32,7 @@ from sccl.train.windows import Repeated, repeated
 from tests.kit.layered import layered
 from tests.kit.nightly import times
 from tests.kit.training import random_job, random_plan, training_plan
+from tests.kit.workloads import calling, comm
 
 
 @settings(max_examples=times(150))
@@ -58,7 +65,7 @@ def test_what_is_apart_repeats_by_itself() -> None:
             *(StepOp(f"call{k}", (StepOption("", (StepMotif(5, (1,)),)),)) for k in range(3)),
         ),
     )
-    plan = CyclicPlan((0,) * 4, (0,) * 4, tuple((k, 0) for k in range(4)))
+    plan = CyclicPlan((0,) * 4, tuple((k, 0) for k in range(4)), (0,) * 4)
     found = repeated(CyclicProblem(apart), plan)
     assert (found.period, found.steady, found.starts.shape) == (15, True, (24, 4))
 
@@ -72,15 +79,13 @@ def test_windows_are_steps_whose_plans_are_plans_of_all(seed: int) -> None:
     seen = set()
     for window in windows_of(job.problem):
         seen.add(window.shifts)
-        plan = CyclicPlan(
-            (0,) * len(window.ops),
-            window.shifts,
-            tuple(
-                (own, k)
-                for own in window.ops
-                for k in range(len(job.problem.step.ops[own].options[0].motifs))
-            ),
+        order = tuple(
+            (own, k)
+            for own in window.ops
+            for k in range(len(job.problem.step.ops[own].options[0].motifs))
         )
+        shifts = tuple(window.shifts[own] for own, _ in order)
+        plan = CyclicPlan((0,) * len(window.ops), order, shifts)
         assert wrong_in_cyclic(job.problem, plan) == ""
     assert (0,) * len(job.names) in seen
 
@@ -138,6 +143,63 @@ def test_nothing_is_searched_once_the_bound_is_met(
             assert all(found.period > enough for _, found in again[:-2])
     assert loops[0] >= loops[1] >= loops[2] < loops[0]
     assert loops[2] <= 1
+
+
+@pytest.mark.parametrize(
+    ("fabric", "period"),
+    [("hgx2", 193067), ("hgx2x4", 248400)],
+    ids=["as a whole", "phases of different iterations"],
+)
+def test_one_collective_beside_computation_that_waits_for_nothing(fabric: str, period: int) -> None:
+    """One motif excludes itself; phases overlap with those of the iterations around."""
+    on = fabric_of(fabric)
+    gradients = comm("gradients", "allreduce", range(on.ranks), 4_000_000)
+    job = calling(on.ranks, gradients)
+    work = ComputeOp("work", "rank 0", "7", 100.0)
+    planner = Planner(replace(job, ops=(work, *job.ops)), on, PlanSettings(seconds=2.0))
+    planner.run()
+    plan = planner.plan()
+    assert (plan.period_ns, plan.bound_ns) == (period, period)
+    assert faults_in(plan) == ()
+    timeline = timeline_of(plan)
+    assert (timeline.period_ns, timeline.steady) == (period, True)
+    assert {issue.shift for issue in plan.order} == ({0} if fabric == "hgx2" else {0, 1, 2})
+    assert fluid_timing(plan, timeline).period_ns == pytest.approx(period)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "units", "least", "most"),
+    [
+        (0.0, 0.0, 0.0, 0.0),
+        (0.01, 0.00125, 0.0025, 0.0025),
+        (4.0, 0.5, 1.0, 2.99),
+        (20.0, 2, 15, 16),
+    ],
+)
+def test_seconds_are_of_options_bounds_and_search_together(
+    seconds: float, units: float, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on, efforts, searched = fabric_of("hgx2"), list[Effort](), list[float]()
+
+    def bounded(problem: CyclicProblem, effort: Effort) -> PeriodBound:
+        efforts.append(effort)
+        return least_period(problem, effort)
+
+    def search(_problem: CyclicProblem, seconds: float, *_: object) -> None:
+        searched.append(seconds)
+
+    monkeypatch.setattr(planner_module, "least_period", bounded)
+    monkeypatch.setattr(planner_module, "periodic", search)
+    job = calling(
+        8, comm("g", "allreduce", range(8), 2**20), comm("t", "alltoall", range(8), 2**20)
+    )
+    for _ in range(2):
+        Planner(job, on, PlanSettings(seconds=seconds)).run()
+    assert [effort.units for effort in efforts] == [pytest.approx(units)] * 2
+    assert searched[0] == searched[1]
+    assert least <= searched[0] <= most
+    few = options_of(job, on, OptionSettings(recipes=("whole",)))
+    assert 0 < few.seconds < options_of(job, on).seconds
 
 
 def counted(rounds: list[str], loop: Callable[..., Any]) -> Callable[..., Any]:
