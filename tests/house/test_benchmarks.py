@@ -22,6 +22,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "table5",
         "frontier",
         "scale",
+        "reach",
         "startup",
         "collectives",
         "codegen",
