@@ -105,7 +105,7 @@ def _flowing(phase: Phase, unit: Collective, proof: LimitProof | None, steps: in
         proof: of its lower bound.
     """
     from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit.flows import at_bound  # noqa: PLC0415 - likewise
+    from sccl.synth.direct.one_flow import at_bound  # noqa: PLC0415 - likewise
 
     bound = timed_bound(phase.topology, unit, steps)
     if bound is None or proof is None or bound.value < proof.bound:

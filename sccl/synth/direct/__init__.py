@@ -1,0 +1,4 @@
+"""Answers without search: what symmetry, colourings and flows give at once, at any size.
+
+They are asked before any solver. What they do not find is undecided.
+"""
