@@ -71,7 +71,7 @@ def limit_claims(limit: StepLimit, spec: Spec, *, trees: bool = False) -> Iterat
     """Yield a limit of R/C, for each machine; nothing where the bandwidth bound says as much."""
     dual = dual_of(spec)
     for number, proof in enumerate(limit.proofs):  # of the phases in their order
-        if proof.prices:
+        if proof.prices or proof.cuts:
             yield LimitClaimWire(
                 steps=limit.steps,
                 at_least=str(proof.bound if trees else dual.bandwidth(proof.bound)),
@@ -80,6 +80,7 @@ def limit_claims(limit: StepLimit, spec: Spec, *, trees: bool = False) -> Iterat
                     (constraint_name(key), s, str(price)) for key, s, price in proof.prices
                 ),
                 trees=trees,
+                cuts=tuple((cut.labels, str(cut.weight)) for cut in proof.cuts),
             )
 
 

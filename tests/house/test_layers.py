@@ -129,15 +129,8 @@ MAY_IMPORT = {
     "lower": {"core", "errors", "judge", "sim", "numpy"},
     "prove": set(),
     "prove/check": _NOUNS | {"collectives", "judge", "topo"},
-    "prove/bounds": {
-        "core",
-        "errors",
-        "collectives",
-        "solvers",
-        "topo/symmetry",
-        "igraph",
-        "numpy",
-    },
+    "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "flint"}
+    | {"igraph", "numpy"},
     "emit": _NOUNS | {"lower", "jinja2", "sccl"},
     "formats": _NOUNS
     | {"collectives", "judge", "lower", "topo/importers", "defusedxml", "msgspec", "numpy"},
@@ -148,7 +141,7 @@ MAY_IMPORT = {
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/direct"}
     | {"topo/symmetry", "transform", "msgspec", "pysmt"},
     "synth/limit": _NOUNS
-    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/direct"}
     | {"topo/symmetry", "transform", "msgspec", "flint", "numpy"},
     "synth/fluid": _NOUNS
     | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth"}
@@ -156,7 +149,8 @@ MAY_IMPORT = {
     "synth/baselines": _NOUNS
     | {"collectives", "compiled", "judge", "synth", "synth/direct", "topo", "transform", "numpy"},
     "synth/network": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
-    "synth/direct": {"core", "errors", "solvers", "topo/symmetry", "numpy"},
+    "synth/direct": {"collectives", "compiled", "core", "errors", "judge", "prove/bounds"}
+    | {"solvers", "topo/symmetry", "numpy"},
     "synth/flows": _NOUNS
     | {"collectives", "compiled", "solvers", "synth/network", "topo/symmetry", "numpy"}
     | {"prove/bounds"},

@@ -27,6 +27,7 @@ from sccl.core.files.claims import (
     UnsatWire,
 )
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
+from sccl.core.words import counted
 from sccl.errors import InputError, TooLargeError
 from sccl.judge import violations
 from sccl.prove.check.cover import Covered, Triple, needed
@@ -37,6 +38,7 @@ from sccl.prove.check.plain import SEND, written_out
 from sccl.prove.check.prices import by_steps, keys_of, overall, short
 from sccl.prove.check.question import Case, read_case, read_regular
 from sccl.prove.check.steps import farthest, fewest_sends, fewest_up_and_down
+from sccl.prove.check.timed_cuts import by_timed_cuts
 from sccl.prove.check.translated import check_translated, takes
 from sccl.prove.check.words import claim_in_words
 from sccl.prove.check.work import PER_CLAIM, ClaimState, TooMuchError, Work
@@ -181,17 +183,21 @@ def _limit(case: Case, claim: LimitClaimWire, work: Work) -> str:
     machine = case.topology if claim.trees else case.machine(claim.machine)
     key_of = keys_of(machine)
     prices = [(key_of(name), step, Fraction(price)) for name, step, price in claim.prices]
-    found = by_steps(
-        machine,
-        case.spec.at(case.spec.unit) if claim.trees else case.unit,
-        claim.steps // phases,
-        prices,
-        work.spend,
-        trees=claim.trees,
-    )
+    steps = claim.steps // phases
+    if claim.cuts and claim.trees:
+        raise ValueError("cuts through time are not for trees up and down")
+    if claim.cuts:
+        cuts = [(labels, Fraction(weight)) for labels, weight in claim.cuts]
+        found = by_timed_cuts(machine, case.unit, steps, cuts, prices, work.spend)
+    else:
+        of = case.spec.at(case.spec.unit) if claim.trees else case.unit
+        found = by_steps(machine, of, steps, prices, work.spend, trees=claim.trees)
     proves = found if claim.trees else case.dual.bandwidth(found)
     if proves < Fraction(claim.at_least):
-        raise ValueError(f"the prices prove only R/C >= {short(proves)}")
+        what = "cuts" if claim.cuts else "prices"
+        raise ValueError(f"the {what} prove only R/C >= {short(proves)}")
+    if claim.cuts:
+        return counted(len(claim.cuts), "cut") + " through time"
     return f"cheapest timed trees at {len(prices)} prices"
 
 

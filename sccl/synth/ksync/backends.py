@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 DEFAULT = "cpsat"
+_DIRECT_RANKS = 12  # below, solvers need no help, and what they say is worth knowing
 _SYMMETRIC_SHARE = 1 / 12  # units by second of a query: a sixth of its time
 _SYMMETRIC_EFFORT = 20.0  # units, if there is no timeout
 
@@ -108,6 +109,11 @@ def solve(
     backend = load(solver)
     spending = Spending(effort)
     why = ""
+    if instance.topology.ranks >= _DIRECT_RANKS:
+        from sccl.synth.direct import one_flow  # noqa: PLC0415 - loads CP-SAT
+
+        if (found := one_flow.answer(instance)) is not None:
+            return _judged(found, "splitting a flow into paths")
     if groups:
         if (found := direct.answer(instance, groups)) is not None:
             return _judged(found, "an answer without search")

@@ -167,7 +167,7 @@ class _Run:
         self.packed.append(self.of.packed(steps, before))
         limit = self.packed[-1].limit
         self.notify(limit)
-        if not self.points or limit.upper < self.points[-1].cost:
+        if not self.points or limit.best < self.points[-1].cost:
             point = Point.at(limit, self.of.bounds)
             seconds = time.perf_counter() - started
             self.points.append(replace(point, missing="interrupted", seconds=seconds))
