@@ -32,9 +32,6 @@ ALGORITHMS = (
     "bruck",
     "binomial-tree",
     "double-binary-tree",
-    "ring",
-    "ring-both",
-    "bfb",
 )
 MOST_SECONDS = 60.0
 MOST_STEPS = 6
@@ -91,15 +88,11 @@ def _cases(collective: str, *machines: str) -> tuple[RoutedCase, ...]:
     return tuple(RoutedCase(f"routed:{machine}", collective) for machine in machines)
 
 
-_MACHINES = {
-    "rings": ("ring:4", "ring:5", "ring:6", "ring:7", "ring:8", "ring:9", "ring:12", "ring:16"),
-    "tori": ("torus:3x3", "torus:4x4", "torus:4x2"),
-    "hypercubes": ("hypercube:2", "hypercube:3", "hypercube:4"),
-}
 PARTS = {
-    f"{name}-{collective}": _cases(collective, *machines)
-    for collective in ("allgather", "broadcast")
-    for name, machines in _MACHINES.items()
+    "rings": _cases("allgather", *(f"ring:{n}" for n in (4, 5, 6, 7, 8, 9, 10, 12, 16))),
+    "tori": _cases("allgather", "torus:3x3", "torus:4x2", "torus:4x4"),
+    "hypercubes": _cases("allgather", "hypercube:2", "hypercube:3", "hypercube:4"),
+    "broadcast": _cases("broadcast", *(f"ring:{n}" for n in range(4, 9)), "hypercube:3"),
 }
 
 
