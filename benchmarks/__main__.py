@@ -27,6 +27,7 @@ from benchmarks import collectives as runs
 from benchmarks import files as others
 from benchmarks import frontier as frontiers
 from benchmarks import osu as osu_runs
+from benchmarks import routed as published
 from benchmarks import syndicate as training
 from benchmarks import syndicate_bytescheduler as byte_core
 from benchmarks import syndicate_costs as training_costs
@@ -216,6 +217,20 @@ def taccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
         case = result.case
         _progress(f"{case.machine} {case.collective} {case.size_bytes}", result.seconds)
     out().print(report.sketches_table(results))
+
+
+@app.command("routed")
+@reported
+def frontier_of_published(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
+    """Swing, Trivance, Bine and others on rings, tori and hypercubes: are they on the frontier?"""
+    cases = _chosen(published.PARTS, only, smoke=smoke)
+    record = begin("routed", writable(output), {"only": only, "smoke": smoke}, {})
+    results: list[published.RoutedResult] = []
+    for case in cases:
+        results += published.run([case])
+        record.write(results, len(results) if case is cases[-1] else len(results) + 1)
+        _progress(f"{case.machine} {case.collective}", results[-1].seconds)
+    out().print(report.routed_table(results))
 
 
 @app.command("teccl-scale")

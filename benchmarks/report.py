@@ -18,6 +18,7 @@ from benchmarks.frontier import FoundPoint, FrontierResult
 from benchmarks.fuzz import FuzzResult
 from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
+from benchmarks.routed import RoutedResult
 from benchmarks.scale import ScaleResult
 from benchmarks.summary import Ratio, Total
 from benchmarks.syndicate import SyndicateResult
@@ -244,6 +245,21 @@ def large_table(results: Sequence[LargeResult]) -> Table:
             "" if r.case.target_s is None else f"{r.case.target_s:g}",
             escape(r.case.published),
         )
+    return table
+
+
+def routed_table(results: Sequence[RoutedResult]) -> Table:
+    """Return algorithms, each beside the limit of its steps."""
+    columns = ("Collective", "Algorithm", "S", "R/C", "Limit")
+    table = _table("Messages that pass several links in a step", "Machine", *columns)
+    table.add_column("On the frontier?")
+    for r in results:
+        limit = "-" if r.upper is None else str(r.upper)
+        if r.lower != r.upper:
+            limit = f"{r.lower} to {limit}"
+        machine = r.case.machine.removeprefix("routed:")
+        row = (machine, r.case.collective, r.algorithm, str(r.steps), str(r.cost), limit)
+        table.add_row(*map(escape, row), r.verdict)
     return table
 
 

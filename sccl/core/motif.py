@@ -65,7 +65,7 @@ class Motif:
 
     Attributes:
         collective: its name: of the eight.
-        shares: what disjoint groups do of it at once.
+        shares: what groups do of it at once; those that have ranks in common move other elements.
         part: of each cell, from where to where; elements are cut off downwards.
         offsets: of alltoall, how many places on it sends; empty: to all.
         after: motifs of the same collective that end before it begins, by their numbers.

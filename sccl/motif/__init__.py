@@ -7,7 +7,8 @@ payload, splining its pattern; both compose.
 from sccl.motif.extents import buffer_of, extent
 from sccl.motif.judge import wrong_in
 from sccl.motif.recipes import Recipe, motifs_of, recipe_of
-from sccl.motif.rules import MotifRule, rules
+from sccl.motif.rule import MotifRule
+from sccl.motif.rules import rules
 from sccl.motif.whole import whole
 
 __all__ = [

@@ -2,7 +2,8 @@
 
 ``levels(8).seg(4)`` makes three phases of an allreduce, and four segments of each of these:
 what is on the right is done to all that is on the left, wherever it is of that. A segment waits for
-those before it that have elements of its own, and for no others.
+those before it that have elements of its own, and for no others. ``levels(3+5)`` has groups of
+three and of five ranks.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from sccl.core.words import counted
 from sccl.errors import ParameterError, unknown_name
 from sccl.motif.extents import extent, meet, spans_of, work_of
 from sccl.motif.judge import check_work, wrong_in
-from sccl.motif.rules import MOST_SEGMENTS, RULES, Motifs, weighed
+from sccl.motif.rule import Motifs, Number
+from sccl.motif.rules import MOST_SEGMENTS, RULES, weighed
 
 MOST_MOTIFS = 4096
 MOST_TEXT = 400
@@ -26,6 +28,7 @@ _NAMES = (*_RULES, "lanes")
 _TERM = re.compile(r"([a-z]+)(?:\(([^()]*)\))?")
 _LANE = re.compile(r"([A-Za-z0-9_.-]{1,60}):([1-9][0-9]{0,5})")
 _SIZE = re.compile(r"([1-9][0-9]{0,14})(B|KB|KiB|MB|MiB|GB|GiB)")
+_ONE, _SUM = re.compile("[0-9]{1,9}"), re.compile(r"[0-9]{1,9}(\+[0-9]{1,9})*")
 _UNITS = {"B": 1, "KB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 
 
@@ -34,22 +37,23 @@ class Term:
     """A rule of a recipe, with what it is told.
 
     Attributes:
-        numbers: of the rule; of lanes their weights.
+        numbers: of the rule, each one number, or sizes that add up; of lanes their weights.
         channels: of lanes: which each takes.
         most_bytes: of segments: what each has at the most; 0: their number is told.
     """
 
     name: str
-    numbers: tuple[int, ...] = ()
+    numbers: tuple[Number, ...] = ()
     channels: tuple[str, ...] = ()
     most_bytes: int = 0
 
     def __str__(self) -> str:
         """Return it as recipes have it."""
+        numbers = ["+".join(map(str, own)) for own in self.numbers]
         if self.channels:
-            pairs = zip(self.channels, self.numbers, strict=True)
+            pairs = zip(self.channels, numbers, strict=True)
             return f"lanes({', '.join(f'{name}:{weight}' for name, weight in pairs)})"
-        told = f"{self.most_bytes}B" if self.most_bytes else ", ".join(map(str, self.numbers))
+        told = f"{self.most_bytes}B" if self.most_bytes else ", ".join(numbers)
         return f"{self.name}({told})" if told else self.name
 
 
@@ -104,14 +108,15 @@ def _term(name: str, told: str) -> Term:
             )
         return Term(
             name,
-            tuple(int(lane[2]) for lane in lanes if lane),
+            tuple((int(lane[2]),) for lane in lanes if lane),
             tuple(lane[1] for lane in lanes if lane),
         )
     if name == "seg" and len(parts) == 1 and (size := _SIZE.fullmatch(parts[0])):
         return Term(name, most_bytes=int(size[1]) * _UNITS[size[2]])
     rule = _RULES[name]
     wanted = 1 if rule.told else 0
-    if any(not re.fullmatch("[0-9]{1,9}", part) for part in parts) or (
+    form = _SUM if name in {"levels", "tree"} else _ONE
+    if any(not form.fullmatch(part) for part in parts) or (
         len(parts) < wanted or (len(parts) > wanted and name != "levels")
     ):
         raise ParameterError(
@@ -119,7 +124,7 @@ def _term(name: str, told: str) -> Term:
             if rule.told
             else f"{name}({told:.60}): expected {name}, which is told nothing"
         )
-    return Term(name, tuple(map(int, parts)))
+    return Term(name, tuple(tuple(map(int, part.split("+"))) for part in parts))
 
 
 def motifs_of(motif: Motif, recipe: Recipe, item_bytes: int = 1) -> Motifs:
@@ -160,14 +165,15 @@ def _split(motifs: Motifs, term: Term, item_bytes: int) -> Motifs:
 
 def _applied(term: Term, motif: Motif, item_bytes: int) -> Motifs:
     if term.channels:
-        found = weighed(replace(motif, after=()), term.numbers)
+        weights = [weight for (weight,) in term.numbers]
+        found = weighed(replace(motif, after=()), weights)
         found = tuple(
             replace(one, channel=name) for one, name in zip(found, term.channels, strict=True)
         )
     else:
         numbers = term.numbers
         if term.most_bytes:
-            numbers = (_segments_of(motif, term.most_bytes, item_bytes),)
+            numbers = ((_segments_of(motif, term.most_bytes, item_bytes),),)
         found = _RULES[term.name].applied(motif, numbers)
     check_work(sum(map(work_of, found)))  # before it is looked at cell by cell
     if empty := sum(not extent(one) for one in found):

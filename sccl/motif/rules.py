@@ -7,64 +7,18 @@ not. That a result is right is judged (:mod:`sccl.motif.judge`), and not believe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
-from itertools import chain, pairwise
-from typing import TypeVar
+from itertools import pairwise
 
 from sccl.core.motif import WHOLE, Motif, MotifShare
 from sccl.errors import ParameterError
+from sccl.motif.levels import LEVELS, groups_of, of_places
+from sccl.motif.rule import MotifRule, Motifs, Number
 from sccl.motif.whole import NAMES, even
 
-T = TypeVar("T")
-
 MOST_SEGMENTS = 4096
-
-Motifs = tuple[Motif, ...]
-"""Of which each names those that it waits for by their numbers in here."""
-
-
-@dataclass(frozen=True, slots=True)
-class MotifRule:
-    """A rule, as recipes name it.
-
-    Attributes:
-        of: the collectives that it splits.
-        makes: what it makes of a motif of one group, and of the numbers that a recipe tells.
-        told: what these are, for messages and documents; empty: there are none.
-        says: what it makes, for documents.
-        source: whose rule it is.
-    """
-
-    name: str
-    of: tuple[str, ...]
-    makes: Callable[[Motif, Sequence[int]], Motifs]
-    told: str
-    says: str
-    source: str
-
-    def applied(self, motif: Motif, numbers: Sequence[int]) -> Motifs:
-        """Return what it makes of a motif of any number of groups.
-
-        Raises:
-            ParameterError: it is not of that motif, and what it would need.
-        """
-        if motif.collective not in self.of:
-            raise ParameterError(
-                f"{self.name} is of {', '.join(self.of)}, and not of {motif.collective}"
-            )
-        each = [self.makes(replace(motif, shares=(s,), after=()), numbers) for s in motif.shares]
-        shapes = {tuple(replace(one, shares=()) for one in made) for made in each}
-        if len(shapes) > 1:
-            raise ParameterError(
-                f"{self.name} makes other motifs of some groups of a {motif.collective} than of "
-                "others, as they are of different sizes"
-            )
-        return tuple(
-            replace(alike[0], shares=tuple(chain.from_iterable(one.shares for one in alike)))
-            for alike in zip(*each, strict=True)
-        )
 
 
 def weighed(motif: Motif, weights: Sequence[int]) -> Motifs:
@@ -74,8 +28,8 @@ def weighed(motif: Motif, weights: Sequence[int]) -> Motifs:
     return tuple(replace(motif, part=pair) for pair in pairwise(ends))
 
 
-def _segments(motif: Motif, numbers: Sequence[int]) -> Motifs:
-    (count,) = numbers
+def _segments(motif: Motif, numbers: Sequence[Number]) -> Motifs:
+    ((count,),) = numbers
     if not 2 <= count <= MOST_SEGMENTS:
         raise ParameterError(f"seg({count}): expected 2 to {MOST_SEGMENTS} segments")
     return weighed(motif, [1] * count)
@@ -93,8 +47,8 @@ def _by_offsets(motif: Motif, ways: int) -> Motifs:
     return tuple(replace(motif, offsets=own) for own in slices if any(own))
 
 
-def _splined(motif: Motif, numbers: Sequence[int]) -> Motifs:
-    (ways,), (share,) = numbers, motif.shares
+def _splined(motif: Motif, numbers: Sequence[Number]) -> Motifs:
+    ((ways,),), (share,) = numbers, motif.shares
     if motif.collective == "alltoall":
         return _by_offsets(motif, ways)
     root = share.root
@@ -104,24 +58,21 @@ def _splined(motif: Motif, numbers: Sequence[int]) -> Motifs:
     found = []
     for first, end in pairwise(even(0, len(others), ways)):
         places = (root, *others[first:end])
-        owns = ((), *_of(share.owns, places[1:])) if share.owns else ()
-        part = replace(share, group=_of(share.group, places), owns=owns, root=0)
+        owns = ((), *of_places(share.owns, places[1:])) if share.owns else ()
+        part = replace(share, group=of_places(share.group, places), owns=owns, root=0)
         found.append(replace(motif, shares=(part,)))
     return tuple(found)
 
 
-def _ring(motif: Motif, _numbers: Sequence[int]) -> Motifs:
+def _ring(motif: Motif, _numbers: Sequence[Number]) -> Motifs:
     parted = _parted(motif)
     first = replace(motif, collective="reducescatter", shares=(parted,), part=WHOLE)
     return first, replace(first, collective="allgather", after=(0,))
 
 
-def _tree(motif: Motif, numbers: Sequence[int]) -> Motifs:
-    (size,), (share,) = numbers, motif.shares
-    places = len(share.group)
-    if not 2 <= size < places:
-        raise ParameterError(f"tree({size}) groups {places} ranks: expected 2 to {places - 1}")
-    groups = [share.group[k : k + size] for k in range(0, places, size)]
+def _tree(motif: Motif, numbers: Sequence[Number]) -> Motifs:
+    (sizes,), (share,) = numbers, motif.shares
+    groups = [of_places(share.group, own) for own in groups_of("tree", sizes, len(share.group))]
     several = tuple(replace(share, group=group, root=0) for group in groups if len(group) > 1)
     leaders = replace(share, group=tuple(group[0] for group in groups))
     return (
@@ -131,7 +82,7 @@ def _tree(motif: Motif, numbers: Sequence[int]) -> Motifs:
     )
 
 
-def _scattered(motif: Motif, _numbers: Sequence[int]) -> Motifs:
+def _scattered(motif: Motif, _numbers: Sequence[Number]) -> Motifs:
     shares = (_parted(motif),)
     plain = (replace(shares[0], root=None),)
     of = replace(motif, part=WHOLE)
@@ -142,74 +93,14 @@ def _scattered(motif: Motif, _numbers: Sequence[int]) -> Motifs:
     return replace(of, collective="reducescatter", shares=plain), then
 
 
-def _by_sources(motif: Motif, numbers: Sequence[int]) -> Motifs:
-    (ways,), (share,) = numbers, motif.shares
+def _by_sources(motif: Motif, numbers: Sequence[Number]) -> Motifs:
+    ((ways,),), (share,) = numbers, motif.shares
     _check_within("sources", ways, "ranks", len(share.group))
     found = []
     for first, end in pairwise(even(0, len(share.group), ways)):
         owns = tuple(own if first <= k < end else () for k, own in enumerate(share.owns))
         found.append(replace(motif, shares=(replace(share, owns=owns),)))
     return tuple(found)
-
-
-def _in_levels(motif: Motif, numbers: Sequence[int]) -> Motifs:
-    (size, *more), (share,) = numbers, motif.shares
-    places = len(share.group)
-    if not 2 <= size < places or places % size:
-        raise ParameterError(
-            f"levels({size}) parts {places} ranks into groups of as many: expected a divisor of "
-            f"{places} from 2 to {places // 2}"
-        )
-    if motif.offsets:
-        raise ParameterError("levels are of an alltoall to all ranks, and not of its splines")
-    inside, across = _phases(motif, share, size)
-    beyond = LEVELS.applied(across, more) if more else (across,)
-    first, last = (0, len(beyond) - 1)
-    if motif.collective == "allgather":
-        after = replace(inside, after=(last,))
-        return (*beyond, after)
-    shifted = tuple(
-        replace(one, after=tuple(k + 1 for k in one.after) if one.after else (first,))
-        for one in beyond
-    )
-    if motif.collective == "allreduce":
-        back = replace(inside, collective="allgather", after=(last + 1,))
-        return (inside, *shifted, back)
-    return (inside, *shifted)
-
-
-def _phases(motif: Motif, share: MotifShare, size: int) -> tuple[Motif, Motif]:
-    """Return what is done inside groups of ranks, and what across them: by equal places."""
-    group, places = share.group, range(len(share.group))
-    groups = [places[k : k + size] for k in range(0, len(group), size)]
-    alike = [places[k::size] for k in range(size)]
-    if motif.collective == "allreduce":
-        parted = even(*motif.span(share, 0), size)
-        each = tuple((k,) for k in range(size))
-        inner = [MotifShare(_of(group, own), parted, each) for own in groups]
-        outer = [MotifShare(_of(group, a), parted[k : k + 2]) for k, a in enumerate(alike)]
-        inside = replace(motif, collective="reducescatter", shares=tuple(inner), part=WHOLE)
-        return inside, replace(motif, shares=tuple(outer), part=WHOLE)
-    together = [tuple(chain.from_iterable(_of(share.owns, a))) for a in alike]
-    if motif.collective == "alltoall":
-        wanted = tuple(tuple(chain.from_iterable(_of(share.wants, a))) for a in alike)
-        given = tuple(tuple(chain.from_iterable(_of(share.owns, own))) for own in groups)
-        inner = [
-            replace(share, group=_of(group, o), owns=_of(share.owns, o), wants=wanted)
-            for o in groups
-        ]
-        outer = [
-            replace(share, group=_of(group, a), owns=given, wants=_of(share.wants, a))
-            for a in alike
-        ]
-    else:
-        inner = [replace(share, group=_of(group, own), owns=tuple(together)) for own in groups]
-        outer = [replace(share, group=_of(group, a), owns=_of(share.owns, a)) for a in alike]
-    return replace(motif, shares=tuple(inner)), replace(motif, shares=tuple(outer))
-
-
-def _of(values: Sequence[T], places: Iterable[int]) -> tuple[T, ...]:
-    return tuple(values[place] for place in places)
 
 
 def _parted(motif: Motif) -> MotifShare:
@@ -226,16 +117,6 @@ def _check_within(rule: str, ways: int, what: str, most: int) -> None:
 
 
 _PAPER, _OURS = "SYNDICATE sections 4.2.1 and A.1", "sccl"
-
-LEVELS = MotifRule(
-    "levels",
-    ("allgather", "allreduce", "alltoall", "reducescatter"),
-    _in_levels,
-    "ranks of a group, of a group of groups, ..",
-    "a phase inside groups of consecutive ranks and one across them, by equal places; of an "
-    "allreduce a third, inside. An allgather goes across first",
-    _OURS,
-)
 
 RULES = (
     MotifRule(
@@ -255,7 +136,7 @@ RULES = (
         "tree",
         ("allreduce",),
         _tree,
-        "ranks of a group",
+        "ranks of a group, or of each: 3+5",
         "reduces to the first of each group, an allreduce of these, broadcasts from them",
         _PAPER,
     ),

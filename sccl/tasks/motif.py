@@ -25,7 +25,7 @@ class MotifPart(Part, frozen=True, kw_only=True):
 
     number: Count
     collective: str
-    groups: Annotated[int, Meta(ge=1, description="Disjoint groups that do it at once.")]
+    groups: Annotated[int, Meta(ge=1, description="Groups that do it at once.")]
     ranks: Annotated[int, Meta(ge=2, description="Of the largest of them.")]
     bytes: Annotated[
         int,

@@ -58,11 +58,13 @@ class OptionFinder:
 
     Attributes:
         costs: what was reckoned so far.
+        refused: of each collective that was asked for, by its id: recipes, and why they make none.
     """
 
     fabric: Fabric
     asked: OptionSettings
     costs: MotifCosts = field(init=False)
+    refused: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.costs = MotifCosts(self.fabric, self.asked.measured)
@@ -89,6 +91,7 @@ class OptionFinder:
                 f"operation {op.id!r}, {op.collective} of {len(op.group)} ranks, has no option: "
                 f"{told}"
             )
+        self.refused[op.id] = refused
         return every
 
     def keeps_order(self, op: CommOp, option: Option) -> bool:
@@ -116,7 +119,7 @@ class OptionFinder:
         default = self._default(op, motif, refused)
         if default is None:
             return [], refused
-        for recipe in self._recipes(op, motif):
+        for recipe in self._recipes(op, motif, refused):
             try:
                 made += self._of_recipe(op, motif, recipe, default)
             except InputError as error:
@@ -132,7 +135,8 @@ class OptionFinder:
                 refused[f"whole on {channel.name}"] = str(error)
         return None
 
-    def _recipes(self, op: CommOp, motif: Motif) -> list[str]:
+    def _recipes(self, op: CommOp, motif: Motif, refused: dict[str, str]) -> list[str]:
+        """Return the recipes that are tried; of others it is said why they are not."""
         if self.asked.recipes is not None:
             return list(self.asked.recipes)
         machines = [channel.topology for channel in self.fabric.channels]
@@ -148,12 +152,17 @@ class OptionFinder:
         rules = list(recipes_for(motif, node))
         levels = f"levels({node})"
         every = [*rules, *lanes_for(took, levels if levels in rules else "")]
-        pieces = [_pieces(recipe) for recipe in every]
-        return [
-            recipe
-            for recipe, count in zip(every, pieces, strict=True)
-            if count == 1 or least >= _LEAST_LAUNCHES * launch * count
-        ]
+        tried = []
+        for recipe in every:
+            count = _pieces(recipe)
+            if count == 1 or least >= _LEAST_LAUNCHES * launch * count:
+                tried.append(recipe)
+            else:
+                refused[recipe] = (
+                    f"it cuts what takes {least / 1000:.4g} us into {count}, and launching each "
+                    f"takes {launch / 1000:.4g}: expected {_LEAST_LAUNCHES} times as much of each"
+                )
+        return tried
 
     def _of_recipe(self, op: CommOp, motif: Motif, text: str, default: str) -> list[Offer]:
         """Return a recipe's options: on each channel by each carrier, and phases mixed.
@@ -184,8 +193,8 @@ class OptionFinder:
                 if bitwise or not self.asked.bitwise:
                     key = tuple((number, id(cost)) for number, _, cost in parts)
                     found.setdefault(key, Offer(str(recipe), parts, after, bitwise))
-        if not found and error is not None:
-            raise error
+        if not found:
+            raise error or ParameterError("it reduces in another order than the whole")
         return list(found.values())
 
     def _carriers(self, channels: Sequence[int]) -> list[str | None]:
@@ -280,7 +289,7 @@ def _pieces(recipe: str) -> int:
     found = 1
     for term in recipe_of(recipe).terms:
         if term.name in {"seg", "spline", "sources"}:
-            found *= term.numbers[0]
+            found *= term.numbers[0][0]
         elif term.name == "lanes":
             found *= len(term.channels)
     return found

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.fabric import Fabric
-from sccl.core.training_plan import Option, OptionMotif
+from sccl.core.training_plan import Option, OptionMotif, RefusedRecipe
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp
 from sccl.train.complements import complements
 from sccl.train.costs import MotifCost
 from sccl.train.finding import OptionFinder, OptionSettings
-from sccl.train.offers import Offer, kept
+from sccl.train.offers import Offer, kept, left_out, unbeaten
 from sccl.train.resources import PipeClass, classes_of
 
 __all__ = ["JobOptions", "OptionSettings", "options_of"]
@@ -38,10 +38,14 @@ class JobOptions:
         of: of each collective, by its id, in the order of the workload: its options, the default
             first. Those that are alike have the same.
         resources: that these load, by name.
+        refused: likewise of each collective, the recipes of which it has no option.
+        seconds: that finding them takes, about: the same anywhere.
     """
 
     of: Mapping[str, tuple[Option, ...]]
     resources: tuple[str, ...]
+    refused: Mapping[str, tuple[RefusedRecipe, ...]]
+    seconds: float = 0.0
 
 
 def options_of(
@@ -82,7 +86,12 @@ def options_of(
         notify("options that leave one another their links")
         for alike, more in complements(finder, asked.planner, first, known).items():
             known[alike] += more
-    known = {key: kept(own, asked.most) for key, own in known.items()}
+    refused: dict[tuple[object, ...], tuple[RefusedRecipe, ...]] = {}
+    for key, every in known.items():
+        alive = unbeaten(every)
+        known[key] = kept(alive, asked.most)
+        told = finder.refused.get(first[key].id, {}) | left_out(every, alive, known[key])
+        refused[key] = tuple(RefusedRecipe(*one) for one in told.items())
     costs: dict[int, MotifCost] = {}
     rows: list[tuple[Whole, int]] = []
     for number, own in enumerate(known.values()):
@@ -95,7 +104,9 @@ def options_of(
         key: tuple(_written(made, fabric, loads) for made in own) for key, own in known.items()
     }
     names = tuple(sorted(one.name for one in classes))
-    return JobOptions({name: written[key] for name, key in keys.items()}, names)
+    of = {name: written[key] for name, key in keys.items()}
+    refusals = {name: refused[key] for name, key in keys.items()}
+    return JobOptions(of, names, refusals, finder.costs.seconds)
 
 
 def _loads(cost: MotifCost, classes: Iterable[PipeClass]) -> tuple[tuple[str, int], ...]:

@@ -9,13 +9,14 @@ from sccl.core.fabric import Fabric
 from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload import Workload
 from sccl.errors import ParameterError, unknown_name
+from sccl.solvers.effort import UNIT_S, Effort
 from sccl.train.costs import MotifPlanner
 from sccl.train.cyclic import CyclicPlan
 from sccl.train.exact_search import exactly, refuse_many
 from sccl.train.jobs import Job
 from sccl.train.options import OptionSettings, options_of
 from sccl.train.periodic import periodic
-from sccl.train.periods import least_period
+from sccl.train.periods import STRETCHED, least_period
 from sccl.train.policies import POLICIES, RULES, PolicyEffort, as_submitted
 from sccl.train.running import timeline_of
 from sccl.train.slowing import slows
@@ -24,6 +25,9 @@ from sccl.train.windows import Repeated, repeated
 
 Told = Callable[[str, int | None, int | None], None]
 """Is told what is being done, and the period and the bound by then, in nanoseconds."""
+
+_SHARE = 0.25
+"""The part of all that is done that bounds have at the most, and the search at the least."""
 
 OURS = "sgs"
 EXACT = "exact"
@@ -41,7 +45,9 @@ class PlanSettings:
 
     Attributes:
         search: one of :data:`SEARCHES`.
-        seconds: how much is searched, about: the same everywhere.
+        seconds: how much is done in all, about: the same everywhere. Options come first, whatever
+            they take; then bounds, whose CP-SAT has a quarter at the most; the search has what is
+            left, a quarter at the least.
         max_motifs: into how many a collective is split at the most.
         memory_bytes: what held results may take at once; 0: any.
         bitwise: whether collectives reduce in the order that they have as they are.
@@ -70,6 +76,26 @@ class PlanSettings:
         if not 1 <= self.max_motifs <= 1024:
             raise ParameterError(f"max_motifs is {self.max_motifs}, expected 1 to 1024")
 
+    @property
+    def offering(self) -> OptionSettings:
+        """Return which options are offered."""
+        return OptionSettings(
+            max_motifs=self.max_motifs,
+            bitwise=self.bitwise,
+            planner=self.planner,
+            measured=self.measured,
+        )
+
+    @property
+    def costs(self) -> str:
+        """Return the digest of the table that times are of; empty: of none."""
+        return "" if self.measured is None else self.measured.digest
+
+    @property
+    def planned_by(self) -> str:
+        """Return which synthesiser plans motifs; empty: none."""
+        return "" if self.planner is None else self.planner.name
+
 
 class Planner:
     """A plan that is being looked for.
@@ -93,6 +119,7 @@ class Planner:
         self._baseline: tuple[CyclicPlan, int] | None = None
         self.baseline_ns, self.bound_ns, self.binding = 0, 0, ""
         self._job: Job | None = None
+        self._left = settings.seconds
 
     def run(self) -> None:
         """Look for a plan; what there is when this is interrupted is kept, if only the baseline.
@@ -104,7 +131,7 @@ class Planner:
         """
         try:
             self.prepare()
-            self.search(self.settings.search)
+            self.search(self.settings.search, self._left)
         except KeyboardInterrupt:
             self.best = self.best or self._baseline
             raise
@@ -117,13 +144,7 @@ class Planner:
             KeyboardInterrupt: the user interrupted.
         """
         asked = self.settings
-        wanted = OptionSettings(
-            max_motifs=asked.max_motifs,
-            bitwise=asked.bitwise,
-            planner=asked.planner,
-            measured=asked.measured,
-        )
-        options = options_of(self.workload, self.fabric, wanted, self._looked_at)
+        options = options_of(self.workload, self.fabric, asked.offering, self._looked_at)
         self._job = Job(self.workload, options.of, asked.memory_bytes)
         if asked.search == EXACT:
             refuse_many(self._job.problem)  # before bounds, which take a while where there are many
@@ -134,11 +155,17 @@ class Planner:
         if asked.search == OURS:
             self._found(baseline, found)
         self._looked_at("bounds")
-        bound = least_period(self._job.problem)
+        share = min(STRETCHED.units or 0.0, asked.seconds * _SHARE / UNIT_S)
+        bound = least_period(self._job.problem, Effort(units=share))
         self.bound_ns, self.binding = bound.ticks, bound.binds
+        spent = options.seconds + share * UNIT_S
+        self._left = max(asked.seconds - spent, asked.seconds * _SHARE)
 
-    def search(self, name: str) -> None:
+    def search(self, name: str, seconds: float) -> None:
         """Look for plans by one of :data:`SEARCHES`, after all is prepared.
+
+        Args:
+            seconds: about.
 
         Raises:
             ParameterError: there are too many options for CP-SAT alone.
@@ -151,13 +178,14 @@ class Planner:
             for policy in RULES:
                 POLICIES[policy].run(problem, effort, self._found)
             enough = self.bound_ns
-            periodic(problem, asked.seconds, asked.seed, enough, self._found, self._nearing)
+            periodic(problem, seconds, asked.seed, enough, self._found, self._nearing)
         elif name == EXACT:
             refuse_many(problem)
             enough = self.bound_ns
-            exactly(problem, asked.seconds, asked.seed, enough, self._found, self._nearing)
+            exactly(problem, seconds, asked.seed, enough, self._found, self._nearing)
         else:
-            POLICIES[name].run(problem, PolicyEffort(asked.seconds, asked.seed), self._found)
+            effort = PolicyEffort(seconds, asked.seed, self.bound_ns)
+            POLICIES[name].run(problem, effort, self._found)
 
     def plan(self) -> TrainingPlan:
         """Return the best plan that was found."""
@@ -178,10 +206,10 @@ class Planner:
             search=self.settings.search,
             seed=self.settings.seed,
             memory_bytes=self.settings.memory_bytes,
-            costs="" if self.settings.measured is None else self.settings.measured.digest,
+            costs=self.settings.costs,
             max_motifs=self.settings.max_motifs,
             bitwise=self.settings.bitwise,
-            planned_by="" if self.settings.planner is None else self.settings.planner.name,
+            planned_by=self.settings.planned_by,
         )
 
     def _nearing(self, ticks: int) -> None:

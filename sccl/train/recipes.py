@@ -13,15 +13,19 @@ from sccl.motif.extents import work_of
 _MOST_WORK = 2**20
 """Of what executing motifs takes, which the judge does: a second or two."""
 
+_MOST_SIZES = 200
+"""Letters of sizes of groups: recipes of several levels are short enough to be read."""
+
 _EIGHTHS = 8
 """Into so many parts what lanes carry is divided."""
 
 
-def recipes_for(motif: Motif, node: int) -> Iterator[str]:
+def recipes_for(motif: Motif, node: str) -> Iterator[str]:
     """Yield recipes for a collective as one motif, those that come first are preferred.
 
     Args:
-        node: how many ranks of its group follow one another on each node; 0: it spans none evenly.
+        node: how many ranks of its group follow one another on each node, as levels are told it;
+            empty: there are not several.
     """
     places, name, work = motif.places, motif.collective, max(1, work_of(motif))
     yield "whole"
@@ -64,11 +68,15 @@ def lanes_for(took: Mapping[str, int], levels: str = "") -> Iterator[str]:
                     yield f"{lanes}.{levels}"
 
 
-def ranks_of_node(groups: Iterable[Sequence[int]], machines: Iterable[Topology]) -> int:
-    """Return how many ranks of groups follow one another on each node; 0: not several, or uneven.
+def ranks_of_node(groups: Iterable[Sequence[int]], machines: Iterable[Topology]) -> str:
+    """Return how many ranks of groups follow one another on each node, as levels are told it.
 
     Args:
         machines: of which one may say what nodes there are.
+
+    Returns:
+        Such as ``8``, or ``3+5``, of nodes that have not as many; empty: one at the most on each,
+        or all on one, or groups differ.
     """
     node: dict[int, int] = {}
     for machine in machines:
@@ -76,6 +84,11 @@ def ranks_of_node(groups: Iterable[Sequence[int]], machines: Iterable[Topology])
             node = {rank: k for k, ranks in enumerate(machine.chassis) for rank in ranks}
     found = set()
     for group in groups:
-        runs = [len(list(own)) for _, own in groupby(group, key=lambda rank: node.get(rank, -1))]
-        found.add(runs[0] if len(set(runs)) == 1 and len(runs) > 1 else 0)
-    return found.pop() if len(found) == 1 and found.isdisjoint({0, 1}) else 0
+        runs = [(own, len(list(row))) for own, row in groupby(group, node.get)]
+        sizes = [size for _, size in runs]
+        again = len({own for own, _ in runs}) < len(runs)
+        if len(runs) < 2 or max(sizes) < 2 or (again and len(set(sizes)) > 1):
+            return ""
+        alike = len({*sizes[:-1]}) == 1 and 2 <= sizes[-1] <= sizes[0]
+        found.add(str(sizes[0]) if alike else "+".join(map(str, sizes)))
+    return found.pop() if len(found) == 1 and max(map(len, found)) <= _MOST_SIZES else ""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.motif import Motif
 from sccl.core.step_timeline import StepTimeline
-from sccl.core.training_plan import WHOLE_LOAD, Option, TrainingPlan
+from sccl.core.training_plan import WHOLE_LOAD, OfferedOptions, Option, TrainingPlan
 from sccl.core.words import counted
 from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError
@@ -50,9 +50,11 @@ class Recosted:
 
 
 def recosted(
-    plan: TrainingPlan, planner: MotifPlanner | None = None, measured: CostTable | None = None
+    plan: TrainingPlan | OfferedOptions,
+    planner: MotifPlanner | None = None,
+    measured: CostTable | None = None,
 ) -> Recosted:
-    """Return what motifs of a plan take.
+    """Return what motifs of a plan take, or of what is offered.
 
     Args:
         planner: what plans motifs that say that it did; None: none may say so.

@@ -40,6 +40,7 @@ FLOORS = {
     "synth": 7,
     "runtime": 7,
     "synth/network": 7,
+    "synth/direct": 8,
     "synth/flows": 8,
     "synth/intervals": 8,
     "synth/limit": 9,
@@ -79,6 +80,7 @@ _DOORS = {
 }
 _DOORS |= {"sim", "synth/fluid", "synth/allreduce", "synth/baselines", "synth/ksync", "synth/limit"}
 _DOORS |= {
+    "synth/direct",
     "synth/flows",
     "synth/intervals",
     "synth/network",
@@ -135,7 +137,7 @@ MAY_IMPORT = {
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
     | {"transform", "sccl", "msgspec", "platformdirs"},
     "synth/ksync": _NOUNS
-    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/direct"}
     | {"topo/symmetry", "transform", "msgspec", "pysmt"},
     "synth/limit": _NOUNS
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
@@ -144,8 +146,9 @@ MAY_IMPORT = {
     | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth"}
     | {"synth/flows", "synth/network", "msgspec", "numpy"},
     "synth/baselines": _NOUNS
-    | {"collectives", "compiled", "judge", "synth", "topo", "transform", "numpy"},
+    | {"collectives", "compiled", "judge", "synth", "synth/direct", "topo", "transform", "numpy"},
     "synth/network": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
+    "synth/direct": {"core", "errors", "solvers", "topo/symmetry", "numpy"},
     "synth/flows": _NOUNS
     | {"collectives", "compiled", "solvers", "synth/network", "topo/symmetry", "numpy"}
     | {"prove/bounds"},

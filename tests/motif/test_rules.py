@@ -16,6 +16,7 @@ from sccl.core.motif import Motif
 from sccl.errors import InputError, ParameterError
 from sccl.motif import motifs_of, recipe_of, whole, wrong_in
 from sccl.motif.extents import exchanged
+from sccl.motif.levels import LEVELS
 from sccl.motif.whole import NAMES, ROOTED
 from tests.kit.nightly import times
 
@@ -28,6 +29,9 @@ RECIPES = [
     *("seg(2)", "seg(3)", "spline(2)", "spline(3)", "ring", "tree(2)", "tree(3)", "levels(2)"),
     *("levels(3)", "levels(2, 2)", "sag", "sources(2)", "lanes(a:2, b:1)"),
 ]
+
+SIZES = st.lists(st.integers(1, 5), min_size=2, max_size=5).filter(lambda own: max(own) > 1)
+"""Of groups."""
 
 
 def held(name: str, groups: int, count: int, dtype: str, rng: np.random.Generator) -> Buffers:
@@ -100,6 +104,71 @@ def test_recipes_do_what_the_collective_does(data: st.DataObject) -> None:
     seed = data.draw(st.integers(0, 2**32 - 1))
     before = held(name, groups, count, dtype, np.random.default_rng(seed))
     assert is_done(name, before, executed(motifs, before, random.Random(seed)), count)  # noqa: S311
+
+
+@settings(max_examples=times(150))
+@given(st.data())
+def test_levels_have_groups_of_any_sizes(data: st.DataObject) -> None:
+    """None is refused: cells are no smaller than parts of them, and executed on numbers."""
+    name, sizes = data.draw(st.sampled_from(LEVELS.of)), data.draw(SIZES)
+    levels = f"levels({'+'.join(map(str, sizes))})"
+    more = data.draw(st.sampled_from(["", ".seg(2)", ".ring", ".sources(2)", ".lanes(a:1, b:3)"]))
+    if more == ".ring" and name != "allreduce":
+        more = ""
+    if more == ".sources(2)" and name not in {"allgather", "reducescatter"}:
+        more = ""
+    before_it = data.draw(st.sampled_from(["", "seg(2).", "lanes(a:1, b:1)."]))
+    ranks, dtype = sum(sizes), data.draw(st.sampled_from(DTYPES))
+    count = ranks**2 * max(sizes) * 8 + data.draw(st.integers(0, 60))
+    one = whole(name, range(ranks), count)
+    motifs = motifs_of(one, recipe_of(f"{before_it}{levels}{more}"))
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    before = held(name, ranks, count, dtype, np.random.default_rng(seed))
+    assert is_done(name, before, executed(motifs, before, random.Random(seed)), count)  # noqa: S311
+
+
+@settings(max_examples=times(60))
+@given(SIZES, st.sampled_from(["allgather", "allreduce", "reducescatter"]))
+def test_across_levels_each_element_has_one_holder_in_every_group(
+    sizes: list[int], name: str
+) -> None:
+    """So it crosses as often as it has to, and ranks of a group carry as much as one another."""
+    ranks, count = sum(sizes), 60 * sum(sizes)  # 60 is a multiple of all sizes
+    levels = recipe_of(f"levels({'+'.join(map(str, sizes))})")
+    group_of = [k for k, size in enumerate(sizes) for _ in range(size)]
+    for motif in motifs_of(whole(name, range(ranks), count), levels):
+        carried = [0] * ranks
+        for move in motif.moves():
+            met = [group_of[rank] for rank in {*move.sources, *move.targets}]
+            if len(set(met)) == 1:  # inside
+                continue
+            assert sorted(met) == list(range(len(sizes)))
+            for rank in {*move.sources, *move.targets}:
+                carried[rank] += move.span[1] - move.span[0]
+        if name == "allreduce":
+            for k, size in enumerate(sizes):
+                own = [carried[rank] for rank in range(ranks) if group_of[rank] == k]
+                assert own in ([0] * size, [count // size] * size)
+
+
+@settings(max_examples=times(60))
+@given(st.data())
+def test_uneven_alltoalls_have_levels_of_any_sizes(data: st.DataObject) -> None:
+    sizes, size = data.draw(SIZES), st.integers(0, 5)
+    groups = sum(sizes)
+    row = st.lists(size, min_size=groups, max_size=groups)
+    splits = data.draw(st.lists(row, min_size=groups, max_size=groups))
+    assume(sum(map(sum, splits)))
+    one = whole("alltoall", range(groups), 1, splits=splits)
+    try:
+        motifs = motifs_of(one, recipe_of(f"levels({'+'.join(map(str, sizes))})"))
+    except ParameterError as error:
+        if "without an element" not in str(error):
+            raise
+        assume(False)
+    assert wrong_in(one, motifs) == ""
+    messages = {move.sources + move.targets for move in motifs[-1].moves()}
+    assert len(messages) <= groups * (len(sizes) - 1)  # and not to each rank by itself
 
 
 @settings(max_examples=times(60))
@@ -175,7 +244,12 @@ def fewer_ranks(motif: Motif) -> Motif:
         ("seg(99)", "without an element: make fewer"),
         ("seg(1B)", "seg\\(1B\\) makes 32 segments of 32 bytes|without an element"),
         ("seg(1GB)", "makes 1 segment of"),
-        ("levels(3)", "expected a divisor of 8 from 2 to 4"),
+        ("levels(8)", "levels\\(8\\) parts 8 ranks into groups of as many: expected 2 to 7"),
+        ("levels(3+4)", "expected sizes that come to 8, one of them 2 or more"),
+        ("levels(8+0)", "expected sizes that come to 8"),
+        ("levels(1+1+1+1+1+1+1+1)", "one of them 2 or more"),
+        ("seg(1+1)", "expected seg\\(segments, or their bytes\\)"),
+        ("levels(3+)", "expected levels\\(ranks of a group, or of each"),
         ("levels(4, 4)", "levels\\(4\\) parts 2 ranks"),
         ("tree(8)", "expected 2 to 7"),
         ("spline(2)", "spline is of alltoall, broadcast, gather, scatter, and not of allreduce"),
@@ -224,6 +298,11 @@ def test_what_is_no_collective(told: tuple[Any, ...], message: str) -> None:
         ("alltoall", "spline(4)", 4),
         ("allgather", "levels(2, 2).sources(2)", 6),
         ("reducescatter", "levels(4).seg(3)", 6),
+        ("reducescatter", "levels(3+5).seg(3)", 6),
+        ("allgather", "levels(2+1+5, 2)", 3),
+        ("alltoall", "levels(3).seg(2)", 4),
+        ("allreduce", "levels(3+5).ring", 4),
+        ("allreduce", "tree(3+5).ring", 4),
         ("broadcast", "sag.levels(2).seg(2)", 6),
         ("broadcast", "spline(3).seg(2)", 6),
         ("reduce", "sag.spline(2)", 3),
@@ -241,6 +320,8 @@ def test_rules_compose(name: str, recipe: str, motifs: int) -> None:
         ("allgather", 4096, "levels(64).seg(64)"),
         ("allreduce", 4096, "seg(4096).ring"),
         ("alltoall", 2048, "levels(8).seg(2)"),
+        ("allgather", 4096, "levels(3)"),
+        ("alltoall", 2048, "levels(7)"),
     ],
 )
 def test_what_takes_too_much_is_refused_before_it_is_looked_at(
@@ -256,7 +337,13 @@ def test_two_parts_do_not_bring_the_root_what_the_other_sends() -> None:
 
 
 def test_recipes_are_told_as_they_are_read() -> None:
-    for text in ("levels(8, 2).seg(4)", "lanes(nvlink:2, pcie:1).ring", "seg(4000000B)", "whole"):
+    for text in (
+        "levels(8, 2).seg(4)",
+        "levels(3+5, 1+1)",
+        "lanes(nvlink:2, pcie:1).ring",
+        "seg(4000000B)",
+        "whole",
+    ):
         assert str(recipe_of(text)) == text
     assert str(recipe_of(" seg( 4MB ) ")) == "seg(4000000B)"
 

@@ -16,7 +16,6 @@ from sccl.core.collective import Collective
 from sccl.core.topology import Link, Topology
 from sccl.errors import UnreachableError
 from sccl.prove.bounds import BandwidthProof, bandwidth_bound, check_proof, lower_bounds
-from sccl.prove.bounds.proof import entering_chunks
 from sccl.topo import resolve
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
@@ -58,7 +57,7 @@ def best_cut(topology: Topology, collective: Collective) -> Fraction:
         for ranks in combinations(range(topology.ranks), size):
             inside = set(ranks)
             width = sum(n for (u, v), n in lanes.items() if v in inside and u not in inside)
-            demand = entering_chunks(collective, inside)
+            demand = collective.entering(inside)
             if demand:
                 best = max(best, Fraction(demand, width))
     return best

@@ -27,6 +27,7 @@ BY_NAME = {carrier.name: carrier for carrier in CARRIERS}
 PAIRS = [(carrier, name) for carrier in CARRIERS for name in carrier.of]
 
 RECIPES = ["whole", "seg(3)", "spline(2)", "levels(2)", "sag", "sources(2)", "ring", "tree(2)"]
+RECIPES += ["levels(3)", "levels(3+5)", "levels(1+3)", "levels(2+3)"]
 
 
 def one_by_one(sends: Transfers) -> list[Motif]:

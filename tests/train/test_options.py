@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -14,7 +15,7 @@ from sccl.errors import InputError, ParameterError
 from sccl.motif.whole import NAMES
 from sccl.topo import fabric_of
 from sccl.train.finding import OptionFinder
-from sccl.train.offers import kept
+from sccl.train.offers import kept, unbeaten
 from sccl.train.options import JobOptions, OptionSettings, options_of
 from tests.kit.nightly import times
 from tests.kit.workloads import calling, comm
@@ -136,7 +137,7 @@ def test_none_is_beaten_by_another_of_the_same_motifs() -> None:
     finder = OptionFinder(HGX, OptionSettings())
     for name in ("allreduce", "alltoall", "allgather", "broadcast"):
         every = finder.found(comm(name, name, range(32), 32 * MB))
-        chosen = kept(every, 99)
+        chosen = kept(unbeaten(every), 99)
         assert chosen[0] is every[0]
         for one in chosen[1:]:
             for other in every:
@@ -144,7 +145,7 @@ def test_none_is_beaten_by_another_of_the_same_motifs() -> None:
                     assert (other.work > one.work).any() or (
                         other.ns == one.ns and (other.work == one.work).all()
                     )
-        assert len(kept(every, 5)) == 5
+        assert len(kept(unbeaten(every), 5)) == 5
 
 
 def test_bitwise_keeps_the_order_of_the_default() -> None:
@@ -186,3 +187,23 @@ def test_an_operation_without_option_says_why() -> None:
         "operation 'ag', allgather of 8 ranks, has no option: seg(4): it makes 4 motifs, expected "
         "2 at the most; tree(2): tree is of allreduce, and not of allgather"
     )
+
+
+@pytest.mark.parametrize(
+    ("group", "levels"),
+    [
+        ((0, 1, 2, 8, 9, 10, 11, 12), "levels(3+5)"),
+        ((0, 1, 2, 8, 9), "levels(3)"),
+        (range(16), "levels(8)"),
+        ((0, 8, 1, 9), ""),
+        ((0, 1, 8, 2, 3), ""),
+    ],
+)
+def test_levels_are_of_what_a_group_has_on_each_node(group: Sequence[int], levels: str) -> None:
+    fabric = fabric_of("hgx2x2")
+    for name in ("allgather", "allreduce", "alltoall", "reducescatter"):
+        op = comm("x", name, group, 2**20 * len(group) * (8 if name == "allgather" else 1))
+        options = options_of(calling(16, op), fabric, OptionSettings(most=100)).of["x"]
+        found = {o.recipe for o in options if o.recipe.startswith("levels")}
+        assert {recipe.split(".")[0] for recipe in found} <= {levels}, name
+        assert bool(found) == bool(levels)

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
-from sccl.prove.bounds.proof import BandwidthProof, check_proof, entering_chunks
+from sccl.prove.bounds.proof import BandwidthProof, check_proof
 from sccl.prove.bounds.simple import simple_proofs
 
 _CUT_LP_RANKS = 64  # above, only simple proofs: valid bounds, perhaps not the best
@@ -36,9 +36,8 @@ def _by_linear_programming(
     from sccl.prove.bounds.cut_lp import cut_proof  # noqa: PLC0415
     from sccl.prove.bounds.flow_lp import flow_proof  # noqa: PLC0415
 
-    several = any(len(wanted - sources) > 1 for sources, wanted in collective.classes())
     proposal = None
-    if not several:
+    if collective.to_one:
         proposal = flow_proof(topology, collective)
     elif topology.ranks <= _CUT_LP_RANKS:
         proposal = cut_proof(topology, collective, start)
@@ -57,5 +56,5 @@ def _best(
         value = check_proof(topology, collective, proposal)
         if value > best.value:
             best = replace(proposal, value=value)
-    cuts = (replace(c, chunks=entering_chunks(collective, set(c.ranks))) for c in best.cuts)
+    cuts = (replace(c, chunks=collective.entering(set(c.ranks))) for c in best.cuts)
     return replace(best, cuts=tuple(cuts))

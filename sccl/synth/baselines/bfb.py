@@ -11,10 +11,10 @@ import numpy as np
 
 from sccl.core.topology import Topology, distances
 from sccl.synth.baselines.pattern import Maker, Pattern, backwards, cut, pattern_of, there_and_back
-from sccl.synth.baselines.pattern.flow import Classes, least_load, shares
 from sccl.synth.baselines.pattern.links import check_links
 from sccl.synth.baselines.pattern.noun import Numbers, check_rows
 from sccl.synth.contract import Request
+from sccl.synth.direct.shares import Classes, least_load, shares
 
 NAME = "bfb"
 SOURCE = "Zhao et al., NSDI 2025 (arXiv 2202.03356), breadth-first broadcast"

@@ -17,6 +17,7 @@ from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import SolverError, unknown_name
 from sccl.judge import require_valid
 from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort, Spending
+from sccl.synth import direct
 from sccl.synth.ksync.transfer_model import MAX_TRANSFERS, size
 from sccl.topo.symmetry.expand import MAX_EXPANDED, expand
 from sccl.topo.symmetry.group import Group
@@ -94,8 +95,8 @@ def solve(
     """Return what ``solver`` says of ``instance``; an algorithm has passed the judge.
 
     Args:
-        groups: of symmetries. An algorithm that is invariant under one of them is sought first; if
-            none is found, the solver is asked.
+        groups: of symmetries. An algorithm that is invariant under one of them is sought first,
+            without a search where there is a construction; if none is found, the solver is asked.
 
     Raises:
         UnknownNameError: there is no such solver.
@@ -108,6 +109,8 @@ def solve(
     spending = Spending(effort)
     why = ""
     if groups:
+        if (found := direct.answer(instance, groups)) is not None:
+            return _judged(found, "an answer without search")
         from sccl.synth.ksync import orbits  # noqa: PLC0415 - loads CP-SAT
 
         symmetric = orbits.answer(instance, groups, _for_symmetry(instance, effort))
@@ -133,6 +136,8 @@ def solve_symmetric(instance: Instance, groups: Sequence[Group], effort: Effort)
         JudgeError: it is not valid.
         KeyboardInterrupt: the user interrupted; the solver has been stopped.
     """
+    if (found := direct.answer(instance, groups)) is not None:
+        return _judged(found, "an answer without search")
     from sccl.synth.ksync import orbits  # noqa: PLC0415 - loads CP-SAT
 
     return _judged(orbits.answer(instance, groups, effort), "symmetric synthesis")
