@@ -16,6 +16,7 @@ from benchmarks import (
     astra_steps,
     pictures,
     process,
+    reach,
     report,
     scale,
     tables,
@@ -131,6 +132,21 @@ def scaling(
     record.write(results, len(results), {"seconds_grow_with_ranks_to_the_power": growth})
     out().print(report.scale_table(results, growth))
     _leave(r.verdict for r in results if r.spec.symmetry != "none")
+
+
+@app.command("reach")
+@reported
+def reaching(timeout: Timeout = 60.0, smoke: Smoke = False, output: Output = None) -> None:
+    """Time answers without search on up to 40,000 ranks, beside the search that they replace."""
+    specs = reach.SMOKE if smoke else reach.FULL
+    record = begin("reach", writable(output), {"timeout_s": timeout, "smoke": smoke}, {})
+    results: list[reach.ReachResult] = []
+    for result in reach.run(specs, timeout):
+        results.append(result)
+        record.write(results, len(specs))
+        _progress(f"{result.spec.collective} on {result.spec.topology}", result.seconds)
+    out().print(report.reach_table(results, timeout))
+    _leave("sat" if r.is_met else "failed" for r in results)
 
 
 @app.command("tacos")

@@ -18,6 +18,7 @@ from benchmarks.frontier import FoundPoint, FrontierResult
 from benchmarks.fuzz import FuzzResult
 from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
+from benchmarks.reach import ReachResult
 from benchmarks.routed import RoutedResult
 from benchmarks.scale import ScaleResult
 from benchmarks.summary import Ratio, Total
@@ -36,6 +37,26 @@ def seconds_text(seconds: float) -> str:
     """Return seconds with as many decimals as say something."""
     decimals = 3 if seconds < 1 else 2 if seconds < 100 else 0
     return f"{seconds:.{decimals}f}"
+
+
+def reach_table(results: Sequence[ReachResult], timeout_s: float) -> Table:
+    """Return answers without search, beside the search that they replace."""
+    table = Table("collective", "machine", "ranks", *_NUMBERS)
+    for name in ("s", "s of it alone", "MB", "searched, s"):
+        table.add_column(name, justify="right")
+    for r in results:
+        searched = "-" if r.searched is None else seconds_text(r.searched)
+        table.add_row(
+            r.spec.collective,
+            r.spec.topology,
+            f"{r.spec.ranks:,}",
+            *(f"{n}" for n in (r.spec.chunks, r.spec.steps, r.spec.rounds)),
+            seconds_text(r.seconds),
+            seconds_text(r.alone),
+            f"{r.memory_mb:.0f}",
+            f"> {timeout_s:g}" if r.searched == -1 else searched,
+        )
+    return table
 
 
 def timing_text(timing: Timing, timeout_s: float) -> str:

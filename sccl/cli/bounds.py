@@ -21,8 +21,10 @@ from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology, constraint_name
 from sccl.prove.bounds import any_bounds, lower_bounds
 from sccl.synth.allreduce.classes import has_classes
+from sccl.synth.direct import Attained
 from sccl.synth.limit.steps import check_size, step_limit
 from sccl.synth.settings import checked_effort
+from sccl.tasks.bounds import attained_of, attained_part
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.text.reasons import explain, explain_steps
 
@@ -45,6 +47,8 @@ def bounds(
 ) -> None:
     """Lower bounds on steps and on R/C, with proofs to check by hand.
 
+    Also what is attained in the fewest steps without search, where a construction is known:
+    breadth first (BFB) for allgather, by colouring for alltoall.
     Of allreduce: those of every algorithm, and those of compositions of equal halves.
 
     Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.
@@ -55,6 +59,7 @@ def bounds(
     if steps is not None:
         check_size(topology, spec, steps)
     found = lower_bounds(topology, spec)
+    attained = attained_of(topology, spec)
     limit = None
     if steps is not None:
         with err().status(escape(f"limit of {spec.name} on {topology.name} for S={steps}")):
@@ -68,16 +73,30 @@ def bounds(
             }
         names = {"topology": topology.name, "collective": spec.name}
         more = {"limit": msgspec.to_builtins(proved_limit_to_wire(limit))} if limit else {}
+        if attained:
+            more |= {"attained": msgspec.to_builtins(attained_part(attained))}
         start = head("bounds", question_digests(topology, spec))
         print_json(start | names | found_json | more)
     else:
         if has_classes(spec):
             _print_any(out(), any_bounds(topology), topology, spec)
         _print(out(), found, topology, spec)
+        if attained:
+            _print_attained(out(), attained, found)
         if limit:
             _print_limit(out(), limit, found.scope)
     unknown = limit is not None and limit.lower != limit.upper
     raise typer.Exit(ExitCode.UNKNOWN if unknown else ExitCode.OK)
+
+
+def _print_attained(console: Console, attained: Attained, bounds: Bounds) -> None:
+    best = (attained.steps, attained.bandwidth) == (bounds.steps, bounds.bandwidth)
+    met = ", which meets both bounds" if best else ""
+    console.print(
+        f"attained without search, {attained.by}: S = {attained.steps}, "
+        f"R/C = {attained.bandwidth}{met}",
+        soft_wrap=True,
+    )
 
 
 def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import ParameterError
-from sccl.judge.acting import Frame, budget_orbits, frame_of, kinds_by_orbit
+from sccl.judge.acting import ActingFrame, budget_orbits, frame_of, kinds_by_orbit
 from sccl.judge.violation import Violation
 from sccl.topo.symmetry.regular import RankArray
 
@@ -82,7 +82,7 @@ class _Given:
     def __init__(  # noqa: PLR0913, PLR0917 - columns
         self,
         algorithm: SymmetricAlgorithm,
-        frame: Frame,
+        frame: ActingFrame,
         step: Ints,
         chunk: Ints,
         src: Ints,

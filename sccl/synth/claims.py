@@ -40,6 +40,9 @@ from sccl.core.topology import Topology, constraint_name
 from sccl.errors import InputError
 from sccl.prove.bounds import bandwidth_bound, farthest_pair
 from sccl.prove.check.cover import Covered
+from sccl.topo.symmetry.groups import translation_groups
+
+_FEW = 128  # ranks of machines whose claims are quick to check without symmetries
 
 
 def base_name(topology: Topology, spec: Spec) -> str:
@@ -188,7 +191,18 @@ def _wire(topology: Topology, spec: Spec, claims: Sequence[Claim]) -> Certificat
         topology=topology_to_wire(topology),
         collective=collective_to_wire(spec.at(spec.unit)),
         claims=tuple(claims),
+        symmetries=_translations(topology, spec) if claims else (),
     )
+
+
+def _translations(topology: Topology, spec: Spec) -> tuple[tuple[int, ...], ...]:
+    """Return translations of a machine that is too large to be looked at rank by rank."""
+    if topology.ranks <= _FEW or spec.name not in {"allgather", "alltoall"}:
+        return ()
+    unit = spec.at(spec.unit)
+    for group in translation_groups(topology, unit):
+        return tuple(symmetry.ranks for symmetry in group.generators)
+    return ()
 
 
 def _listed(folder: Path, topology: Topology, spec: Spec) -> set[str]:

@@ -17,9 +17,7 @@ from itertools import pairwise, permutations
 from math import prod
 from pathlib import Path
 
-import msgspec
-
-from sccl.core.files.disk import read_text
+from sccl.core.files.routes import load_routes
 from sccl.core.ids import Edge
 from sccl.core.topology import MAX_PAIRED, UNREACHED, Budget, Link, Topology, distances
 from sccl.errors import FormatError, ParameterError
@@ -236,14 +234,8 @@ def _shortest(topology: Topology) -> dict[Edge, Route]:
 # --- files ---------------------------------------------------------------------------------------
 
 
-class RoutesWire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Routes of messages."""
-
-    routes: tuple[tuple[int, ...], ...]
-
-
 def routes_of_file(file: Path, topology: Topology) -> dict[Edge, Route]:
-    """Return routes of a file: ``{"routes": [[0, 1, 2], ...]}``, the nodes that messages pass.
+    """Return the routes of a file, checked on a machine.
 
     Pairs of ranks that have no route are not joined.
 
@@ -251,15 +243,8 @@ def routes_of_file(file: Path, topology: Topology) -> dict[Edge, Route]:
         InputError: it cannot be read, or a route passes no link, is there twice, or ends at a
             switch.
     """
-    text = read_text(file)
-    try:
-        told = msgspec.json.decode(text, type=RoutesWire).routes
-    except msgspec.MsgspecError as error:
-        raise FormatError(
-            f'{file}: {error}; expected {{"routes": [[0, 1, 2], ...]}}, the nodes of each route'
-        ) from error
     found: dict[Edge, Route] = {}
-    for number, route in enumerate(told):
+    for number, route in enumerate(load_routes(file)):
         where = f"{file}, $.routes[{number}]"
         if len(route) < 2 or len(set(route)) < len(route):
             raise FormatError(f"{where}: expected two nodes or more, none of them twice")

@@ -23,6 +23,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "table5",
         "frontier",
         "scale",
+        "reach",
         "startup",
         "collectives",
         "codegen",

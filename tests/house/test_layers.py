@@ -129,7 +129,15 @@ MAY_IMPORT = {
     "lower": {"core", "errors", "judge", "sim", "numpy"},
     "prove": set(),
     "prove/check": _NOUNS | {"collectives", "judge", "topo"},
-    "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "igraph"},
+    "prove/bounds": {
+        "core",
+        "errors",
+        "collectives",
+        "solvers",
+        "topo/symmetry",
+        "igraph",
+        "numpy",
+    },
     "emit": _NOUNS | {"lower", "jinja2", "sccl"},
     "formats": _NOUNS
     | {"collectives", "judge", "lower", "topo/importers", "defusedxml", "msgspec", "numpy"},

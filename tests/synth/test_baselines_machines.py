@@ -17,7 +17,6 @@ from sccl.errors import CollectiveError, InputError, ParameterError, TooLargeErr
 from sccl.judge import violations
 from sccl.sim import replay
 from sccl.synth.baselines import (
-    bfb,
     bine,
     by_size,
     c_cube,
@@ -35,6 +34,7 @@ from sccl.synth.baselines.double_binary_tree import two_trees
 from sccl.synth.baselines.pattern.grid import Grid, grid_of
 from sccl.synth.baselines.pattern.noun import Pattern
 from sccl.synth.contract import Request
+from sccl.synth.direct.breadth_first import costs
 from sccl.synth.direct.shares import least_load
 from sccl.topo import resolve
 from tests.kit.baselines import ALL, ONLY_ON, ROOTED, pattern, request
@@ -133,7 +133,7 @@ def test_hops_meet_on_links_that_they_share() -> None:
     ],
 )
 def test_costs_of_bfb_are_exact(machine: str, steps: int, cost: str) -> None:
-    least = bfb.costs(resolve(machine))
+    least = costs(resolve(machine))
     assert (len(least), sum(least)) == (steps, Fraction(cost))
 
 
@@ -141,7 +141,7 @@ def test_costs_of_bfb_are_exact(machine: str, steps: int, cost: str) -> None:
 def test_bfb_attains_its_costs(machine: str) -> None:
     asked = request("allgather", machine)
     found = on_machine(make("bfb", asked), asked.topology)
-    assert found.bandwidth_cost == sum(bfb.costs(asked.topology))
+    assert found.bandwidth_cost == sum(costs(asked.topology))
 
 
 def directed(name: str, edges: list[tuple[int, int]]) -> Topology:
@@ -183,7 +183,7 @@ def one_way_torus(*sides: int) -> Topology:
     ids=lambda given: given.name if isinstance(given, Topology) else str(given),
 )
 def test_bfb_on_graphs_of_its_source(machine: Topology, steps: int, of_shard: str) -> None:
-    least = bfb.costs(machine)
+    least = costs(machine)
     assert (len(least), sum(least)) == (steps, Fraction(of_shard))
 
 
@@ -192,7 +192,7 @@ def test_bfb_on_line_graphs() -> None:
     machine, steps, cost = resolve("circulant:16:3,4"), 3, Fraction(15, 4)
     for _ in range(2):
         machine, steps, cost = line_graph(machine), steps + 1, 4 * cost + 1
-        least = bfb.costs(machine)
+        least = costs(machine)
         assert (len(least), sum(least)) == (steps, cost)
 
 

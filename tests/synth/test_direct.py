@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations
 from math import ceil
 
 import pytest
@@ -15,12 +16,12 @@ from sccl.collectives import named
 from sccl.core.answer import Sat, Unsat
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm
-from sccl.core.topology import Budget, Topology
+from sccl.core.topology import Budget, Topology, distances
+from sccl.errors import UnreachableError
 from sccl.judge import steps, violations
 from sccl.prove.bounds import lower_bounds
 from sccl.synth import direct
-from sccl.synth.baselines import bfb
-from sccl.synth.direct import allgather, alltoall
+from sccl.synth.direct import allgather, alltoall, breadth_first
 from sccl.synth.ksync import backends
 from sccl.topo import resolve
 from sccl.topo.symmetry.automorphisms import check_symmetry
@@ -30,6 +31,7 @@ from sccl.topo.symmetry.recognised import recognised_translations
 from sccl.topo.symmetry.regular import Cayley, cayley, translations
 from tests.kit.cayley import cayley_machines, renamed
 from tests.kit.nightly import times
+from tests.kit.strategies import topologies
 
 
 def answered(machine: Topology, collective: str, c: int, s: int, r: int) -> Sat | None:
@@ -118,12 +120,43 @@ def test_alltoall_of_any_abelian_machine(machine: Topology, pieces: int) -> None
     assert found.algorithm.rounds == rounds
 
 
+def plainly(machine: Topology) -> tuple[Fraction, ...]:
+    """Return the costs of breadth first by all sets of links, rank by rank and step by step."""
+    successors = machine.successors()
+    far = [distances(successors, [root]) for root in range(machine.ranks)]
+    most: dict[int, Fraction] = {}
+    for rank in range(machine.ranks):
+        into = [k for k in machine.links if k.dst == rank]
+        for step in range(1, max(row[rank] for row in far) + 1):
+            ways = [
+                {k.src for k in into if row[k.src] == step - 1} for row in far if row[rank] == step
+            ]
+            for size in range(1, len(into) + 1):
+                for some in combinations(into, size):
+                    only = sum(way <= {k.src for k in some} for way in ways)
+                    load = Fraction(only, sum(k.lanes for k in some))
+                    most[step] = max(most.get(step, load), load)
+    return tuple(most[step] for step in sorted(most))
+
+
+@settings(max_examples=times(80), deadline=None)
+@given(topologies(max_ranks=7), st.booleans())
+def test_costs_of_breadth_first_on_any_machine(machine: Topology, few: bool) -> None:
+    """By sums over subsets, or by flows; also where some rank is not reached."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(breadth_first, "_FEW_LINKS", 10 if few else 0)
+        if any(-1 in distances(machine.successors(), [r]) for r in range(machine.ranks)):
+            with pytest.raises(UnreachableError, match="does not reach"):
+                breadth_first.costs(machine)
+        else:
+            assert breadth_first.costs(machine) == plainly(machine)
+
+
 @settings(max_examples=times(60), deadline=None)
 @given(cayley_machines(), st.integers(1, 4))
-def test_breadth_first_as_the_baseline_has_it(machine: Topology, c: int) -> None:
-    """By one rank, where the baseline takes each pair of ranks."""
+def test_breadth_first_by_one_rank(machine: Topology, c: int) -> None:
     costs = allgather.costs(graph_of(machine))
-    assert costs == bfb.costs(machine)
+    assert costs == breadth_first.costs(machine) == breadth_first.costs(machine, [0])
     assert costs is not None
     rounds = sum(ceil(c * cost) for cost in costs)
     found = answered(machine, "allgather", c, len(costs), rounds + 1)
@@ -175,6 +208,37 @@ def test_other_machines_have_no_translations(text: str) -> None:
     assert recognised_translations(machine) == ()
     c = machine.ranks
     assert answered(machine, "alltoall", c, 99, 999) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "collective", "steps", "bandwidth"),
+    [
+        ("dgx1", "allgather", 2, Fraction(3, 2)),
+        ("mesh:32x32", "allgather", 62, Fraction(586)),
+        ("torus:32x32", "allgather", 32, Fraction(1023, 4)),
+        ("hypercube:8", "alltoall", 8, Fraction(1, 2)),
+        ("ring:16", "alltoall", 8, Fraction(2)),
+    ],
+)
+def test_what_is_attained(text: str, collective: str, steps: int, bandwidth: Fraction) -> None:
+    machine = resolve(text)
+    spec = named(collective, machine.ranks)
+    found = direct.attained(machine, spec.at(spec.unit))
+    assert found is not None
+    assert (found.steps, found.bandwidth) == (steps, bandwidth)
+
+
+@pytest.mark.parametrize(
+    ("text", "collective"),
+    [("dgx1", "alltoall"), ("torus:4x4", "broadcast"), ("torus:4x4", "reducescatter")],
+)
+def test_no_more_is_said_to_be_attained(text: str, collective: str) -> None:
+    machine = resolve(text)
+    spec = named(collective, machine.ranks)
+    assert direct.attained(machine, spec.at(spec.unit)) is None
+    bus = Budget("bus", tuple(sorted(machine.edges)), 8)
+    gathered = named("allgather", machine.ranks).at(1)
+    assert direct.attained(replace(machine, budgets=(bus,)), gathered) is None
 
 
 def test_what_is_not_theirs_is_left_to_solvers() -> None:

@@ -210,7 +210,7 @@ TimeClaim = TimeCutWire | TimeGroupsWire | TimeBandwidthWire | TimePricesWire | 
 Claim = StepClaim | TimeClaim | ScheduleClaimWire | TimePointWire
 
 
-class CertificateWire(_Wire, frozen=True, kw_only=True):
+class CertificateWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """All claims about one collective on one topology."""
 
     schema: Literal[1] = 1
@@ -218,3 +218,11 @@ class CertificateWire(_Wire, frozen=True, kw_only=True):
     topology: TopologyWire
     collective: Annotated[CollectiveWire, Meta(description="At the smallest C it can have.")]
     claims: Annotated[tuple[Claim, ...], Meta(min_length=1)]
+    symmetries: Annotated[
+        tuple[tuple[int, ...], ...],
+        Meta(
+            max_length=64,
+            description="Of large machines: translations, as the image of each rank, by which what "
+            "holds of rank 0 holds of all. They are checked.",
+        ),
+    ] = ()

@@ -16,7 +16,7 @@ from sccl.core.topology import Topology
 from sccl.prove.bounds.proof import BandwidthProof, check_proof
 from sccl.prove.bounds.simple import simple_proofs
 
-_CUT_LP_RANKS = 64  # above, only simple proofs: valid bounds, perhaps not the best
+_CUT_LP_RANKS = 64  # above, with budgets, only simple proofs: valid, perhaps not the best
 
 
 def bandwidth_bound(topology: Topology, collective: Collective) -> BandwidthProof:
@@ -35,10 +35,13 @@ def _by_linear_programming(
     # Imported here because MathOpt takes longer to load than most bounds take to compute.
     from sccl.prove.bounds.cut_lp import cut_proof  # noqa: PLC0415
     from sccl.prove.bounds.flow_lp import flow_proof  # noqa: PLC0415
+    from sccl.prove.bounds.sinks import is_gathered, sinks_proof  # noqa: PLC0415
 
     proposal = None
     if collective.to_one:
         proposal = flow_proof(topology, collective)
+    elif is_gathered(collective) and not topology.budgets:
+        proposal = sinks_proof(topology, collective, start)
     elif topology.ranks <= _CUT_LP_RANKS:
         proposal = cut_proof(topology, collective, start)
     if proposal is not None and proposal.prices:

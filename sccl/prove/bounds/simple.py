@@ -21,7 +21,7 @@ def simple_proofs(topology: Topology, collective: Collective) -> Iterator[Bandwi
 
     On symmetric machines one of them is already the best bound there is.
     """
-    priced = (_price_cut(topology, cut) for cut in common_cuts(topology, collective))
+    priced = (price_cut(topology, cut) for cut in common_cuts(topology, collective))
     cuts = [proof for proof in priced if proof is not None]
     if cuts:
         yield max(cuts, key=lambda c: _ratio(topology, collective, c))
@@ -60,7 +60,7 @@ def common_cuts(topology: Topology, collective: Collective) -> Iterator[frozense
                 yield inside
 
 
-def _price_cut(topology: Topology, inside: frozenset[int]) -> BandwidthProof | None:
+def price_cut(topology: Topology, inside: frozenset[int]) -> BandwidthProof | None:
     """Return the proof of a single cut: the cheapest cover of the edges that enter it.
 
     A shared budget covers several edges at one price, so it is taken greedily where that is cheaper

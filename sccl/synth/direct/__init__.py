@@ -4,5 +4,6 @@ They are asked before any solver. What they do not find is undecided.
 """
 
 from sccl.synth.direct.answer import answer
+from sccl.synth.direct.reach import Attained, attained
 
-__all__ = ["answer"]
+__all__ = ["Attained", "answer", "attained"]

@@ -72,13 +72,17 @@ def some_symmetries(topology: Topology, collective: Collective) -> tuple[Permuta
     Translations, where they are known or recognised; else all that BLISS finds; none on machines of
     more than :data:`MANY_LINKS` links without translations.
     """
-    every = [g for g in generated_groups(topology, collective) if not g.turns_chunks()]
-    every = every or list(_recognised(topology, collective))
-    if every:
+    if every := translation_groups(topology, collective):
         return tuple(symmetry.ranks for symmetry in every[0].generators)
     if len(topology.links) > MANY_LINKS:
         return ()
     return automorphisms(topology, collective)
+
+
+def translation_groups(topology: Topology, collective: Collective) -> tuple[Group, ...]:
+    """Return the translations of a machine, as they are known or recognised; at most one group."""
+    every = (g for g in generated_groups(topology, collective) if not g.turns_chunks())
+    return tuple(every)[:1] or _recognised(topology, collective)
 
 
 def _recognised(topology: Topology, collective: Collective) -> tuple[Group, ...]:
