@@ -13,13 +13,11 @@ from sccl.api.html import heading, paragraph, table
 from sccl.core import workload as core
 from sccl.core.cost import bytes_text, duration_text
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.kinds import WORKLOAD
 from sccl.core.files.text import text_of
 from sccl.core.files.workloads import load_workload, workload_to_wire
 from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.tasks.files import kind_of_file
-from sccl.tasks.workload import import_workload, workload_part
+from sccl.tasks.workload import holds_workload, import_workload, workload_part
 from sccl.workloads import TraceHints
 from sccl.workloads.generate import FAMILIES, made_workload
 
@@ -153,16 +151,12 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
     if not paths:
         raise ParameterError("sccl.workload: given is an empty list, expected traces")
     _refuse(of_model, "is of models", f"{str(paths[0])!r:.60} is none of {', '.join(FAMILIES)}")
-    if len(paths) == 1 and _holds_workload(paths[0]):
+    if len(paths) == 1 and holds_workload(paths[0]):
         _refuse({**of_traces, "name": name}, "is of traces", f"{paths[0]} is a workload")
         return Workload(load_workload(paths[0]))
     hints = TraceHints(format, rank, ranks, step, alike, host_time)
     read = import_workload(paths, hints, name, None).read
     return Workload(read.workload, read.assumed)
-
-
-def _holds_workload(path: Path) -> bool:
-    return path.suffix == ".json" and path.is_file() and kind_of_file(path) == WORKLOAD
 
 
 def _refuse(told: Mapping[str, object], why: str, what: str) -> None:

@@ -12,6 +12,7 @@ from rich.table import Table
 from sccl.cli import options
 from sccl.cli.offers import print_offered
 from sccl.cli.report import on_a_line, out, print_output, reported
+from sccl.cli.workload import print_workload
 from sccl.core.algorithm import KSynchronous
 from sccl.core.cost import bytes_text, duration_text
 from sccl.core.words import gap_text
@@ -21,6 +22,7 @@ from sccl.tasks.offering import option_files
 from sccl.tasks.show import show_output
 from sccl.tasks.show_training import ShownTrainingPart, models_told, shown_training
 from sccl.tasks.training_files import training_files, write_timeline
+from sccl.tasks.workload import holds_workload, workload_show_output
 from sccl.topo.symmetry.expand import expand
 from sccl.view.text.show import print_algorithm
 
@@ -49,8 +51,12 @@ def show(
 
     Of schedules: the transfers with their times, and what the busiest links do. Of training plans,
     and of their timelines: which options collectives take, and how long streams and channels are
-    busy. Of options ('sccl plan --options-only'): what each takes, and what was refused.
+    busy. Of options ('sccl plan --options-only'): what each takes, and what was refused. A workload
+    is shown as 'sccl workload show' does.
     """
+    if len(files) == 1 and holds_workload(files[0]) and timeline is None:
+        _show_workload(files[0], json=json)
+        return
     offers, others = option_files(files)
     training, rest = training_files(others)
     if timeline is not None and (len(training) != 1 or rest or offers):
@@ -75,6 +81,14 @@ def show(
                 f"{chr(10) if i else ''}# {on_a_line(one.file)}", markup=False, soft_wrap=True
             )
         _print(console, one)
+
+
+def _show_workload(file: Path, *, json: bool) -> None:
+    found = workload_show_output(file)
+    if json:
+        print_output(found)
+        return
+    print_workload(out(), found.workload)
 
 
 def _print_training(console: Console, shown: ShownTrainingPart) -> None:

@@ -129,7 +129,7 @@ def _print_imported(console: Console, imported: ImportedWorkload, output: Path |
 
 def _print_written(console: Console, part: WorkloadPart, output: Path | None) -> None:
     if output is None:
-        _print_workload(console, part)
+        print_workload(console, part)
         return
     number = sum(one.operations for one in part.collectives)
     console.print(
@@ -206,10 +206,11 @@ def show(
     if json:
         print_output(found)
         return
-    _print_workload(out(), found.workload)
+    print_workload(out(), found.workload)
 
 
-def _print_workload(console: Console, part: WorkloadPart) -> None:
+def print_workload(console: Console, part: WorkloadPart) -> None:
+    """Print a workload in numbers."""
     traced = "" if part.iteration_us is None else f", {us_text(part.iteration_us)} an iteration"
     if part.left_out_us:
         traced += f", {us_text(part.left_out_us)} of which devices were idle and is left out"

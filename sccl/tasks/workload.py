@@ -13,11 +13,13 @@ from msgspec import Meta
 
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.kinds import WORKLOAD
 from sccl.core.files.text import digest, text_of
 from sccl.core.files.workload_shapes import WorkloadWire
 from sccl.core.files.workloads import load_workload, workload_to_wire
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, HostAction
+from sccl.tasks.files import kind_of_file
 from sccl.tasks.outputs import Output
 from sccl.workloads import ReadWorkload, TraceHints, contents, read_workload
 from sccl.workloads.generate import MadeWorkload, made_workload
@@ -201,6 +203,11 @@ def workload_make_output(made: MadeWorkload, output: Path | None) -> WorkloadMak
         file=None if output is None else str(output),
         workload=workload_to_wire(made.workload),
     )
+
+
+def holds_workload(path: Path) -> bool:
+    """Return whether a file is there, and says that it holds a workload."""
+    return path.suffix == ".json" and path.is_file() and kind_of_file(path) == WORKLOAD
 
 
 def workload_show_output(file: Path) -> WorkloadShowOutput:

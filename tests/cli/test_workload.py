@@ -75,6 +75,10 @@ def test_a_workload_is_shown_in_numbers(tmp_path: Path) -> None:
         assert line in said.splitlines()
     told = json.loads(run("show", file, "--json")[1])["workload"]
     assert told["computation"] == [{"role": "all", "stream": "7", "operations": 3, "us": 9.5}]
+    again = CliRunner().invoke(app, ["show", str(file)])
+    assert (again.exit_code, again.output) == (0, said)
+    as_json = CliRunner().invoke(app, ["show", str(file), "--json"]).output
+    assert json.loads(as_json)["workload"] == told
     (first, second) = told["collectives"]
     assert (first["collective"], first["bytes"], first["uneven"]) == ("allreduce", 4096, 0)
     assert (second["collective"], second["bytes"], second["uneven"]) == ("alltoall", 240, 1)

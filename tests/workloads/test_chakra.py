@@ -88,7 +88,10 @@ def test_collectives_come_as_soon_as_they_can_and_are_waited_for_where_they_are_
 def test_what_the_host_does_takes_no_time_and_passes_on_what_it_needs() -> None:
     host = computes(2, [1], 1000, is_cpu_op=True)
     assert order(computes(0), calls(1, [0]), host, computes(3, [2])) == ["5", "+64", "-1", "5"]
+    told = chakra.read(trace([computes(0), calls(1, [0]), host]), "t", WANTED).assumed
+    assert "what the host does in 1 node is left out" in told
     alone = [computes(number, micros=3, is_cpu_op=True) for number in range(2)]
+    assert not any("left out" in line for line in chakra.read(trace(alone), "t", WANTED).assumed)
     assert order(*alone, calls(4)) == ["+64", "3", "3"]
 
 

@@ -13,6 +13,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from sccl.core.words import counted
 from sccl.core.workload_ops import MOST_ELEMENTS, ROOTED
 from sccl.errors import FormatError, TooLargeError
 from sccl.workloads.readers.chakra_json import is_json_of_chakra, json_nodes
@@ -86,6 +87,9 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
     told = _RANK.search(where)
     rank = int(told[1]) if told and int(told[1]) < MAX_RANKS else None
     assumed = [NO_MARKS, "of a collective that tells no ranks it is taken to be of all of them"]
+    host = [node for node in nodes.values() if node.on_host and node.kind == COMPUTE]
+    if on_device and any(node.micros for node in host):
+        assumed.append(f"what the host does in {counted(len(host), 'node')} is left out")
     if any(node.name.startswith(_OF_TEXTS) for node in nodes.values()):
         assumed.append(
             "times are microseconds, as Chakra has them; if it was converted from a text of "

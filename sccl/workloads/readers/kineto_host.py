@@ -40,19 +40,34 @@ def host_time(
         window: from when, and until when.
     """
     lines = [window[0], *(call.begin for call in calls), window[1]]
-    blocked = [event for event in host if _BLOCKED.fullmatch(event.name)]
+    blocked = _blocked(host, window)
     waits: list[_Timed] = []
     does: list[_Timed] = []
     number = -1  # those of other marks are not negative
+    first = 0
     for begin, end in itertools.pairwise(lines):
-        inside = [
-            min(event.end, end) - max(event.ts, begin)
-            for event in blocked
-            if event.ts < end and begin < event.end
-        ]
-        does.append((begin, Kernel(HOST, HOST, max(0.0, end - begin - sum(inside)))))
-        for stream in streams if inside else ():
+        while first < len(blocked) and blocked[first][1] <= begin:
+            first += 1
+        took, at = 0.0, first
+        while at < len(blocked) and blocked[at][0] < end:
+            took += min(blocked[at][1], end) - max(blocked[at][0], begin)
+            at += 1
+        does.append((begin, Kernel(HOST, HOST, max(0.0, end - begin - took))))
+        for stream in streams if at > first else ():
             waits.append((end, StreamEvent(stream, number, waits=False)))
             waits.append((end, StreamEvent(HOST, number, waits=True)))
             number -= 1
     return waits, does
+
+
+def _blocked(host: Sequence[ProfiledEvent], window: Window) -> list[tuple[float, float]]:
+    """Return when the host is blocked, one after the other, whichever of its threads are."""
+    found: list[tuple[float, float]] = []
+    for event in host:
+        if not window[0] <= event.ts < window[1] or not _BLOCKED.fullmatch(event.name):
+            continue
+        if found and event.ts <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], event.end))
+        else:
+            found.append((event.ts, event.end))
+    return found
