@@ -139,10 +139,13 @@ def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, 
 
     The last is why that is not told.
     """
+    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - likewise
     from sccl.train.link_timing import apart_timing, link_timing  # noqa: PLC0415 - loads Numba
 
     try:
-        met, apart = link_timing(plan, timeline), apart_timing(plan, timeline)
+        by = motif_planner(plan.planned_by, plan.seed) if plan.planned_by else None
+        met = link_timing(plan, timeline, planner=by)
+        apart = apart_timing(plan, timeline, planner=by)
     except InputError as error:
         return None, None, str(error)
     return met.period_ns / 1000, apart.period_ns / 1000, ""

@@ -33,6 +33,7 @@ from sccl.topo.degrade import without as without_links
 from sccl.train.carriers import MotifCarrier, Transfers
 from sccl.train.resources import pipes_of, stream_load
 from sccl.train.rings import LinkedRings
+from sccl.train.scheduled import bytes_of_links
 from sccl.train.tables import CostTable
 from sccl.train.ways import FastestWays
 
@@ -128,7 +129,7 @@ class MotifCosts:
             UnreachableError: the channel does not join ranks that send to one another.
             ParameterError: it was measured, for other sizes alone.
         """
-        key = (channel, carrier.name, item_bytes, self._shape_of(motif), told_ns)
+        key = (channel, carrier.name, item_bytes, self.shape_of(motif), told_ns)
         if key not in self._known:
             own = self._channels[channel]
             sends = carrier.sends(motif, own.rings)
@@ -149,7 +150,7 @@ class MotifCosts:
         Raises:
             UnreachableError: the channel does not join ranks that send to one another.
         """
-        key = (channel, carrier.name, item_bytes, self._shape_of(motif))
+        key = (channel, carrier.name, item_bytes, self.shape_of(motif))
         if key not in self._sent:
             own = self._channels[channel]
             self._sent[key] = own.messages(carrier.sends(motif, own.rings), item_bytes)
@@ -173,28 +174,39 @@ class MotifCosts:
         Raises:
             InputError: it cannot be planned there.
         """
-        key = (channel, id(planner), item_bytes, self._shape_of(motif), without)
+        key = (channel, id(planner), item_bytes, self.shape_of(motif), without)
         if key not in self._known:
-            parts = motifs_of(motif, _RING) if motif.collective == "allreduce" else (motif,)
             machine = self.fabric.channels[channel].topology
-            left = without_links(machine, without) if without else machine
             place = {one.edge: k for k, one in enumerate(machine.links)}
             ps, of_links = 0, np.zeros(len(place), np.int64)
-            self.seconds += _PLANNED_S * len(parts)
-            for part in parts:
-                schedule = planner(left, *pattern_of(part, machine.ranks, item_bytes))
+            for schedule in self.schedules(motif, channel, planner, item_bytes, without):
                 ps += schedule.finish * schedule.tick_ps
-                for link, amount in _bytes_of_links(schedule).items():
+                for link, amount in bytes_of_links(schedule).items():
                     of_links[place[schedule.topology.links[link].edge]] += amount
             self._known[key] = self._cost(_ranks(motif), channel, ps, of_links)
         return self._known[key]
+
+    def schedules(
+        self,
+        motif: Motif,
+        channel: int,
+        planner: Planner,
+        item_bytes: int,
+        without: frozenset[Edge] = frozenset(),
+    ) -> list[Schedule]:
+        """Return the schedules of a motif's pattern, one after the other, as of :meth:`planned`."""
+        parts = motifs_of(motif, _RING) if motif.collective == "allreduce" else (motif,)
+        machine = self.fabric.channels[channel].topology
+        left = without_links(machine, without) if without else machine
+        self.seconds += _PLANNED_S * len(parts)
+        return [planner(left, *pattern_of(part, machine.ranks, item_bytes)) for part in parts]
 
     def nothing(self, ranks: Iterable[int], channel: int) -> MotifCost:
         """Return what launching takes of what moves nothing between some ranks."""
         links = len(self.fabric.channels[channel].topology.links)
         return self._cost(ranks, channel, 0, np.zeros(links, np.int64))
 
-    def _shape_of(self, motif: Motif) -> int:
+    def shape_of(self, motif: Motif) -> int:
         """Return a number that motifs share which take as much, as far as they were seen."""
         if id(motif) not in self._shapes:
             number = self._numbers.setdefault(_shape(motif), len(self._numbers))
@@ -347,18 +359,6 @@ def _shape(motif: Motif) -> tuple[object, ...]:
         sizes.append((rows[1] - rows[0]).tobytes())
     groups = tuple((share.group, share.owns, share.wants, share.root) for share in motif.shares)
     return (motif.collective, groups, motif.offsets, tuple(sizes))
-
-
-def _bytes_of_links(schedule: Schedule) -> dict[int, int]:
-    """Return the bytes that each link carries in all."""
-    sizes = schedule.chunk_bytes
-    if isinstance(sizes, int):
-        link, count = np.unique(np.asarray(schedule.link), return_counts=True)
-        return dict(zip(link.tolist(), (count * sizes).tolist(), strict=True))
-    found: dict[int, int] = {}
-    for link, chunk in zip(schedule.link.tolist(), schedule.chunk.tolist(), strict=True):
-        found[link] = found.get(link, 0) + sizes[chunk]
-    return found
 
 
 def pattern_of(motif: Motif, ranks: int, item_bytes: int) -> tuple[Spec, int]:
