@@ -103,3 +103,16 @@ def test_unreachable_demand_names_the_pair() -> None:
     one_way = Topology("half", 3, (Link(0, 1, 1, 1.0, 1.0), Link(1, 2, 1, 1.0, 1.0)), 1.0, 1.0)
     with pytest.raises(UnreachableError, match=r"starts on rank 1 and is wanted on rank 0"):
         lower_bounds(one_way, named("allgather", 3))
+
+
+@pytest.mark.parametrize(
+    ("machine", "cost"),
+    [("torus:16x8", "2"), ("torus:12x4x2", "3/2"), ("torus:16x16", "2"), ("hypercube:7", "1/2")],
+)
+def test_alltoall_is_bounded_by_the_longest_side(machine: str, cost: str) -> None:
+    """Of machines whose flows are too many for a linear program."""
+    topology = resolve(machine)
+    spec = named("alltoall", topology.ranks)
+    assert lower_bounds(topology, spec).bandwidth == Fraction(cost)
+    links = topology.links[:-1]  # one less: no translations, and no less is bounded
+    assert lower_bounds(replace(topology, links=links), spec).bandwidth > 0

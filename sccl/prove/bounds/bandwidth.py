@@ -33,6 +33,7 @@ def _by_linear_programming(
     topology: Topology, collective: Collective, start: BandwidthProof
 ) -> Iterator[BandwidthProof]:
     # Imported here because MathOpt takes longer to load than most bounds take to compute.
+    from sccl.prove.bounds.by_kind import proofs_by_kind  # noqa: PLC0415
     from sccl.prove.bounds.cut_lp import cut_proof  # noqa: PLC0415
     from sccl.prove.bounds.flow_lp import flow_proof  # noqa: PLC0415
     from sccl.prove.bounds.sinks import is_gathered, sinks_proof  # noqa: PLC0415
@@ -40,6 +41,8 @@ def _by_linear_programming(
     proposal = None
     if collective.to_one:
         proposal = flow_proof(topology, collective)
+        if proposal is None and collective.is_transpose:
+            yield from proofs_by_kind(topology, collective)
     elif is_gathered(collective) and not topology.budgets:
         proposal = sinks_proof(topology, collective, start)
     elif topology.ranks <= _CUT_LP_RANKS:
