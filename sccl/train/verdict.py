@@ -29,7 +29,7 @@ class PlanFault(NamedTuple):
     message: str
 
 
-class Verdict(NamedTuple):
+class PlanVerdict(NamedTuple):
     """What the judge says of a plan.
 
     Attributes:
@@ -58,7 +58,7 @@ def verdict_on(
     measured: CostTable | None = None,
     *,
     options: bool = True,
-) -> Verdict:
+) -> PlanVerdict:
     """Return all that is wrong with a plan, and how it runs.
 
     The order is one for all ranks, so that those of a group issue alike.
@@ -70,18 +70,18 @@ def verdict_on(
             as they are.
     """
     if odd := _outside(plan):
-        return Verdict((odd,))
+        return PlanVerdict((odd,))
     try:
         job, order = job_of(plan)
         wrong = wrong_in_cyclic(job.problem, order)
     except InputError as error:
-        return Verdict((PlanFault("operations", str(error)),))
+        return PlanVerdict((PlanFault("operations", str(error)),))
     if wrong:
-        return Verdict((PlanFault("order", wrong),))
+        return PlanVerdict((PlanFault("order", wrong),))
     try:
         timeline = timeline_of(plan)
     except InputError as error:
-        return Verdict((PlanFault("waits", str(error)),))
+        return PlanVerdict((PlanFault("waits", str(error)),))
     found = _claims(plan, timeline)
     if measured is not None and measured.digest != plan.costs:
         told = f"its times are of a table of costs with the digest {plan.costs}"
@@ -92,7 +92,7 @@ def verdict_on(
         anew = recosted(plan, planner, measured)
         found += [PlanFault(*one) for one in anew.wrong]
         found += [PlanFault("load", text) for text in overloaded(plan, timeline, anew)]
-    return Verdict(tuple(found), timeline)
+    return PlanVerdict(tuple(found), timeline)
 
 
 def _outside(plan: TrainingPlan) -> PlanFault | None:
