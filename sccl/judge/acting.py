@@ -32,7 +32,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Frame:
+class GroupAction:
     """A group as this judge takes it: translations, and turns about rank 0 that normalise them.
 
     Chunk k * P + h starts on rank h alone; it is the k-th of that rank.
@@ -53,7 +53,7 @@ class Frame:
         return self.machine.group
 
 
-def frame_of(algorithm: SymmetricAlgorithm) -> Frame | None:
+def action_of(algorithm: SymmetricAlgorithm) -> GroupAction | None:
     """Return the group of an algorithm once (i) and (ii) are checked; None: not for this judge."""
     topology, collective = algorithm.topology, algorithm.collective
     single = collective.post.kind is RelationKind.TRANSPOSE
@@ -69,7 +69,7 @@ def frame_of(algorithm: SymmetricAlgorithm) -> Frame | None:
     turns = [_turn(machine, one, collective.alike, single=single) for one in others]
     if None in turns or (turns and own * topology.ranks > _MOST_WAYS):
         return None
-    return Frame(machine, tuple(turn for turn in turns if turn), targets, own)
+    return GroupAction(machine, tuple(turn for turn in turns if turn), targets, own)
 
 
 def _is_taken(algorithm: SymmetricAlgorithm) -> bool:

@@ -111,7 +111,7 @@ def translations(symmetries: Iterable[Symmetry]) -> Regular | None:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Links:
+class LinkArrays:
     """The links of a machine as arrays, in their order.
 
     Attributes:
@@ -125,7 +125,7 @@ class Links:
     codes: NDArray[np.int64]
 
     @classmethod
-    def of(cls, topology: Topology) -> Links:
+    def of(cls, topology: Topology) -> LinkArrays:
         """Return the links of a machine without switches."""
         rows = np.array([(k.src, k.dst, k.lanes) for k in topology.links], np.int64)
         src, dst, lanes = (np.ascontiguousarray(column) for column in rows.T)
@@ -156,7 +156,7 @@ class Cayley:
     """
 
     group: Regular
-    links: Links
+    links: LinkArrays
     steps: tuple[int, ...]
     moves: tuple[RankArray, ...]
     before: RankArray
@@ -193,7 +193,7 @@ def cayley(topology: Topology, group: Regular) -> Cayley | None:
 
     Budgets and switches play no part: they have to be looked at by the caller.
     """
-    links = Links.of(topology)
+    links = LinkArrays.of(topology)
     if not all(links.preserved(image) for image in group.generators):
         return None
     steps = tuple(int(v) for v in links.dst[links.src == 0])
