@@ -26,7 +26,8 @@ def bandwidth_bound(topology: Topology, collective: Collective) -> BandwidthProo
         collective: a non-combining one whose demand is reachable.
     """
     best = _best(topology, collective, simple_proofs(topology, collective))
-    return _best(topology, collective, (best, *_by_linear_programming(topology, collective, best)))
+    other = _best(topology, collective, _by_linear_programming(topology, collective, best))
+    return other if other.value > best.value else best
 
 
 def _by_linear_programming(
