@@ -220,7 +220,8 @@ class Collective:
         """Return whether each chunk is wanted by one rank at most that does not hold it."""
         if RelationKind.PAIRS in {self.pre.kind, self.post.kind}:
             return all(len(wanted - holders) <= 1 for holders, wanted in self.classes())
-        return self.pre.kind is RelationKind.ALL or self.post.kind is not RelationKind.ALL
+        to_all = self.post.kind is RelationKind.ALL and self.pre.kind is not RelationKind.ALL
+        return not to_all or self.ranks == 2
 
     @property
     def is_transpose(self) -> bool:
