@@ -15,7 +15,9 @@ from sccl.topo.symmetry.regular import Cayley
 
 Ints = NDArray[np.int64]
 
-_STEEP = 16  # the power of its load that a link costs: what is full counts, and little else
+_FULL, _STEEP = 64, 8
+"""Of the fullest link's load so many parts are told apart, and a link costs this power of its own:
+what is full counts, and little else. Whole numbers: no processor rounds them otherwise."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,13 +73,13 @@ class Ways:
 
     def cheapest(self, d: int, load: Ints) -> Ints:
         """Return the links of a way to d that costs least, at a steep price of full links."""
-        share = load / np.array(self.machine.lanes)
-        price = (share / max(float(share.max()), 1.0)) ** _STEEP
-        cost = np.zeros(self.machine.group.ranks)
+        share = (load << 20) // np.array(self.machine.lanes, np.int64)
+        price = (share * _FULL // max(int(share.max()), 1)) ** _STEEP
+        cost = np.zeros(self.machine.group.ranks, dtype=np.int64)
         by = np.zeros(self.machine.group.ranks, dtype=np.int64)
         for ranks in self.layers:
             each = price[:, None] + cost[self.machine.before[:, ranks]]
-            each[~self.nearer[:, ranks]] = np.inf
+            each[~self.nearer[:, ranks]] = np.iinfo(np.int64).max
             by[ranks] = np.argmin(each, axis=0)
             cost[ranks] = each[by[ranks], np.arange(len(ranks))]
         found = np.zeros(len(load), dtype=np.int64)
