@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.collective import RelationKind
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
 from sccl.topo.symmetry.orbits import Orbits
@@ -56,7 +55,7 @@ class GroupAction:
 def action_of(algorithm: SymmetricAlgorithm) -> GroupAction | None:
     """Return the group of an algorithm once (i) and (ii) are checked; None: not for this judge."""
     topology, collective = algorithm.topology, algorithm.collective
-    single = collective.post.kind is RelationKind.TRANSPOSE
+    single = collective.is_transpose
     if not _is_taken(algorithm):
         return None
     kept, others = commuting(algorithm.symmetries)
@@ -77,8 +76,7 @@ def _is_taken(algorithm: SymmetricAlgorithm) -> bool:
     topology, collective = algorithm.topology, algorithm.collective
     if topology.switches or collective.combining or topology.ranks != collective.ranks:
         return False
-    wanted = {RelationKind.ALL, RelationKind.TRANSPOSE}
-    if collective.pre.kind is not RelationKind.SCATTERED or collective.post.kind not in wanted:
+    if not (collective.is_gathered or collective.is_transpose):
         return False
     everyone = np.arange(topology.ranks)
     return all(

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.algorithm import Send, send
-from sccl.synth.direct.ways import Ways
+from sccl.synth.direct.ways import ShortestWays
 from sccl.topo.symmetry.regular import Cayley
 
 Ints = NDArray[np.int64]
@@ -67,7 +67,7 @@ def _needs(machine: Cayley, far: Ints, pieces: int) -> Ints:
     Shape (pieces times ranks, links of a rank); a displacement has the number of its rank. Where
     several ways are shortest, one piece after the other takes what full links make least of.
     """
-    ways = Ways.of(machine, far)
+    ways = ShortestWays.of(machine, far)
     first, last = (ways.by_one_link(turned=turned) for turned in (False, True))
     needs = np.tile(first, (pieces, 1))
     ranks = machine.group.ranks

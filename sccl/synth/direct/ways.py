@@ -21,7 +21,7 @@ what is full counts, and little else. Whole numbers: no processor rounds them ot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ways:
+class ShortestWays:
     """The shortest ways of a machine.
 
     Attributes:
@@ -34,7 +34,7 @@ class Ways:
     layers: tuple[Ints, ...]
 
     @classmethod
-    def of(cls, machine: Cayley, far: Ints) -> Ways:
+    def of(cls, machine: Cayley, far: Ints) -> ShortestWays:
         """Return the shortest ways of a machine, whose distances are given."""
         layers = (np.flatnonzero(far == d) for d in range(1, int(far.max()) + 1))
         return cls(machine, machine.nearer(far), tuple(layers))
