@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.collective import RelationKind
 from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
 from sccl.topo.symmetry.orbits import Orbits
@@ -32,7 +31,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ActingFrame:
+class GroupAction:
     """A group as this judge takes it: translations, and turns about rank 0 that normalise them.
 
     Chunk k * P + h starts on rank h alone; it is the k-th of that rank.
@@ -53,10 +52,10 @@ class ActingFrame:
         return self.machine.group
 
 
-def frame_of(algorithm: SymmetricAlgorithm) -> ActingFrame | None:
+def action_of(algorithm: SymmetricAlgorithm) -> GroupAction | None:
     """Return the group of an algorithm once (i) and (ii) are checked; None: not for this judge."""
     topology, collective = algorithm.topology, algorithm.collective
-    single = collective.post.kind is RelationKind.TRANSPOSE
+    single = collective.is_transpose
     if not _is_taken(algorithm):
         return None
     kept, others = commuting(algorithm.symmetries)
@@ -69,7 +68,7 @@ def frame_of(algorithm: SymmetricAlgorithm) -> ActingFrame | None:
     turns = [_turn(machine, one, collective.alike, single=single) for one in others]
     if None in turns or (turns and own * topology.ranks > _MOST_WAYS):
         return None
-    return ActingFrame(machine, tuple(turn for turn in turns if turn), targets, own)
+    return GroupAction(machine, tuple(turn for turn in turns if turn), targets, own)
 
 
 def _is_taken(algorithm: SymmetricAlgorithm) -> bool:
@@ -77,8 +76,7 @@ def _is_taken(algorithm: SymmetricAlgorithm) -> bool:
     topology, collective = algorithm.topology, algorithm.collective
     if topology.switches or collective.combining or topology.ranks != collective.ranks:
         return False
-    wanted = {RelationKind.ALL, RelationKind.TRANSPOSE}
-    if collective.pre.kind is not RelationKind.SCATTERED or collective.post.kind not in wanted:
+    if not (collective.is_gathered or collective.is_transpose):
         return False
     everyone = np.arange(topology.ranks)
     return all(

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import ParameterError
-from sccl.judge.acting import ActingFrame, budget_orbits, frame_of, kinds_by_orbit
+from sccl.judge.acting import GroupAction, action_of, budget_orbits, kinds_by_orbit
 from sccl.judge.violation import Violation
 from sccl.topo.symmetry.regular import RankArray
 
@@ -41,12 +41,12 @@ def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
     """
     if (found := _malformed(algorithm)) is not None:
         return [found]
-    frame = frame_of(algorithm)
-    if frame is None:
+    action = action_of(algorithm)
+    if action is None:
         return None
     columns = np.array([(s.step, s.chunk, s.src, s.dst) for s in algorithm.sends], np.int64)
     step, chunk, src, dst = columns.reshape(-1, 4).T
-    given = _Given(algorithm, frame, step, chunk, src, dst)
+    given = _Given(algorithm, action, step, chunk, src, dst)
     if not given.is_invariant():
         return None
     found = given.alone() or given.together() or given.counted()
@@ -82,15 +82,15 @@ class _Given:
     def __init__(  # noqa: PLR0913, PLR0917 - columns
         self,
         algorithm: SymmetricAlgorithm,
-        frame: ActingFrame,
+        action: GroupAction,
         step: Ints,
         chunk: Ints,
         src: Ints,
         dst: Ints,
     ) -> None:
-        self.algorithm, self.frame, self.step = algorithm, frame, step
+        self.algorithm, self.action, self.step = algorithm, action, step
         self.given, self.row = np.unique(chunk, return_inverse=True)
-        ranks = frame.group.ranks
+        ranks = action.group.ranks
         holder, self.chunks = self.given % ranks, self.given // ranks
         self.src, self.dst, self.named = src, dst, (src, dst)
         if holder.any():
@@ -99,14 +99,14 @@ class _Given:
 
     def _translate(self, holder: Ints) -> None:
         """Replace chunks of other ranks than 0, and their sends, by images that start there."""
-        group, ranks = self.frame.group, self.frame.group.ranks
+        group, ranks = self.action.group, self.action.group.ranks
         self.src, self.dst, self.chunks = self.src.copy(), self.dst.copy(), self.chunks.copy()
         for rank in np.unique(holder[holder > 0]):
             back = np.argsort(group.taking(int(rank)))
             these = np.flatnonzero(holder == rank)
             sends = np.isin(self.row, these)
             self.src[sends], self.dst[sends] = back[self.src[sends]], back[self.dst[sends]]
-            if self.frame.targets is not None:
+            if self.action.targets is not None:
                 k = self.chunks[these]
                 self.chunks[these] = k - k % ranks + back[k % ranks]
 
@@ -118,22 +118,22 @@ class _Given:
         """
         self.sizes = np.ones(len(self.chunks), dtype=np.int64)
         self.keeps: list[list[RankArray]] = [[] for _ in self.chunks]
-        self.seen = np.zeros(self.frame.own, dtype=bool)
+        self.seen = np.zeros(self.action.own, dtype=bool)
         for i, first in enumerate(self.chunks.tolist()):
             if self.seen[first]:
                 raise ParameterError(
                     "the sends of two chunks of one orbit are given, expected one each"
                 )
             self.seen[first] = True
-            if self.frame.turns:
+            if self.action.turns:
                 self.sizes[i] = self._walk(i, first)
 
     def _walk(self, i: int, first: int) -> int:
         """Return how many images a chunk has on rank 0, and note what keeps it."""
-        ways = {first: np.arange(self.frame.group.ranks, dtype=np.int32)}
+        ways = {first: np.arange(self.action.group.ranks, dtype=np.int32)}
         keeps: dict[bytes, RankArray] = {}
         for chunk in (order := [first]):
-            for turn in self.frame.turns:
+            for turn in self.action.turns:
                 there, way = int(turn.own[chunk]), turn.ranks[ways[chunk]]
                 if there not in ways:
                     ways[there] = way
@@ -147,7 +147,7 @@ class _Given:
 
     def is_invariant(self) -> bool:
         """Return whether what keeps a chunk keeps its sends: condition (iii)."""
-        ranks = self.frame.group.ranks
+        ranks = self.action.group.ranks
         for i, keeps in enumerate(self.keeps):
             if not keeps:
                 continue
@@ -162,7 +162,7 @@ class _Given:
 
     def alone(self) -> Violation | None:
         """Return what is wrong with the sends of a chunk by themselves: condition (a)."""
-        self.edges = self.frame.machine.links.numbers(self.src, self.dst)
+        self.edges = self.action.machine.links.numbers(self.src, self.dst)
         if len(self.edges) and int(self.edges.min()) < 0:
             return self._about(int(np.argmin(self.edges)), "link", "there is no link {0}->{1}")
         # the first arrival of each chunk on each rank; sends are sorted by step
@@ -177,7 +177,7 @@ class _Given:
         return self._unserved(places)
 
     def _places(self, rank: Ints) -> Ints:
-        return self.row * self.frame.group.ranks + rank
+        return self.row * self.action.group.ranks + rank
 
     def _about(self, i: int, kind: str, text: str) -> Violation:
         """Return a violation by the i-th send, as it is given."""
@@ -192,7 +192,7 @@ class _Given:
         Args:
             places: chunks' places times ranks, plus the ranks that they come to; no two alike.
         """
-        ranks, targets = self.frame.group.ranks, self.frame.targets
+        ranks, targets = self.action.group.ranks, self.action.targets
         for k in np.flatnonzero(~self.seen):
             if targets is None or targets[k] != 0:
                 rank = 1 if targets is None else int(targets[k])
@@ -214,10 +214,10 @@ class _Given:
 
     def together(self) -> Violation | None:
         """Return which constraint carries too much: condition (b), of links and of budgets."""
-        machine, steps = self.frame.machine, self.algorithm.steps
+        machine, steps = self.action.machine, self.algorithm.steps
         rounds = np.array(self.algorithm.rounds_per_step, np.int64)
         weights = self.sizes[self.row]
-        orbit = np.array(kinds_by_orbit(machine, self.frame.turns), np.int64)
+        orbit = np.array(kinds_by_orbit(machine, self.action.turns), np.int64)
         used = np.zeros((len(orbit), steps), dtype=np.int64)
         np.add.at(used, (orbit[machine.kinds[self.edges]], self.step), weights)
         members = np.bincount(orbit, minlength=len(orbit))
@@ -232,12 +232,12 @@ class _Given:
         return self._over_budget(weights)
 
     def _over_budget(self, weights: Ints) -> Violation | None:
-        topology, ranks = self.algorithm.topology, self.frame.group.ranks
+        topology, ranks = self.algorithm.topology, self.action.group.ranks
         for members in budget_orbits(self.algorithm):
-            count = np.zeros(len(self.frame.machine.links.codes), dtype=np.int64)
+            count = np.zeros(len(self.action.machine.links.codes), dtype=np.int64)
             for number in members:
                 src, dst = np.array(topology.budgets[number].edges, np.int64).T
-                count[self.frame.machine.links.numbers(src, dst)] += 1
+                count[self.action.machine.links.numbers(src, dst)] += 1
             used = np.zeros(self.algorithm.steps, dtype=np.int64)
             np.add.at(used, self.step, weights * count[self.edges] * ranks)
             first = topology.budgets[members[0]]
@@ -257,7 +257,7 @@ class _Given:
 
     def counted(self) -> Violation | None:
         """Return that the number of all sends is not what is said, if so."""
-        count = int(self.sizes[self.row].sum()) * self.frame.group.ranks
+        count = int(self.sizes[self.row].sum()) * self.action.group.ranks
         if count == self.algorithm.num_sends:
             return None
         text = f"it says that it has {self.algorithm.num_sends} sends, and has {count}"

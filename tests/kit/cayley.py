@@ -6,8 +6,11 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from sccl.collectives import named
 from sccl.core.topology import Topology, per_rank_budgets
 from sccl.topo import resolve
+from sccl.topo.symmetry.groups import groups
+from sccl.topo.symmetry.regular import Cayley, cayley, translations
 
 SMALL = (
     "ring:3",
@@ -46,3 +49,13 @@ def cayley_machines(draw: st.DrawFn, *, budgets: bool = False) -> Topology:
         shared = tuple(per_rank_budgets(machine.edges, most, most))
         return replace(machine, budgets=shared)
     return renamed(machine, draw(st.permutations(range(machine.ranks))))
+
+
+def graph_of(machine: Topology) -> Cayley:
+    """Return a machine as the graph of the translations that are known or recognised."""
+    for group in groups(machine, named("allgather", machine.ranks).at(1), "auto"):
+        if (found := translations(group.generators)) is not None:
+            graph = cayley(machine, found)
+            assert graph is not None
+            return graph
+    raise AssertionError(machine.name)

@@ -36,9 +36,8 @@ from sccl.tasks.subject import Subject
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
 from sccl.topo.symmetry.groups import groups, translation_groups
-from tests.kit.cayley import cayley_machines
+from tests.kit.cayley import cayley_machines, graph_of
 from tests.kit.nightly import times
-from tests.synth.test_direct import graph_of
 
 
 def free(_: int) -> None:

@@ -28,8 +28,7 @@ from sccl.topo.symmetry.automorphisms import check_symmetry
 from sccl.topo.symmetry.expand import expand
 from sccl.topo.symmetry.groups import groups
 from sccl.topo.symmetry.recognised import recognised_translations
-from sccl.topo.symmetry.regular import Cayley, cayley, translations
-from tests.kit.cayley import cayley_machines, renamed
+from tests.kit.cayley import cayley_machines, graph_of, renamed
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 
@@ -37,15 +36,6 @@ from tests.kit.strategies import topologies
 def answered(machine: Topology, collective: str, c: int, s: int, r: int) -> Sat | None:
     question = named(collective, machine.ranks).at(c)
     return direct.answer(Instance(machine, question, s, r), groups(machine, question, "auto"))
-
-
-def graph_of(machine: Topology) -> Cayley:
-    for group in groups(machine, named("allgather", machine.ranks).at(1), "auto"):
-        if (found := translations(group.generators)) is not None:
-            graph = cayley(machine, found)
-            assert graph is not None
-            return graph
-    raise AssertionError(machine.name)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ def bandwidth_bound(topology: Topology, collective: Collective) -> BandwidthProo
         collective: a non-combining one whose demand is reachable.
     """
     best = _best(topology, collective, simple_proofs(topology, collective))
-    return _best(topology, collective, (best, *_by_linear_programming(topology, collective, best)))
+    other = _best(topology, collective, _by_linear_programming(topology, collective, best))
+    return other if other.value > best.value else best
 
 
 def _by_linear_programming(
@@ -36,14 +37,14 @@ def _by_linear_programming(
     from sccl.prove.bounds.by_kind import proofs_by_kind  # noqa: PLC0415
     from sccl.prove.bounds.cut_lp import cut_proof  # noqa: PLC0415
     from sccl.prove.bounds.flow_lp import flow_proof  # noqa: PLC0415
-    from sccl.prove.bounds.sinks import is_gathered, sinks_proof  # noqa: PLC0415
+    from sccl.prove.bounds.sinks import sinks_proof  # noqa: PLC0415
 
     proposal = None
     if collective.to_one:
         proposal = flow_proof(topology, collective)
         if proposal is None and collective.is_transpose:
             yield from proofs_by_kind(topology, collective)
-    elif is_gathered(collective) and not topology.budgets:
+    elif collective.is_gathered and not topology.budgets:
         proposal = sinks_proof(topology, collective, start)
     elif topology.ranks <= _CUT_LP_RANKS:
         proposal = cut_proof(topology, collective, start)

@@ -18,7 +18,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sccl.core.collective import Collective, RelationKind
+from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.prove.bounds.proof import BandwidthProof
 from sccl.prove.bounds.simple import price_cut
@@ -29,19 +29,13 @@ from sccl.topo.symmetry.orbits import rank_orbits
 _WORK = 20_000_000  # sinks times links: beyond, flows take longer than half a minute
 
 
-def is_gathered(collective: Collective) -> bool:
-    """Return whether all ranks want what each has, as of an allgather."""
-    kinds = (collective.pre.kind, collective.post.kind)
-    return kinds == (RelationKind.SCATTERED, RelationKind.ALL) and not collective.counts
-
-
 def sinks_proof(
     topology: Topology, collective: Collective, start: BandwidthProof
 ) -> BandwidthProof | None:
     """Return the best cut's proof, or None: no cut is better than ``start``, or it is not sought.
 
     Args:
-        collective: one that :func:`is_gathered`, on a machine without budgets.
+        collective: an allgather, on a machine without budgets.
         start: the proof of a cut.
     """
     sinks = rank_orbits(topology, some_symmetries(topology, collective))

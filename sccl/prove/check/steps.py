@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from sccl.core.collective import Collective, RelationKind
+from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.prove.check.translated import Images, check_translations, is_served
@@ -69,8 +69,7 @@ def _farthest_from_first(
     if UNREACHED in far:
         raise ValueError(f"chunk 0 cannot reach rank {far.index(UNREACHED)} at all")
     rank = max(range(machine.ranks), key=far.__getitem__)
-    single = collective.post.kind is RelationKind.TRANSPOSE
-    return far[rank], rank * machine.ranks if single else 0, rank
+    return far[rank], rank * machine.ranks if collective.is_transpose else 0, rank
 
 
 def fewest_up_and_down(machine: Topology, spend: Spend) -> int:

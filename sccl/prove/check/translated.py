@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from sccl.core.collective import Collective, RelationKind
+from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.core.topology import Topology
@@ -29,9 +29,7 @@ Images = Sequence[Sequence[int]]
 
 def is_served(collective: Collective) -> bool:
     """Return whether all ranks have as many chunks of their own, for all or for each other rank."""
-    wanted = {RelationKind.ALL, RelationKind.TRANSPOSE}
-    own = collective.pre.kind is RelationKind.SCATTERED and not collective.combining
-    return own and collective.post.kind in wanted
+    return not collective.combining and (collective.is_gathered or collective.is_transpose)
 
 
 def check_translations(machine: Topology, images: Images, spend: Spend) -> None:
@@ -143,7 +141,7 @@ def _check_wanted(collective: Collective, arrived: dict[int, dict[int, int]]) ->
         ValueError: one does not.
     """
     ranks = collective.ranks
-    to_all = collective.post.kind is RelationKind.ALL
+    to_all = collective.is_gathered
     for chunk in range(0, collective.num_chunks, ranks):
         there = arrived.get(chunk, {0: -1})
         if len(there) < ranks if to_all else chunk // ranks % ranks not in there:

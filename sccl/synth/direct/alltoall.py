@@ -20,11 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.algorithm import Send, send
-from sccl.topo.symmetry.regular import Cayley, RankArray
+from sccl.synth.direct.ways import ShortestWays
+from sccl.topo.symmetry.regular import Cayley
 
 Ints = NDArray[np.int64]
 
 _PASSES = 6  # over displacements with a choice: two were enough on every torus tried
+_FEW = 2_000  # pieces of displacements times steps: these are looked at as wholes
 
 
 def sends(
@@ -63,53 +65,28 @@ def _needs(machine: Cayley, far: Ints, pieces: int) -> Ints:
     """Return how often each piece of each displacement takes each link, by shortest ways.
 
     Shape (pieces times ranks, links of a rank); a displacement has the number of its rank. Where
-    several ways are shortest, those are taken that the least loaded links make.
+    several ways are shortest, one piece after the other takes what full links make least of.
     """
-    nearer = machine.nearer(far)
-    backs = machine.before
-    first, last = (_by_one_way(far, nearer, backs, turned=turned) for turned in (False, True))
+    ways = ShortestWays.of(machine, far)
+    first, last = (ways.by_one_link(turned=turned) for turned in (False, True))
     needs = np.tile(first, (pieces, 1))
-    free = np.flatnonzero((first != last).any(axis=1))
-    load = needs.sum(axis=0)
     ranks = machine.group.ranks
-    lanes = machine.lanes
-    best: tuple[Fraction, Ints] | None = None
-    for _ in range(_PASSES if len(free) else 0):
+    few = pieces * ranks * int(far.max()) <= _FEW
+    free = np.flatnonzero((far > 1) if few else (first != last).any(axis=1)).tolist()
+    row_of = ways.cheapest if few else ways.next_least
+    load = needs.sum(axis=0)
+    best, least = needs.copy(), ways.fullest(load)
+    for _ in range(_PASSES if free else 0):
         for piece in range(pieces):
-            for d in free.tolist():
+            for d in free:
                 row = needs[piece * ranks + d]
                 load -= row
-                row[:] = 0
-                here = d
-                while here:
-                    choices = np.flatnonzero(nearer[:, here]).tolist()
-                    g = min(choices, key=lambda g: (Fraction(int(load[g]), lanes[g]), g))
-                    row[g] += 1
-                    load[g] += 1
-                    here = int(backs[g, here])
-        full = max(Fraction(int(n), width) for n, width in zip(load, lanes, strict=True))
-        if best is None or full < best[0]:
-            best = (full, needs.copy())
+                row[:] = row_of(d, load)
+                load += row
+        if ways.fullest(load) < least:
+            best, least = needs.copy(), ways.fullest(load)
         free = free[::-1]
-    return needs if best is None else best[1]
-
-
-def _by_one_way(far: Ints, nearer: NDArray[np.bool_], backs: RankArray, *, turned: bool) -> Ints:
-    """Return the links of one shortest way to each rank: by the first link that may be last.
-
-    Args:
-        turned: by the last of these links instead.
-    """
-    found = np.zeros((len(far), len(backs)), dtype=np.int64)
-    rows = nearer[::-1] if turned else nearer
-    last = np.argmax(rows, axis=0)
-    last = len(backs) - 1 - last if turned else last
-    for distance in range(1, int(far.max()) + 1):
-        ranks = np.flatnonzero(far == distance)
-        by = last[ranks]
-        found[ranks] = found[backs[by, ranks]]
-        found[ranks, by] += 1
-    return found
+    return best
 
 
 def _spread(rounds: int, steps: int, *, most_first: bool) -> list[int]:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 
 from sccl.core.answer import Sat
-from sccl.core.collective import Collective, RelationKind
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.topo.symmetry.group import Group
@@ -22,7 +21,7 @@ def answer(instance: Instance, groups: Sequence[Group]) -> Sat | None:
     """
     begin = time.perf_counter()
     topology, collective = instance.topology, instance.collective
-    if topology.budgets or not _is_served(collective):
+    if topology.budgets or not (collective.is_gathered or collective.is_transpose):
         return None
     from sccl.synth.direct import allgather, alltoall  # noqa: PLC0415 - NumPy is slow to load
     from sccl.topo.symmetry.regular import cayley, commuting, translations  # noqa: PLC0415
@@ -32,7 +31,7 @@ def answer(instance: Instance, groups: Sequence[Group]) -> Sat | None:
         machine = cayley(topology, group) if group else None
         if machine is None:
             continue
-        if collective.post.kind is RelationKind.ALL:
+        if collective.is_gathered:
             found = allgather.sends(machine, collective.chunks, instance.steps, instance.rounds)
         else:
             pieces = collective.chunks // topology.ranks
@@ -46,11 +45,3 @@ def answer(instance: Instance, groups: Sequence[Group]) -> Sat | None:
         )
         return Sat(algorithm, NAME, time.perf_counter() - begin, group="translations")
     return None
-
-
-def _is_served(collective: Collective) -> bool:
-    """Return whether each rank has its own chunks, for all or for one rank each."""
-    return collective.pre.kind is RelationKind.SCATTERED and collective.post.kind in {
-        RelationKind.ALL,
-        RelationKind.TRANSPOSE,
-    }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sccl.core.collective import Collective, RelationKind
+from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.topo.symmetry.groups import some_symmetries, translation_groups
 from sccl.topo.symmetry.orbits import rank_orbits
@@ -41,11 +41,9 @@ def attained(topology: Topology, collective: Collective) -> Attained | None:
     Raises:
         UnreachableError: some rank does not reach another.
     """
-    gathered = collective.post.kind is RelationKind.ALL
-    scattered = collective.pre.kind is RelationKind.SCATTERED and not collective.counts
-    if topology.budgets or topology.switches or collective.combining or not scattered:
+    if topology.budgets or topology.switches or collective.combining:
         return None
-    if not (gathered or collective.is_transpose):
+    if not (collective.is_gathered or collective.is_transpose):
         return None
     machine = _cayley(topology, collective)
     if collective.is_transpose:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -26,14 +27,18 @@ _EFFORT = 30
 
 _ATTEMPTS = 12
 
+_DENSE = 1_000_000
+"""Ranks times pairs of a rank's links: beyond, a machine's links are too many to be compared."""
 
+
+@lru_cache(maxsize=4)
 def recognised_translations(topology: Topology) -> tuple[Permutation, ...]:
     """Return generators of a regular abelian group of a machine's symmetries; none: none is found.
 
     Budgets play no part.
     """
     machine = _Machine(topology)
-    if not machine.is_even():
+    if not machine.is_even() or topology.ranks * len(machine.out[0]) ** 2 > _DENSE:
         return ()
     rng = random.Random(0)  # noqa: S311 - an order, not a secret
     for attempt in range(_ATTEMPTS):
