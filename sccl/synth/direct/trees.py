@@ -41,7 +41,7 @@ _FIRM = 4  # passes before steps get more rounds
 _WORK = 1.5e10  # elementary operations, of about a nanosecond
 _SENDS = 200_000  # of an algorithm at most
 _PER_STEP = 5  # rounds: with fewer, rounding makes much of a difference
-_TRUSTED = 100_000  # chunks times links times steps, up to which a solver may do better
+_TRUSTED = 30_000  # chunks times links times steps, up to which a solver may do better
 
 Whole = NDArray[np.int64]
 

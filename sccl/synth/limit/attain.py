@@ -40,6 +40,8 @@ def attain(
     from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
 
     limit, packings, found = packed.limit, packed.packings, packed.direct
+    if found is None and not packings:
+        return None  # it takes too many sends to be written down
     topology = found.topology if found else packings[0].problem.topology
     if limit.proofs[0].on_reversed:
         topology = topology.reversed()

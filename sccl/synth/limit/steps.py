@@ -109,20 +109,39 @@ def _without_packing(
     """
     from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
     from sccl.synth.direct import one_flow, trees  # noqa: PLC0415 - likewise
+    from sccl.synth.direct.scattered import scattered  # noqa: PLC0415 - likewise
 
-    unit = dual.spec.at(dual.spec.unit)
-    bound = timed_bound(phase.topology, unit, steps // dual.phases)
-    if bound is None or proof is None or dual.phases > 1:
+    if proof is None or dual.phases > 1:
         return None
+    unit = dual.spec.at(dual.spec.unit)
+    bound = timed_bound(phase.topology, unit, steps)
+    assert bound is not None, "it is what the proof is of, or less than that"
     found = None
     if bound.value >= proof.bound:
         found = one_flow.at_bound(phase.topology, unit, bound)
+    lower, cost = dual.bandwidth(proof.bound), found.bandwidth_cost if found else None
     if found is None and not is_packed(topology, dual.original):
-        found = trees.near_bound(phase.topology, unit, bound)
-    if found is None:
+        halves = scattered(phase.topology, unit)
+        if halves is not None and halves.steps == steps:
+            found, cost = halves.algorithm, halves.cost
+        else:
+            found = trees.near_bound(phase.topology, unit, bound)
+            cost = found.bandwidth_cost
+    if cost is None:
         return None
-    lower, upper = (dual.bandwidth(cost) for cost in (proof.bound, found.bandwidth_cost))
-    return Packed(StepLimit(steps, lower, upper, (proof,)), (), found)
+    return Packed(StepLimit(steps, lower, dual.bandwidth(cost), (proof,)), (), found)
+
+
+def steps_of_halves(topology: Topology, spec: Spec) -> int | None:
+    """Return the steps of a scatter and an allgather; None: they are not at hand, or not needed."""
+    if is_packed(topology, spec):
+        return None
+    from sccl.synth.direct.scattered import scattered  # noqa: PLC0415 - loads CP-SAT
+
+    dual = dual_of(spec)
+    (phase,) = dual.solved_on(topology)
+    halves = scattered(phase.topology, dual.spec.at(dual.spec.unit))
+    return halves.steps if halves else None
 
 
 def _floor(dual: Dual, bounds: Bounds, phase: Phase) -> Fraction:
