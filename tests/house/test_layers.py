@@ -150,7 +150,7 @@ MAY_IMPORT = {
     | {"collectives", "compiled", "judge", "synth", "synth/direct", "topo", "transform", "numpy"},
     "synth/network": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
     "synth/direct": {"collectives", "compiled", "core", "errors", "judge", "prove/bounds"}
-    | {"solvers", "topo/symmetry", "numpy"},
+    | {"solvers", "topo/symmetry", "transform", "numpy"},
     "synth/flows": _NOUNS
     | {"collectives", "compiled", "solvers", "synth/network", "topo/symmetry", "numpy"}
     | {"prove/bounds"},

@@ -321,5 +321,6 @@ class AnswerWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ] = ""
     seconds: float
     reason: str = ""
+    best: str = ""
     algorithm: AlgorithmWire | None = None
     symmetric: SymmetricAlgorithmWire | None = None

@@ -26,7 +26,7 @@ from sccl.core.topology import Topology
 from sccl.prove.bounds.timed_flow import flows, speaks_of
 from sccl.prove.bounds.timed_program import TimedBound, TimedProgram
 
-BOUND_UNITS = 10.0
+BOUND_UNITS = 6.0
 """Of effort, of one to five seconds each, for the bound of a number of steps."""
 
 _ARC = 2e-7  # effort of an arc in a flow

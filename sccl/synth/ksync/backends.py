@@ -110,10 +110,11 @@ def solve(
     spending = Spending(effort)
     why = ""
     if instance.topology.ranks >= _DIRECT_RANKS:
-        from sccl.synth.direct import one_flow  # noqa: PLC0415 - loads CP-SAT
+        from sccl.synth.direct import one_flow, trees  # noqa: PLC0415 - loads CP-SAT
 
-        if (found := one_flow.answer(instance)) is not None:
-            return _judged(found, "splitting a flow into paths")
+        direct = one_flow.answer(instance) or trees.answer(instance)
+        if direct is not None:
+            return _judged(direct, "an answer without search")
     if groups:
         if (found := direct.answer(instance, groups)) is not None:
             return _judged(found, "an answer without search")

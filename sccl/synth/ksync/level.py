@@ -67,8 +67,10 @@ class Level:
                 )
                 return without.refute(candidate.implies_unsat, follows)
             case Unknown(reason):
-                still = (*self.open, Open(candidate, reason))
-                return replace(level, undecided=self._but(candidate), open=still)
+                gone = [c for c in self.undecided if answer.best and c.cost < answer.best]
+                still = (Open(c, reason) for c in dict.fromkeys((candidate, *gone)))
+                left = tuple(c for c in self.undecided if c != candidate and c not in gone)
+                return replace(level, undecided=left, open=(*self.open, *still))
 
     def record_bound(self, bound: StepLimit | None, seconds: float) -> Level:
         """Return what is known with a bound for these steps, likewise; None: there is none."""

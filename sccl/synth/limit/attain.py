@@ -39,11 +39,13 @@ def attain(
     from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads the LP solver
     from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
 
-    limit, packings, found = packed.limit, packed.packings, packed.flowing
+    limit, packings, found = packed.limit, packed.packings, packed.direct
+    if found is None and not packings:
+        return None  # it takes too many sends to be written down
     topology = found.topology if found else packings[0].problem.topology
     if limit.proofs[0].on_reversed:
         topology = topology.reversed()
-    if found is not None:  # of as few chunks as flows of whole numbers have
+    if found is not None:  # of as few chunks as flows have, or the best that is known
         return _of_original(found, topology, dual)
     for chunks, rounds in _smallest(limit, dual):
         if solve is None or chunks * topology.ranks > MAX_CLASSIFIED:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from sccl.collectives import Dual, Phase, Spec, dual_of
 from sccl.core.algorithm import Algorithm
 from sccl.core.bounds import Bounds
-from sccl.core.collective import Collective
 from sccl.core.limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError
@@ -27,13 +26,13 @@ class Packed:
     """The limit of a number of steps, and the packings that it is known by.
 
     Attributes:
-        packings: of the dual, by machine it is solved on; none where it takes no trees.
-        flowing: then, an algorithm of the dual at the limit.
+        packings: of the dual, by machine it is solved on; none where trees are not packed.
+        direct: then, an algorithm of the dual that was found without.
     """
 
     limit: StepLimit
     packings: tuple[Packing, ...]
-    flowing: Algorithm | None = None
+    direct: Algorithm | None = None
 
     @property
     def timed_out(self) -> bool:
@@ -98,22 +97,51 @@ def _cuts_of(phase: Phase, dual: Dual, bounds: Bounds, steps: int) -> LimitProof
     return LimitProof(*of, found.value, found.prices, found.cuts)
 
 
-def _flowing(phase: Phase, unit: Collective, proof: LimitProof | None, steps: int) -> Packed | None:
-    """Return a limit where chunks are one flow, and the flow was found; None: it takes trees.
+def _without_packing(
+    topology: Topology, phase: Phase, dual: Dual, proof: LimitProof | None, steps: int
+) -> Packed | None:
+    """Return what is known where no trees are packed: chunks are one flow, or ranks are too many.
+
+    None: a packing tells more.
 
     Args:
-        proof: of its lower bound.
+        proof: of a lower bound.
     """
     from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.direct.one_flow import at_bound  # noqa: PLC0415 - likewise
+    from sccl.synth.direct import one_flow, trees  # noqa: PLC0415 - likewise
+    from sccl.synth.direct.scattered import scattered  # noqa: PLC0415 - likewise
 
+    if proof is None or dual.phases > 1:
+        return None
+    unit = dual.spec.at(dual.spec.unit)
     bound = timed_bound(phase.topology, unit, steps)
-    if bound is None or proof is None or bound.value < proof.bound:
+    assert bound is not None, "it is what the proof is of, or less than that"
+    found = None
+    if bound.value >= proof.bound:
+        found = one_flow.at_bound(phase.topology, unit, bound)
+    lower, cost = dual.bandwidth(proof.bound), found.bandwidth_cost if found else None
+    if found is None and not is_packed(topology, dual.original):
+        halves = scattered(phase.topology, unit)
+        if halves is not None and halves.steps == steps:
+            found, cost = halves.algorithm, halves.cost
+        else:
+            found = trees.near_bound(phase.topology, unit, bound)
+            cost = found.bandwidth_cost
+    if cost is None:
         return None
-    found = at_bound(phase.topology, unit, bound)
-    if found is None:
+    return Packed(StepLimit(steps, lower, dual.bandwidth(cost), (proof,)), (), found)
+
+
+def steps_of_halves(topology: Topology, spec: Spec) -> int | None:
+    """Return the steps of a scatter and an allgather; None: they are not at hand, or not needed."""
+    if is_packed(topology, spec):
         return None
-    return Packed(StepLimit(steps, bound.value, bound.value, (proof,)), (), found)
+    from sccl.synth.direct.scattered import scattered  # noqa: PLC0415 - loads CP-SAT
+
+    dual = dual_of(spec)
+    (phase,) = dual.solved_on(topology)
+    halves = scattered(phase.topology, dual.spec.at(dual.spec.unit))
+    return halves.steps if halves else None
 
 
 def _floor(dual: Dual, bounds: Bounds, phase: Phase) -> Fraction:
@@ -154,9 +182,9 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     unit = dual.spec.at(dual.spec.unit)
     phases = dual.solved_on(topology)
     cuts = [_cuts_of(phase, dual, bounds, steps // dual.phases) for phase in phases]
-    flowing = _flowing(phases[0], unit, cuts[0], steps) if dual.phases == 1 else None
-    if flowing is not None:
-        return flowing
+    direct = _without_packing(topology, phases[0], dual, cuts[0], steps)
+    if direct is not None:
+        return direct
     before = (earlier and earlier.packings) or (None,) * len(phases)
     packings = tuple(
         solve_packing(
@@ -175,6 +203,18 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     lower = max(dual.bandwidth(packing.lower) for packing in packings)
     upper = max(dual.bandwidth(packing.upper) for packing in packings)
     return Packed(StepLimit(steps, lower, upper, proofs), packings)
+
+
+def is_packed(topology: Topology, spec: Spec) -> bool:
+    """Return whether limits are those of packings: not where all want the same of too many ranks.
+
+    There trees are grown one after the other, and cuts through time bound them.
+    """
+    from sccl.synth.direct.trees import SEARCHED, is_served  # noqa: PLC0415 - loads NumPy
+
+    dual = dual_of(spec)
+    many = topology.ranks > SEARCHED and dual.phases == 1
+    return not (many and is_served(dual.spec.at(dual.spec.unit)))
 
 
 def _check_steps(spec: Spec, steps: int, bounds: Bounds, phases: int) -> None:
@@ -209,7 +249,7 @@ def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None
     dual = dual_of(spec)
     _check_most(steps or 0)
     unit = dual.spec.at(dual.spec.unit)
-    for phase in dual.solved_on(topology):
+    for phase in dual.solved_on(topology) if is_packed(topology, spec) else ():
         if not needs_no_search(phase.topology, unit):
             of_phase = steps // dual.phases if steps else farthest_pair(phase.topology, unit).steps
             problem = pose_packing(phase.topology, unit, of_phase)
