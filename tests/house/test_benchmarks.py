@@ -22,6 +22,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "table5",
         "frontier",
         "scale",
+        "rooted",
         "startup",
         "collectives",
         "codegen",
@@ -111,6 +112,7 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
     "name",
     [
         "scale",
+        "rooted",
         "table4",
         "table5",
         "collectives-mpich",
