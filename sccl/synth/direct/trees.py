@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm, send
-from sccl.core.answer import Sat, Unknown
+from sccl.core.answer import Sat, Unknown, Unsat
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology, distances
@@ -195,21 +195,23 @@ def near_bound(topology: Topology, collective: Collective, bound: TimedBound) ->
     return machine.algorithm(whole, grown)
 
 
-def answer(instance: Instance) -> Sat | Unknown | None:
-    """Return an algorithm by trees; None: a solver may do better, if there was none.
+def answer(instance: Instance) -> Sat | Unsat | Unknown | None:
+    """Return an algorithm by trees, or that cuts leave none; None: a solver may do better.
 
-    Unknown: it would take too long, or there was no hope before.
+    Unknown: no trees were found, and a search would take too long.
     """
     begin = time.perf_counter()
     topology, collective, steps = instance.topology, instance.collective, instance.steps
-    if topology.ranks <= SEARCHED or not is_served(collective):
-        return None
-    if farthest_pair(topology, collective).steps > steps:
+    asked = topology.ranks > SEARCHED and is_served(collective)
+    if not asked or farthest_pair(topology, collective).steps > steps:
         return None
     unit = replace(collective, chunks=1, num_chunks=1)
     bound = timed_bound(topology, unit, steps)
     machine = _Machine(topology, unit, steps)
     chunks = collective.num_chunks
+    if bound is not None and instance.rounds < bound.value * chunks:
+        why = f"with {steps} steps R/C is at least {bound.value} (cuts through time)"
+        return Unsat(why, NAME, time.perf_counter() - begin)
     if bound is None or not bound.rho or chunks * len(machine.missing) > _SENDS:
         return None
     grown = machine.grown(bound.rho, chunks, instance.rounds)
