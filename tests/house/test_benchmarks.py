@@ -112,7 +112,6 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
     "name",
     [
         "scale",
-        "rooted",
         "table4",
         "table5",
         "collectives-mpich",
