@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm, send
 from sccl.core.answer import Sat, Unknown, Unsat
-from sccl.core.collective import Collective
+from sccl.core.collective import Collective, RelationKind
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology, distances
 from sccl.judge import require_valid
@@ -175,7 +175,9 @@ def _shared_out(rho: tuple[Fraction, ...], chunks: int, total: int | None) -> Wh
 
 def is_served(collective: Collective) -> bool:
     """Return whether all chunks go from the same ranks to the same others."""
-    return len(collective.classes()) == 1 and not collective.combining
+    if RelationKind.SCATTERED in (collective.pre.kind, collective.post.kind):
+        return False  # each rank's own: known without a look at all chunks
+    return not collective.combining and len(collective.classes()) == 1
 
 
 def near_bound(topology: Topology, collective: Collective, bound: TimedBound) -> Algorithm:
