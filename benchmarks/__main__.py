@@ -28,6 +28,7 @@ from benchmarks import collectives as runs
 from benchmarks import files as others
 from benchmarks import frontier as frontiers
 from benchmarks import osu as osu_runs
+from benchmarks import rooted as near_root
 from benchmarks import routed as published
 from benchmarks import syndicate as training
 from benchmarks import syndicate_bytescheduler as byte_core
@@ -108,6 +109,21 @@ def frontier(repeat: Repeat = REPEAT, smoke: Smoke = False, output: Output = Non
         _progress(f"{spec.collective} on {spec.topology}", results[-1].seconds)
     out().print(report.frontier_table(results))
     _leave("sat" if r.complete else "unknown" for r in results)
+
+
+@app.command("rooted")
+@reported
+def rooted(smoke: Smoke = False, output: Output = None) -> None:
+    """Time bounds by cuts through time, and what comes near them, beside packings of trees."""
+    specs = near_root.SMOKE if smoke else near_root.SPECS
+    record = begin("rooted", writable(output), {"smoke": smoke}, {})
+    results: list[near_root.RootedResult] = []
+    for result in near_root.run(specs):
+        results.append(result)
+        record.write(results, len(specs))
+        _progress(f"{result.spec.collective} on {result.spec.topology}", result.seconds)
+    out().print(report.rooted_table(results))
+    _leave("sat" for _ in results)
 
 
 @app.command("scale")

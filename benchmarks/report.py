@@ -19,6 +19,7 @@ from benchmarks.fuzz import FuzzResult
 from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
 from benchmarks.reach import ReachResult
+from benchmarks.rooted import RootedResult
 from benchmarks.routed import RoutedResult
 from benchmarks.scale import ScaleResult
 from benchmarks.summary import Ratio, Total
@@ -139,6 +140,24 @@ def frontier_table(results: Sequence[FrontierResult]) -> Table:
 def _point(point: FoundPoint) -> str:
     text = f"({point.chunks}, {point.steps}, {point.rounds})"
     return text if point.proved else f"{text}?"
+
+
+def rooted_table(results: Sequence[RootedResult]) -> Table:
+    """Return bounds by cuts, what was found, and what a packing alone says, with seconds."""
+    table = _table("Bounds on R/C by S", "Collective", "Topology", "S", "Bound", "Seconds")
+    for extra in ("Found", "Above", "All seconds", "Packing alone", "Its seconds"):
+        table.add_column(extra, justify="right")
+    for r in results:
+        above = "met" if r.met else f"{float(r.best / r.bound - 1):.1%}"
+        packed, took = "-", "-"
+        if r.packed is not None:
+            low, high = r.packed
+            packed = str(low) if low == high else f"{float(low):.4g} to {float(high):.4g}"
+            took = seconds_text(r.packed_seconds)
+        names = (r.spec.collective, r.spec.topology, str(r.steps), str(r.bound))
+        found = (str(r.best), above, seconds_text(r.seconds))
+        table.add_row(*names, seconds_text(r.bound_seconds), *found, packed, took)
+    return table
 
 
 def scale_table(results: Sequence[ScaleResult], growth: Mapping[str, float]) -> Table:

@@ -111,7 +111,7 @@ def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
     else:
         console.print(
             f"S = {limit.steps}: R/C >= {limit.lower} ({float(limit.lower):.5g}) for every k and C"
-            f"{of_class}; the best packing found has {float(limit.best):.5g}"
+            f"{of_class}; the best found has {float(limit.best):.5g}"
         )
     for proof in limit.proofs:
         if proof.cuts:

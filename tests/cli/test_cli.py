@@ -343,7 +343,7 @@ def test_what_is_too_large_is_one_sentence_at_once(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sccl.synth.limit.sweep.lower_bounds", slow)
     machine = ("--topo", "torus:24x24")
     for words in (("bounds", *machine, "--steps", "25"), ("limits", *machine)):
-        code, _, err = sccl(*words, "--collective", "broadcast")
+        code, _, err = sccl(*words, "--collective", "allgather")
         assert code == 2
         assert "a sweep over k work" in " ".join(err.split())
     code, _, err = sccl("bounds", *machine, "--steps", "513", "--collective", "alltoall")

@@ -24,6 +24,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "frontier",
         "scale",
         "reach",
+        "rooted",
         "startup",
         "collectives",
         "codegen",

@@ -154,6 +154,9 @@ def test_sweeps_skip_what_trees_come_nowhere_near() -> None:
     level = Level(16, (*cheaper, dear)).record(found)
     assert level.undecided == (dear,)
     assert [one.candidate for one in level.open] == cheaper
+    none = trees.answer(Instance(topology, collective, 16, 20))
+    assert isinstance(none, Unsat)
+    assert "7/6" in none.evidence
     easy = trees.answer(Instance(topology, named("broadcast", 256).at(4), 16, 30))
     assert isinstance(easy, Sat)
     assert (easy.algorithm.steps, easy.algorithm.rounds) == (16, 30)

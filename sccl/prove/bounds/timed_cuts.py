@@ -47,7 +47,7 @@ def timed_bound(
         SolverError: no solver finds the optimum of a linear program.
         KeyboardInterrupt: the user interrupted.
     """
-    if not speaks_of(collective):
+    if not speaks_of(topology, collective, steps):
         return None
     program = TimedProgram(topology, collective, steps)
     every = list(flows(topology, collective, steps, program.apart))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.core.collective import Collective, root_relation
+from sccl.core.collective import Collective, RelationKind, root_relation
 from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.solvers.max_flow import Network
 from sccl.topo.symmetry.automorphisms import automorphisms
@@ -32,6 +32,9 @@ Carried = tuple[tuple[int, int, int, int], ...]
 
 _UNIT = 10**9  # of capacities as whole numbers
 _SHORT = 1e-6
+_ONE_END = {RelationKind.ROOT, RelationKind.PAIRS}  # of others no chunks need be looked at
+_LARGEST = 1_500_000  # links times steps, or chunks
+_MANY_SOURCES = 128  # ranks
 _ARCS = 6_000_000  # of all flows of a question: more would take gigabytes
 
 
@@ -53,13 +56,21 @@ class Ends:
         return sum(amount for _, amount in self.sinks)
 
 
-def speaks_of(collective: Collective) -> bool:
-    """Return whether such flows say something: not where all chunks have ends of their own.
+def speaks_of(topology: Topology, collective: Collective, steps: int) -> bool:
+    """Return whether such flows say something, and are not too large.
 
-    What sources send to several ranks each, all of it to another one, is more than one flow.
+    Not where all chunks have ends of their own: what sources send to several ranks each, all of it
+    to another one, is more than one flow. And of many sources on large machines, as in an
+    allgather, the bandwidth bound says most, in far less time.
     """
-    several = any(len(wanted - holders) > 1 for holders, wanted in collective.classes())
-    return several or one_flow(collective) is not None
+    if len(topology.links) * steps > _LARGEST or collective.num_chunks > _LARGEST:
+        return False
+    if RelationKind.TRANSPOSE in (collective.pre.kind, collective.post.kind):
+        return False  # an alltoall: known without a look at all of its chunks
+    classes = collective.classes()
+    if any(len(wanted - holders) > 1 for holders, wanted in classes):
+        return len(classes) == 1 or topology.ranks <= _MANY_SOURCES
+    return one_flow(collective) is not None
 
 
 def one_flow(collective: Collective) -> Ends | None:
@@ -67,6 +78,8 @@ def one_flow(collective: Collective) -> Ends | None:
 
     Those of scatter and gather: whatever this flow can do, chunks can.
     """
+    if {collective.pre.kind, collective.post.kind}.isdisjoint(_ONE_END):
+        return None
     classes = [
         (frozenset(map(int, holders)), sorted(map(int, wanted - holders)), len(chunks))
         for (holders, wanted), chunks in collective.classes().items()

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm, send
-from sccl.core.answer import Sat, Unknown
-from sccl.core.collective import Collective
+from sccl.core.answer import Sat, Unknown, Unsat
+from sccl.core.collective import Collective, RelationKind
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology, distances
 from sccl.judge import require_valid
@@ -175,7 +175,9 @@ def _shared_out(rho: tuple[Fraction, ...], chunks: int, total: int | None) -> Wh
 
 def is_served(collective: Collective) -> bool:
     """Return whether all chunks go from the same ranks to the same others."""
-    return len(collective.classes()) == 1 and not collective.combining
+    if RelationKind.SCATTERED in (collective.pre.kind, collective.post.kind):
+        return False  # each rank's own: known without a look at all chunks
+    return not collective.combining and len(collective.classes()) == 1
 
 
 def near_bound(topology: Topology, collective: Collective, bound: TimedBound) -> Algorithm:
@@ -195,21 +197,23 @@ def near_bound(topology: Topology, collective: Collective, bound: TimedBound) ->
     return machine.algorithm(whole, grown)
 
 
-def answer(instance: Instance) -> Sat | Unknown | None:
-    """Return an algorithm by trees; None: a solver may do better, if there was none.
+def answer(instance: Instance) -> Sat | Unsat | Unknown | None:
+    """Return an algorithm by trees, or that cuts leave none; None: a solver may do better.
 
-    Unknown: it would take too long, or there was no hope before.
+    Unknown: no trees were found, and a search would take too long.
     """
     begin = time.perf_counter()
     topology, collective, steps = instance.topology, instance.collective, instance.steps
-    if topology.ranks <= SEARCHED or not is_served(collective):
-        return None
-    if farthest_pair(topology, collective).steps > steps:
+    asked = topology.ranks > SEARCHED and is_served(collective)
+    if not asked or farthest_pair(topology, collective).steps > steps:
         return None
     unit = replace(collective, chunks=1, num_chunks=1)
     bound = timed_bound(topology, unit, steps)
     machine = _Machine(topology, unit, steps)
     chunks = collective.num_chunks
+    if bound is not None and instance.rounds < bound.value * chunks:
+        why = f"with {steps} steps R/C is at least {bound.value} (cuts through time)"
+        return Unsat(why, NAME, time.perf_counter() - begin)
     if bound is None or not bound.rho or chunks * len(machine.missing) > _SENDS:
         return None
     grown = machine.grown(bound.rho, chunks, instance.rounds)

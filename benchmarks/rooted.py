@@ -1,0 +1,114 @@
+"""Bounds by cuts through time, and what comes near them, beside the packing of trees by steps.
+
+The packing is the search that answered this before: column generation, with nothing but the
+bandwidth bound to begin with, up to the effort of ``sccl limits``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sccl.collectives import named
+from sccl.errors import SolverError, TooLargeError
+from sccl.prove.bounds import lower_bounds
+from sccl.prove.bounds.timed_cuts import timed_bound
+from sccl.solvers import lp
+from sccl.synth.limit.problem import pose_packing
+from sccl.synth.limit.solve import solve_packing
+from sccl.synth.limit.steps import step_limit
+from sccl.topo import resolve
+
+
+@dataclass(frozen=True, slots=True)
+class RootedSpec:
+    """A collective from or to rank 0, for a number of steps.
+
+    Attributes:
+        more: steps beyond the fewest.
+        packed: whether trees are packed, too: beyond some ranks that takes minutes, or is refused.
+    """
+
+    topology: str
+    collective: str
+    more: int = 0
+    packed: bool = True
+
+
+SPECS = (
+    *(RootedSpec("dgx1", "broadcast", more) for more in range(7)),
+    *(RootedSpec("z52", "broadcast", more) for more in range(5)),
+    *(RootedSpec("ndv2x2", "allgather", more) for more in range(3)),
+    RootedSpec("torus:4x4", "broadcast", 1),
+    RootedSpec("torus:8x8", "broadcast", 1),
+    *(RootedSpec("torus:16x16", "broadcast", more, packed=False) for more in (0, 1, 2, 4)),
+    *(RootedSpec("hypercube:10", "broadcast", more, packed=False) for more in (0, 1, 2)),
+    RootedSpec("dragonfly:4x5", "gather", 0),
+    RootedSpec("torus:8x8", "scatter"),
+    RootedSpec("torus:16x16", "scatter"),
+    *(RootedSpec(name, "scatter", 0, packed=False) for name in ("torus:32x32", "hypercube:10")),
+    RootedSpec("torus:32x32", "gather", 0, packed=False),
+)
+SMOKE = (RootedSpec("dgx1", "broadcast"), RootedSpec("dgx1", "gather"))
+
+
+@dataclass(frozen=True, slots=True)
+class RootedResult:
+    """What is known, and what it took, imports left out.
+
+    Attributes:
+        steps: S.
+        bound: by cuts through time; R/C is at least this.
+        bound_seconds: that took.
+        best: R/C of what was found: by one flow, by trees, or by a packing that the bound begins.
+        seconds: bound and all.
+        packed: bounds by a packing alone; none: it was not tried, or refused.
+        packed_seconds: that took.
+    """
+
+    spec: RootedSpec
+    steps: int
+    bound: Fraction
+    bound_seconds: float
+    best: Fraction
+    seconds: float
+    packed: tuple[Fraction, Fraction] | None
+    packed_seconds: float
+
+    @property
+    def met(self) -> bool:
+        """Return whether what was found has the R/C that is the bound."""
+        return self.bound == self.best
+
+
+def run(specs: Sequence[RootedSpec]) -> Iterator[RootedResult]:
+    """Yield the results."""
+    lp.solve(lp.Model())  # what loads once is not the first row's time
+    for spec in specs:
+        topology = resolve(spec.topology)
+        whole = named(spec.collective, topology.ranks)
+        unit = whole.at(whole.unit)
+        bounds = lower_bounds(topology, whole)
+        steps = bounds.steps + spec.more
+        timed_bound.cache_clear()
+        begin = time.perf_counter()
+        found = timed_bound(topology, unit, steps)
+        middle = time.perf_counter()
+        limit = step_limit(topology, whole, steps, bounds).limit
+        end = time.perf_counter()
+        packed = None
+        if spec.packed:
+            try:
+                packing = solve_packing(pose_packing(topology, unit, steps), bounds.bandwidth)
+                packed = (packing.lower, packing.upper)
+            except (SolverError, TooLargeError):
+                packed = None
+        late = time.perf_counter()
+        assert found is not None
+        value = max(found.value, bounds.bandwidth)
+        times = (middle - begin, end - begin, late - end)
+        yield RootedResult(
+            spec, steps, value, times[0], limit.best, times[1], packed, times[2] if packed else 0.0
+        )
