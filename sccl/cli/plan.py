@@ -80,8 +80,8 @@ def plan(
     merge: Annotated[
         str | None,
         typer.Option(
-            help="Collectives of a kind that follow one another are one, up to so many bytes, such "
-            "as 25MB.",
+            help="Collectives that are alike may be one, up to so many bytes, such as 25MB: those "
+            "for which a step is faster with it are.",
             show_default="none are",
         ),
     ] = None,
@@ -105,12 +105,9 @@ def plan(
     Exit code 0: found, 2: bad input, 130: interrupted; what was found by then is kept.
     """
     from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
-    from sccl.train.merging import merged  # noqa: PLC0415
     from sccl.train.planner import PlanSettings  # noqa: PLC0415
 
     workload, on = load_workload(file), fabric_of(fabric)
-    if merge is not None:
-        workload = merged(workload, size_in_bytes(merge))
     settings = PlanSettings(
         search=search,
         seconds=seconds,
@@ -120,6 +117,7 @@ def plan(
         bitwise=bitwise,
         measured=None if costs is None else load_cost_table(costs),
         planner=motif_planner(seed=seed),
+        merge_bytes=0 if merge is None else size_in_bytes(merge),
     )
     options.writable(output)
     about = escape(on_a_line(f"{workload.name} on {on.name}"))

@@ -93,7 +93,8 @@ def plan_training(
         KeyboardInterrupt: the user interrupted before there was a plan.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
-    from sccl.train.planner import Planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.train.merge_search import MergingPlanner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.train.planner import Planner  # noqa: PLC0415 - likewise
     from sccl.train.running import timeline_of  # noqa: PLC0415
     from sccl.train.verdict import faults_in  # noqa: PLC0415
 
@@ -102,7 +103,8 @@ def plan_training(
     def tell(doing: str, period_ns: int | None, bound_ns: int | None) -> None:
         told(doing, *(None if ns is None else ns / 1000 for ns in (period_ns, bound_ns)))
 
-    planner = Planner(workload, fabric, settings, tell)
+    kind = MergingPlanner if settings.merge_bytes else Planner
+    planner = kind(workload, fabric, settings, tell)
 
     def judged(*, options: bool) -> tuple[TrainingPlan, int]:
         plan = planner.plan()
@@ -142,7 +144,7 @@ def planning_output(found: PlannedTraining, file: Path | None) -> TrainingPlanOu
     plan = found.plan
     return TrainingPlanOutput(
         inputs={
-            "workload": digest(workload_to_wire(plan.workload)),
+            "workload": digest(workload_to_wire(plan.given)),
             "fabric": digest(fabric_to_wire(plan.fabric)),
         },
         workload=plan.workload.name,

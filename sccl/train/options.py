@@ -58,44 +58,78 @@ def options_of(
     Raises:
         InputError: a group is outside of the fabric, or a collective has no option, and why.
     """
-    asked = settings or OptionSettings()
-    finder = OptionFinder(fabric, asked)
-    known: dict[tuple[object, ...], list[Offer]] = {}
-    keys: dict[str, tuple[object, ...]] = {}
-    first: dict[tuple[object, ...], CommOp] = {}
-    for op in workload.collectives():
-        key: tuple[object, ...] = (
-            op.collective,
-            op.groups,
-            op.count,
-            op.dtype,
-            op.root,
-            op.reduce,
-            op.splits,
-        )
-        keys[op.id] = key
-        if key not in known:
-            notify(f"options of {op.collective} {op.id!r}")
-            known[key] = finder.found(op)
-            first[key] = op
-    if asked.planner is not None:
-        notify("options that leave one another their links")
-        for alike, more in complements(finder, asked.planner, first, known).items():
-            known[alike] += more
-    known = {key: kept(own, asked.most) for key, own in known.items()}
-    costs: dict[int, MotifCost] = {}
-    rows: list[tuple[Whole, int]] = []
-    for number, own in enumerate(known.values()):
-        used = {id(cost): cost for made in own for _, _, cost in made.parts}
-        costs |= used
-        rows += [(cost.loads, number) for cost in used.values()]
-    classes = classes_of(finder.costs.pipes, [row for row, _ in rows], [k for _, k in rows])
-    loads = {key: _loads(cost, classes) for key, cost in costs.items()}
-    written = {
-        key: tuple(_written(made, fabric, loads) for made in own) for key, own in known.items()
-    }
-    names = tuple(sorted(one.name for one in classes))
-    return JobOptions({name: written[key] for name, key in keys.items()}, names)
+    return OptionBook(workload, fabric, settings, notify).options(workload.collectives())
+
+
+class OptionBook:
+    """What is offered for a workload's collectives, and for several of them as one.
+
+    Attributes:
+        fabric: what they go over.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        fabric: Fabric,
+        settings: OptionSettings | None = None,
+        notify: Notify = lambda _: None,
+    ) -> None:
+        """Find what is offered for a workload's collectives.
+
+        Raises:
+            InputError: a group is outside of the fabric, or a collective has no option, and why.
+        """
+        self.fabric, self._notify, self._asked = fabric, notify, settings or OptionSettings()
+        self._finder = OptionFinder(fabric, self._asked)
+        self._known: dict[tuple[object, ...], list[Offer]] = {}
+        found: dict[tuple[object, ...], list[Offer]] = {}
+        first = {}
+        for op in workload.collectives():
+            if op.shape not in found:
+                found[op.shape] = self._found(op)
+                first[op.shape] = op
+        if self._asked.planner is not None:
+            notify("options that leave one another their links")
+            more = complements(self._finder, self._asked.planner, first, found)
+            for shape, own in more.items():
+                found[shape] += own
+        for shape, own in found.items():
+            self._known[shape] = kept(own, self._asked.most)
+
+    def _found(self, op: CommOp) -> list[Offer]:
+        self._notify(f"options of {op.collective} {op.id!r}")
+        return self._finder.found(op)
+
+    def options(self, ops: Iterable[CommOp]) -> JobOptions:
+        """Return the options of collectives, of all together.
+
+        Args:
+            ops: of the workload, and such as stand for several of it.
+
+        Raises:
+            InputError: one has no option, and why.
+        """
+        every = {op.id: op for op in ops}
+        for op in every.values():
+            if op.shape not in self._known:
+                self._known[op.shape] = kept(self._found(op), self._asked.most)
+        offers = {op.shape: self._known[op.shape] for op in every.values()}
+        costs: dict[int, MotifCost] = {}
+        rows: list[tuple[Whole, int]] = []
+        for number, own in enumerate(offers.values()):
+            used = {id(cost): cost for made in own for _, _, cost in made.parts}
+            costs |= used
+            rows += [(cost.loads, number) for cost in used.values()]
+        pipes = self._finder.costs.pipes
+        classes = classes_of(pipes, [row for row, _ in rows], [k for _, k in rows])
+        loads = {key: _loads(cost, classes) for key, cost in costs.items()}
+        written = {
+            shape: tuple(_written(made, self.fabric, loads) for made in own)
+            for shape, own in offers.items()
+        }
+        names = tuple(sorted(one.name for one in classes))
+        return JobOptions({name: written[op.shape] for name, op in every.items()}, names)
 
 
 def _loads(cost: MotifCost, classes: Iterable[PipeClass]) -> tuple[tuple[str, int], ...]:

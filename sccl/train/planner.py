@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from sccl.core.fabric import Fabric
 from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload import Workload
+from sccl.core.workload_ops import MOST_ELEMENTS
 from sccl.errors import ParameterError, unknown_name
 from sccl.train.costs import MotifPlanner
 from sccl.train.cyclic import CyclicPlan
 from sccl.train.exact_search import exactly, refuse_many
 from sccl.train.jobs import Job
-from sccl.train.options import OptionSettings, options_of
+from sccl.train.options import OptionBook, OptionSettings
 from sccl.train.periodic import periodic
 from sccl.train.periods import least_period
 from sccl.train.policies import POLICIES, RULES, PolicyEffort, as_submitted
@@ -47,6 +48,7 @@ class PlanSettings:
         bitwise: whether collectives reduce in the order that they have as they are.
         measured: times in place of those that are reckoned.
         planner: of schedules of small machines whose ranks have links to one another; None: none.
+        merge_bytes: up to which size collectives may be merged into one; 0: none.
 
     Raises:
         ParameterError: there is no such search, or a number is none.
@@ -61,6 +63,7 @@ class PlanSettings:
     bitwise: bool = False
     measured: CostTable | None = None
     planner: MotifPlanner | None = None
+    merge_bytes: int = 0
 
     def __post_init__(self) -> None:
         if self.search not in SEARCHES:
@@ -69,6 +72,19 @@ class PlanSettings:
             raise ParameterError(f"seconds is {self.seconds:g}, expected 0 to 1000000")
         if not 1 <= self.max_motifs <= 1024:
             raise ParameterError(f"max_motifs is {self.max_motifs}, expected 1 to 1024")
+        if not 0 <= self.merge_bytes <= MOST_ELEMENTS:
+            raise ParameterError(
+                f"merge_bytes is {self.merge_bytes}, expected 0 to {MOST_ELEMENTS}"
+            )
+
+    def offered(self) -> OptionSettings:
+        """Return what options there are to be."""
+        return OptionSettings(
+            max_motifs=self.max_motifs,
+            bitwise=self.bitwise,
+            planner=self.planner,
+            measured=self.measured,
+        )
 
 
 class Planner:
@@ -79,19 +95,30 @@ class Planner:
         baseline_ns: of what is issued as it is submitted, each collective by its fastest option.
         bound_ns: that no plan takes less than.
         binding: what shows it.
+        book: what is offered for collectives; None: nothing was looked for yet.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is known already
         self,
         workload: Workload,
         fabric: Fabric,
         settings: PlanSettings,
         told: Told = lambda *_: None,
+        *,
+        book: OptionBook | None = None,
+        bound_ns: int | None = None,
     ) -> None:
+        """Prepare to look for a plan.
+
+        Args:
+            book: what is offered; None: that is looked for.
+            bound_ns: that no plan takes less than; None: that is looked for, too.
+        """
+        self.book, self._bounded = book, bound_ns is not None
         self.workload, self.fabric, self.settings, self._told = workload, fabric, settings, told
         self.best: tuple[CyclicPlan, int] | None = None
         self._baseline: tuple[CyclicPlan, int] | None = None
-        self.baseline_ns, self.bound_ns, self.binding = 0, 0, ""
+        self.baseline_ns, self.bound_ns, self.binding = 0, bound_ns or 0, ""
         self._job: Job | None = None
 
     def run(self) -> None:
@@ -117,13 +144,9 @@ class Planner:
             KeyboardInterrupt: the user interrupted.
         """
         asked = self.settings
-        wanted = OptionSettings(
-            max_motifs=asked.max_motifs,
-            bitwise=asked.bitwise,
-            planner=asked.planner,
-            measured=asked.measured,
-        )
-        options = options_of(self.workload, self.fabric, wanted, self._looked_at)
+        if self.book is None:
+            self.book = OptionBook(self.workload, self.fabric, asked.offered(), self._looked_at)
+        options = self.book.options(self.workload.collectives())
         self._job = Job(self.workload, options.of, asked.memory_bytes)
         if asked.search == EXACT:
             refuse_many(self._job.problem)  # before bounds, which take a while where there are many
@@ -133,9 +156,10 @@ class Planner:
         self._baseline = baseline, self.baseline_ns
         if asked.search == OURS:
             self._found(baseline, found)
-        self._looked_at("bounds")
-        bound = least_period(self._job.problem)
-        self.bound_ns, self.binding = bound.ticks, bound.binds
+        if not self._bounded:
+            self._looked_at("bounds")
+            bound = least_period(self._job.problem)
+            self.bound_ns, self.binding = bound.ticks, bound.binds
 
     def search(self, name: str) -> None:
         """Look for plans by one of :data:`SEARCHES`, after all is prepared.

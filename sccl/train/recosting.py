@@ -24,7 +24,7 @@ from sccl.errors import InputError
 from sccl.motif import motifs_of, recipe_of
 from sccl.train.carriers import CARRIERS
 from sccl.train.costs import MotifCost, MotifCosts, MotifPlanner
-from sccl.train.finding import OptionFinder, OptionSettings, motif_of
+from sccl.train.finding import OptionFinder, OptionSettings, wholes_of
 from sccl.train.tables import CostTable
 
 Loads = NDArray[np.int64]
@@ -65,7 +65,7 @@ def recosted(
     known: dict[tuple[object, ...], list[MotifCost | None]] = {}
     for name, option in plan.options:
         op = calls[name]
-        key = (op.collective, op.groups, op.count, op.dtype, op.root, op.reduce, op.splits, option)
+        key = (op.shape, option)
         try:
             if key not in known:
                 known[key] = _costs_of(costs, op, option, numbers, planner, as_told=as_told)
@@ -130,12 +130,12 @@ def motifs_made(op: CommOp, option: Option) -> tuple[Motif, ...]:
     Raises:
         InputError: it does not make these motifs.
     """
-    whole = motif_of(op)
-    if whole is None:
+    wholes = wholes_of(op)
+    if wholes is None:
         if option.recipe != "whole" or len(option.motifs) != 1:
             raise InputError("nothing moves, so that there is nothing to split")
         return ()
-    made = tuple(motifs_of(whole, recipe_of(option.recipe), ITEM_BYTES[op.dtype]))
+    made = tuple(motifs_of(wholes, recipe_of(option.recipe), ITEM_BYTES[op.dtype]))
     waits, claimed = [one.after for one in made], [motif.after for motif in option.motifs]
     if waits != claimed:
         raise InputError(

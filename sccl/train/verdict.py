@@ -12,6 +12,7 @@ from sccl.train.costs import MotifPlanner
 from sccl.train.cyclic import wrong_in_cyclic
 from sccl.train.jobs import job_of
 from sccl.train.memory import holders_of
+from sccl.train.merging import wrong_merges
 from sccl.train.recosting import overloaded, recosted
 from sccl.train.running import timeline_of
 from sccl.train.tables import CostTable
@@ -22,7 +23,7 @@ class PlanFault(NamedTuple):
 
     Attributes:
         kind: ``ranks``, ``operations``, ``order``, ``waits``, ``memory``, ``period``, ``bound``,
-            ``recipe``, ``cost`` or ``load``.
+            ``recipe``, ``cost``, ``load`` or ``merge``.
     """
 
     kind: str
@@ -46,18 +47,8 @@ def faults_in(
         options: whether those are derived anew, and what links carry at once; else they are taken
             as they are.
     """
-    workload, fabric = plan.workload, plan.fabric
-    if workload.ranks > fabric.ranks:
-        return (
-            PlanFault(
-                "ranks", f"the workload has {workload.ranks} ranks, and the fabric {fabric.ranks}"
-            ),
-        )
-    channels = {channel.name for channel in fabric.channels}
-    for name, number, motif in plan.motifs():
-        if motif.channel not in channels:
-            told = f"motif {number} of {name!r:.60} takes channel {motif.channel!r:.60}"
-            return (PlanFault("operations", f"{told}, which the fabric does not have"),)
+    if odd := _outside(plan):
+        return (odd,)
     try:
         job, order = job_of(plan)
         wrong = wrong_in_cyclic(job.problem, order)
@@ -80,6 +71,22 @@ def faults_in(
         found += [PlanFault(*one) for one in anew.wrong]
         found += [PlanFault("load", text) for text in overloaded(plan, timeline, anew)]
     return tuple(found)
+
+
+def _outside(plan: TrainingPlan) -> PlanFault | None:
+    """Return what of a plan its fabric or its workload does not have."""
+    workload, fabric = plan.workload, plan.fabric
+    if workload.ranks > fabric.ranks:
+        return PlanFault(
+            "ranks", f"the workload has {workload.ranks} ranks, and the fabric {fabric.ranks}"
+        )
+    channels = {channel.name for channel in fabric.channels}
+    for name, number, motif in plan.motifs():
+        if motif.channel not in channels:
+            told = f"motif {number} of {name!r:.60} takes channel {motif.channel!r:.60}"
+            return PlanFault("operations", f"{told}, which the fabric does not have")
+    wrong = next(wrong_merges(plan), "")
+    return PlanFault("merge", wrong) if wrong else None
 
 
 def _claims(plan: TrainingPlan, timeline: StepTimeline) -> list[PlanFault]:
