@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -18,6 +18,12 @@ from sccl.train.costs import MotifCost, MotifCosts, MotifPlanner
 from sccl.train.offers import Offer
 from sccl.train.recipes import lanes_for, ranks_of_node, recipes_for
 from sccl.train.tables import CostTable
+
+BESIDE = " beside "
+"""In names of carriers, between what carries a motif and what leaves it the rest of a channel."""
+
+Carry = Callable[[Motif], tuple[int, str, MotifCost]]
+"""Return a motif's channel, its carrier, and its cost."""
 
 _LEAST_LAUNCHES = 4
 """A part of a collective takes as many times what launching it does, or it is not cut further."""
@@ -45,6 +51,7 @@ class OptionSettings:
         recipes: which to try, and no others; None: chosen by what collectives are.
         planner: of schedules of small machines whose ranks have links to one another; None: none.
         measured: times in place of those that are reckoned.
+        beside: whether, by such a planner, options are offered of what others leave of a channel.
     """
 
     max_motifs: int = 16
@@ -53,6 +60,7 @@ class OptionSettings:
     recipes: tuple[str, ...] | None = None
     planner: MotifPlanner | None = None
     measured: CostTable | None = None
+    beside: bool = True
 
 
 @dataclass
@@ -94,6 +102,24 @@ class OptionFinder:
             )
         return every
 
+    def carried_by(self, op: CommOp, recipe: str, carry: Carry) -> Offer | None:
+        """Return an option of a recipe, carried as is told; None: none is to be offered.
+
+        Raises:
+            InputError: it is refused, or a motif cannot be carried so.
+        """
+        motif = motif_of(op)
+        if motif is None:
+            return None
+        motifs = self._made(op, recipe)
+        parts = tuple(map(carry, motifs))
+        default = self._default(op, motif, {})
+        carriers = [carrier.partition(BESIDE)[0] for _, carrier, _ in parts]
+        bitwise = default is not None and _same_order(op, recipe, motifs, carriers, default)
+        if self.asked.bitwise and not bitwise:
+            return None
+        return Offer(recipe, parts, tuple(one.after for one in motifs), bitwise, sure=True)
+
     def keeps_order(self, op: CommOp, option: Option) -> bool:
         """Return whether an option reduces in the order in which its collective does as it is.
 
@@ -104,7 +130,7 @@ class OptionFinder:
         if motif is None:
             return True
         motifs = self._made(op, option.recipe)
-        carriers = [one.carrier for one in option.motifs]
+        carriers = [one.carrier.partition(BESIDE)[0] for one in option.motifs]
         default = self._default(op, motif, {})
         return default is not None and _same_order(op, option.recipe, motifs, carriers, default)
 

@@ -89,9 +89,10 @@ class OptionBook:
             if op.shape not in found:
                 found[op.shape] = self._found(op)
                 first[op.shape] = op
-        if self._asked.planner is not None:
+        asked = self._asked
+        if asked.planner is not None and asked.beside and asked.measured is None:
             notify("options that leave one another their links")
-            more = complements(self._finder, self._asked.planner, first, found)
+            more = complements(self._finder, asked.planner, first, found)
             for shape, own in more.items():
                 found[shape] += own
         for shape, own in found.items():

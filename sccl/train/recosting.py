@@ -24,14 +24,11 @@ from sccl.errors import InputError
 from sccl.motif import motifs_of, recipe_of
 from sccl.train.carriers import CARRIERS
 from sccl.train.costs import MotifCost, MotifCosts, MotifPlanner
-from sccl.train.finding import OptionFinder, OptionSettings, wholes_of
+from sccl.train.finding import BESIDE, OptionFinder, OptionSettings, wholes_of
 from sccl.train.tables import CostTable
 
 Loads = NDArray[np.int64]
 """Of each pipe of a fabric, in thousandths."""
-
-_WITHOUT = " without "
-"""In carriers of what is planned on links that another collective leaves."""
 
 _BY_NAME = {carrier.name: carrier for carrier in CARRIERS}
 
@@ -114,11 +111,16 @@ def _costs_of(  # noqa: PLR0913 - an option, and what it is carried by
             found.append(costs.of(one, number, carrier, size, told))
         elif planner is not None and motif.carrier == planner.name:
             found.append(costs.planned(one, number, planner.plan, size))
-        elif planner is not None and motif.carrier.startswith(f"{planner.name}{_WITHOUT}"):
+        elif planner is not None and _is_beside(motif.carrier, planner):
             found.append(None)
         else:
             raise InputError(f"there is no carrier {motif.carrier!r:.60} that it could be made by")
     return found
+
+
+def _is_beside(carrier: str, planner: MotifPlanner) -> bool:
+    by, _, others = carrier.partition(BESIDE)
+    return bool(others) and by in {planner.name, *_BY_NAME}
 
 
 def motifs_made(op: CommOp, option: Option) -> tuple[Motif, ...]:
@@ -167,7 +169,7 @@ def believed(plan: TrainingPlan, *, as_told: bool) -> Iterator[str]:
 
 def beside_others(plan: TrainingPlan) -> Iterator[bool]:
     """Yield of each motif whether it was planned on links that another collective leaves."""
-    return (_WITHOUT in motif.carrier for _, _, motif in plan.motifs())
+    return (BESIDE in motif.carrier for _, _, motif in plan.motifs())
 
 
 def overloaded(plan: TrainingPlan, timeline: StepTimeline, found: Recosted) -> Iterator[str]:
