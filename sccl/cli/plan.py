@@ -157,6 +157,8 @@ def _print(shown: TrainingPlanOutput) -> None:
         f"({counted(shown.collectives, 'collective')}, {counted(shown.motifs, 'motif')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed})"
     )
+    if shown.merged:
+        console.print(f"{counted(shown.merged, 'collective')} are sent as one with others")
     if shown.gap is None:
         console.print("no bound is known: how far this is from the best, is not either")
     else:

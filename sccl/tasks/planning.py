@@ -17,6 +17,7 @@ from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.core.files.text import digest, text_of
 from sccl.core.files.training_plans import training_plan_to_wire
 from sccl.core.files.workloads import workload_to_wire
+from sccl.core.merges import merged_rows
 from sccl.core.workload import Workload
 from sccl.errors import ScclError
 from sccl.tasks.outputs import Output
@@ -50,7 +51,10 @@ class TrainingPlanOutput(Output, frozen=True, kw_only=True):
     ]
     two_iterations_us: _Us
     proved: bool
-    collectives: Count
+    collectives: Annotated[int, Meta(ge=0, description="Merged ones are one.")]
+    merged: Annotated[
+        int, Meta(ge=0, description="Collectives of the workload that are one with others.")
+    ] = 0
     motifs: Count
     seconds: Seconds
     seed: Count
@@ -158,6 +162,7 @@ def planning_output(found: PlannedTraining, file: Path | None) -> TrainingPlanOu
         two_iterations_us=found.two_ns / 1000,
         proved=plan.meets_bound,
         collectives=len(plan.options),
+        merged=sum(map(len, merged_rows(plan.workload))),
         motifs=sum(len(option.motifs) for _, option in plan.options),
         seconds=round(found.seconds, 3),
         seed=plan.seed,

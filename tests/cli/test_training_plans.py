@@ -211,8 +211,10 @@ def test_plans_of_merged_collectives_with_measured_costs(tmp_path: Path) -> None
     assert (code, json.loads(out)["collectives"]) == (0, 2)
     code, out, _ = sccl(*words, "--merge", "8MiB", "--costs", table)
     told = json.loads(out)
-    assert (code, told["collectives"]) == (0, 1)
+    assert (code, told["collectives"], told["merged"]) == (0, 1, 2)
     assert told["period_us"] == pytest.approx(100, abs=1)
+    code, out, _ = sccl(*words[:-1], "--merge", "8MiB", "--costs", table)
+    assert "2 collectives are sent as one with others" in " ".join(out.split())
     plan = tmp_path / "plan.json"
     assert sccl(*words, "--merge", "8MiB", "--costs", table, "-o", plan)[0] == 0
     _checked_with_and_without(plan, table, tmp_path / "other.csv")
