@@ -175,6 +175,25 @@ def test_no_plan_with_merged_collectives_takes_less_than_the_bound(seed: int) ->
             assert repeated(problem, window.cyclic(plan)).period >= bound.ticks
 
 
+@settings(max_examples=times(12), deadline=None)
+@given(st.integers(0, 10**6))
+def test_no_plan_is_worse_for_what_may_be_merged(seed: int) -> None:
+    """Whatever waits for what, within an iteration and from one to another."""
+    job = random_job(seed)
+    if job is None:
+        return
+    found = []
+    for kind, most in ((Planner, 0), (MergingPlanner, MOST)):
+        planner = kind(job.workload, HGX, PlanSettings("ho", seconds=0.0, merge_bytes=most))
+        planner.run()
+        found.append(planner.plan())
+    plain, merging = found
+    assert merging.period_ns <= plain.period_ns
+    assert merging.bound_ns <= merging.period_ns
+    assert faults_in(merging) == ()
+    assert wrong_bound(merging) == ""
+
+
 def test_files_have_the_workload_that_was_given(tmp_path: Path) -> None:
     _, plan = both(3, 1.0, 2**10)
     path = tmp_path / "plan.json"
