@@ -17,6 +17,7 @@ from sccl.core.fabric import Fabric
 from sccl.core.training_plan import Option, OptionMotif
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp
+from sccl.errors import ParameterError
 from sccl.train.complements import complements
 from sccl.train.costs import MotifCost
 from sccl.train.finding import OptionFinder, OptionSettings
@@ -131,6 +132,25 @@ class OptionBook:
         }
         names = tuple(sorted(one.name for one in classes))
         return JobOptions({name: written[op.shape] for name, op in every.items()}, names)
+
+    def costs_of(self, op: CommOp, option: Option) -> list[MotifCost]:
+        """Return what the motifs of an option take that is offered for a collective.
+
+        Raises:
+            ParameterError: none is offered that is carried so.
+        """
+        carriers = [(motif.channel, motif.carrier) for motif in option.motifs]
+        alike = []
+        for made in self._known.get(op.shape, ()):
+            names = [(self.fabric.channels[k].name, carrier) for k, carrier, _ in made.parts]
+            if made.recipe == option.recipe and names == carriers:
+                alike.append([cost for _, _, cost in made.parts])
+        if not alike:
+            raise ParameterError(
+                f"none of its options is carried by {carriers[0][1]!r:.60} on {carriers[0][0]}"
+            )
+        claimed = [motif.ns for motif in option.motifs]
+        return next((own for own in alike if [one.ns for one in own] == claimed), alike[0])
 
 
 def _loads(cost: MotifCost, classes: Iterable[PipeClass]) -> tuple[tuple[str, int], ...]:

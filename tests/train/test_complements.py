@@ -159,7 +159,16 @@ def test_plans_of_them_are_judged_and_offered_again() -> None:
     for name, option in plan.options:
         motifs = tuple(replace(m, ns=m.ns - 1) if BESIDE in m.carrier else m for m in option.motifs)
         forged.append((name, replace(option, motifs=motifs)))
-    assert "which is none of its" in wrong_bound(replace(plan, options=tuple(forged)), TACOS)
+    (fault,) = faults_in(replace(plan, options=tuple(forged)), TACOS)
+    assert (fault.kind, "claimed are" in fault.message) == ("cost", True)
+    others = [
+        (n, replace(o, motifs=tuple(replace(m, carrier=f"{m.carrier}s") for m in o.motifs)))
+        for n, o in plan.options
+        if is_beside(o)
+    ]
+    renamed = tuple({**dict(plan.options), **dict(others)}.items())
+    (fault,) = faults_in(replace(plan, options=renamed), TACOS)
+    assert "none of its options is carried by" in fault.message
 
 
 def test_the_same_is_offered_twice() -> None:
