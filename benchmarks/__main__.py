@@ -13,8 +13,10 @@ from benchmarks import astra as clocks
 from benchmarks import (
     astra_cases,
     astra_exported,
+    astra_steps,
     pictures,
     process,
+    reach,
     report,
     scale,
     tables,
@@ -26,6 +28,7 @@ from benchmarks import collectives as runs
 from benchmarks import files as others
 from benchmarks import frontier as frontiers
 from benchmarks import osu as osu_runs
+from benchmarks import routed as published
 from benchmarks import syndicate as training
 from benchmarks import syndicate_bytescheduler as byte_core
 from benchmarks import syndicate_costs as training_costs
@@ -131,6 +134,21 @@ def scaling(
     _leave(r.verdict for r in results if r.spec.symmetry != "none")
 
 
+@app.command("reach")
+@reported
+def reaching(timeout: Timeout = 60.0, smoke: Smoke = False, output: Output = None) -> None:
+    """Time answers without search on up to 40,000 ranks, beside the search that they replace."""
+    specs = reach.SMOKE if smoke else reach.FULL
+    record = begin("reach", writable(output), {"timeout_s": timeout, "smoke": smoke}, {})
+    results: list[reach.ReachResult] = []
+    for result in reach.run(specs, timeout):
+        results.append(result)
+        record.write(results, len(specs))
+        _progress(f"{result.spec.collective} on {result.spec.topology}", result.seconds)
+    out().print(report.reach_table(results, timeout))
+    _leave("sat" if r.is_met else "failed" for r in results)
+
+
 @app.command("tacos")
 @reported
 def figures(
@@ -215,6 +233,20 @@ def taccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
         case = result.case
         _progress(f"{case.machine} {case.collective} {case.size_bytes}", result.seconds)
     out().print(report.sketches_table(results))
+
+
+@app.command("routed")
+@reported
+def frontier_of_published(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
+    """Swing, Trivance, Bine and others on rings, tori and hypercubes: are they on the frontier?"""
+    cases = _chosen(published.PARTS, only, smoke=smoke)
+    record = begin("routed", writable(output), {"only": only, "smoke": smoke}, {})
+    results: list[published.RoutedResult] = []
+    for case in cases:
+        results += published.run([case])
+        record.write(results, len(results) if case is cases[-1] else len(results) + 1)
+        _progress(f"{case.machine} {case.collective}", results[-1].seconds)
+    out().print(report.routed_table(results))
 
 
 @app.command("teccl-scale")
@@ -463,6 +495,28 @@ def exported(
         err().print(escape(f"{results[-1].topology}, {results[-1].plan}"))
     record.write(results, len(results))
     out().print(report.exported_table(results))
+    _leave(r.verdict for r in results)
+
+
+@app.command("astra-steps")
+@reported
+def replayed(
+    binary: Annotated[
+        Path | None, typer.Option(help="ASTRA-sim's program.", show_default="the one on the path")
+    ] = None,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """Run what "sccl export --format chakra" writes of training plans, and compare iterations."""
+    program = clocks.find(binary)
+    record = begin("astra-steps", writable(output), {"smoke": smoke}, {})
+    results: list[astra_steps.StepResult] = []
+    for case in astra_steps.cases(smoke=smoke):
+        results.append(astra_steps.measure(case, program))
+        record.write(results, len(results) + 1)
+        err().print(escape(results[-1].case))
+    record.write(results, len(results))
+    out().print(report.replayed_table(results))
     _leave(r.verdict for r in results)
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from benchmarks.astra import AstraResult, Incomplete
 from benchmarks.astra_exported import ExportedResult
+from benchmarks.astra_steps import StepResult
 from benchmarks.certificates import CertificateResult, ProofResult
 from benchmarks.collectives import CollectiveResult, GenerationResult
 from benchmarks.files import FilesResult
@@ -17,6 +18,8 @@ from benchmarks.frontier import FoundPoint, FrontierResult
 from benchmarks.fuzz import FuzzResult
 from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
+from benchmarks.reach import ReachResult
+from benchmarks.routed import RoutedResult
 from benchmarks.scale import ScaleResult
 from benchmarks.summary import Ratio, Total
 from benchmarks.syndicate import SyndicateResult
@@ -34,6 +37,26 @@ def seconds_text(seconds: float) -> str:
     """Return seconds with as many decimals as say something."""
     decimals = 3 if seconds < 1 else 2 if seconds < 100 else 0
     return f"{seconds:.{decimals}f}"
+
+
+def reach_table(results: Sequence[ReachResult], timeout_s: float) -> Table:
+    """Return answers without search, beside the search that they replace."""
+    table = Table("collective", "machine", "ranks", *_NUMBERS)
+    for name in ("s", "s of it alone", "MB", "searched, s"):
+        table.add_column(name, justify="right")
+    for r in results:
+        searched = "-" if r.searched is None else seconds_text(r.searched)
+        table.add_row(
+            r.spec.collective,
+            r.spec.topology,
+            f"{r.spec.ranks:,}",
+            *(f"{n}" for n in (r.spec.chunks, r.spec.steps, r.spec.rounds)),
+            seconds_text(r.seconds),
+            seconds_text(r.alone),
+            f"{r.memory_mb:.0f}",
+            f"> {timeout_s:g}" if r.searched == -1 else searched,
+        )
+    return table
 
 
 def timing_text(timing: Timing, timeout_s: float) -> str:
@@ -246,6 +269,21 @@ def large_table(results: Sequence[LargeResult]) -> Table:
     return table
 
 
+def routed_table(results: Sequence[RoutedResult]) -> Table:
+    """Return algorithms, each beside the limit of its steps."""
+    columns = ("Collective", "Algorithm", "S", "R/C", "Limit")
+    table = _table("Messages that pass several links in a step", "Machine", *columns)
+    table.add_column("On the frontier?")
+    for r in results:
+        limit = "-" if r.upper is None else str(r.upper)
+        if r.lower != r.upper:
+            limit = f"{r.lower} to {limit}"
+        machine = r.case.machine.removeprefix("routed:")
+        row = (machine, r.case.collective, r.algorithm, str(r.steps), str(r.cost), limit)
+        table.add_row(*map(escape, row), r.verdict)
+    return table
+
+
 def steps_table(results: Sequence[SyndicateResult]) -> Table:
     """Return what searches for plans of training steps come to."""
     table = _table("Training steps", "part", "search", "problems", "optimal", "mean", "worst")
@@ -372,6 +410,21 @@ def exported_table(results: Sequence[ExportedResult]) -> Table:
         known = [str(r.astra_ns or ""), str(r.ours_ns), str(r.rounded_down_ns)]
         where = (escape(r.plan), r.topology, r.network, str(r.chunk_bytes), str(r.sends))
         table.add_row(*where, *known, shown, str(r.ties))
+    return table
+
+
+def replayed_table(results: Sequence[StepResult]) -> Table:
+    """Return when an iteration that is alone has ended, by both, microseconds."""
+    numbers = ("period", "alone", "replayed", "by its own collectives")
+    table = _table("training steps, us", "step", "ranks", "alike", *numbers)
+    for r in results:
+        ends = [
+            f"{ns / 1000:.1f}" if ns else "never ends" for ns in (r.replayed_ns, r.simulated_ns)
+        ]
+        if r.verdict != "sat":
+            ends[0] = f"[bold red]{ends[0]}[/]"
+        ours = (f"{r.period_ns / 1000:.1f}", f"{r.alone_ns / 1000:.1f}")
+        table.add_row(r.case, str(r.ranks), "yes" if r.alike else "no", *ours, *ends)
     return table
 
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -30,8 +30,13 @@ PARTS = {
     "models": ("A1", "A2", "A3", "A4", "A5", "A6"),
 }
 
-SMOKE = {"moe": ("moe-156",), "models": ("A1",)}
-"""What is run with --smoke; for that of 512 GPUs bounds alone take most of a minute."""
+SMOKE: dict[str, tuple[str, dict[str, int]]] = {
+    "moe": ("moe-156", {}),
+    "scale": ("moe-512", {"layers": 2, "dp": 64}),
+    "models": ("A1", {}),
+}
+"""What is run with --smoke, and what is smaller of it: for 512 GPUs bounds alone take most of a
+minute."""
 
 SECONDS = 10.0
 """That each search is told to take."""
@@ -78,12 +83,11 @@ def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[JobResult]:
         AssertionError: a plan is wrong, or takes less than the bound.
     """
     for part in parts:
-        for job in SMOKE.get(part, ()) if smoke else PARTS[part]:
-            yield from _job(part, job, 0.1 if smoke else SECONDS)
+        for job, less in (SMOKE[part],) if smoke else [(job, {}) for job in PARTS[part]]:
+            yield from _job(part, job, _workload(job, less), 0.1 if smoke else SECONDS)
 
 
-def _job(part: str, name: str, seconds: float) -> Iterator[JobResult]:
-    workload = _workload(name)
+def _job(part: str, name: str, workload: Workload, seconds: float) -> Iterator[JobResult]:
     begun = time.process_time()
     options = options_of(workload, fabric_of(f"hgx2x{-(-workload.ranks // 8)}"), OptionSettings())
     problem = Job(workload, options.of).problem
@@ -113,12 +117,12 @@ def _job(part: str, name: str, seconds: float) -> Iterator[JobResult]:
                 POLICIES[rule].run(problem, PolicyEffort(0.0, 0), told)
             periodic(problem, seconds, 0, bound.ticks, told)
         else:
-            POLICIES[search].run(problem, PolicyEffort(seconds, 0), told)
+            POLICIES[search].run(problem, PolicyEffort(seconds, 0, bound.ticks), told)
         yield result(search, best[0], time.process_time() - begun)
 
 
-def _workload(name: str) -> Workload:
-    return made_workload(preset(name).family, {}, name).workload
+def _workload(name: str, changes: Mapping[str, int]) -> Workload:
+    return made_workload(preset(name).family, changes, name).workload
 
 
 def computing(workload: Workload) -> dict[str, float]:

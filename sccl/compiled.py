@@ -58,6 +58,10 @@ def _kept(dispatcher: Any) -> Any:
 lowest = cast("Callable[[Any], Any]", trailing_zeros)
 """Within compiled loops: the place of the lowest bit that is set in a word that is not zero."""
 
+number = cast("Callable[[int], int]", numba.int64)
+"""Within compiled loops: a number as any other. Functions are compiled once more for those that are
+written there, as each 0 with which something begins."""
+
 _PATIENCE = 4096
 """Looks at a counter before the core is given away: some microseconds."""
 

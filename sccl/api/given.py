@@ -13,7 +13,8 @@ from sccl.api.machine import Topology
 from sccl.collectives import Spec, custom
 from sccl.collectives import resolve as resolve_collective
 from sccl.core.files.bandwidths import bandwidth_of_text, bandwidth_to_wire, load_bandwidth
-from sccl.core.files.shapes import CustomCollectiveWire, VariableBandwidthWire
+from sccl.core.files.schedule_shapes import VariableBandwidthWire
+from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.files.text import parse
 from sccl.errors import ParameterError
 from sccl.topo import resolve as resolve_topology
@@ -64,7 +65,9 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
     counts: Sequence[int] = (),
     allgatherv: Sequence[int] = (),
     alltoallv: Sequence[Sequence[int]] = (),
+    gatherv: Sequence[int] = (),
     reducescatterv: Sequence[int] = (),
+    scatterv: Sequence[int] = (),
 ) -> Spec:
     """Return a collective: by name, from a file, or of your own, from Python values.
 
@@ -74,14 +77,16 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
         name: ``"allgather"``, ``"allreduce"``, ..., or the path of a .json; with ``pre`` and
             ``post``, what yours is called.
         ranks: of the machine that it is for.
-        root: of broadcast, reduce, gather and scatter; None: rank 0.
+        root: of broadcast, reduce, gather, scatter, gatherv and scatterv; None: rank 0.
         pre: the ranks (or the one rank) that hold each chunk before; chunks count from 0.
         post: those that must hold it after.
         combining: whether the ranks of ``pre`` contribute, and ``post`` holds the reduction.
         counts: elements of each chunk, where these differ; a size is that of an element.
         allgatherv: in place of ``pre`` and ``post``: elements of each rank.
         alltoallv: likewise: a row for each rank: the elements that it has for rank 0, 1, ...
+        gatherv: likewise: elements of each rank, which the root wants.
         reducescatterv: likewise: elements of the reduction that each rank wants.
+        scatterv: likewise: elements that the root has for each rank.
 
     Raises:
         InputError: there is no such collective, it does not fit so many ranks, or contradicts
@@ -100,12 +105,19 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
     (2, 1, 4, 1, 1)
     """
     where = "sccl.collective"
-    counted = {"allgatherv": allgatherv, "reducescatterv": reducescatterv, "counts": counts}
+    counted = {
+        "allgatherv": allgatherv,
+        "gatherv": gatherv,
+        "reducescatterv": reducescatterv,
+        "scatterv": scatterv,
+        "counts": counts,
+    }
     told: dict[str, object] = {name: _counts(name, row) for name, row in counted.items()}
     told["alltoallv"] = [_counts("alltoallv", row) for row in alltoallv]
     told = {name: of for name, of in told.items() if of}
-    if told and pre is None and post is None and root is None:
-        plain = {"name": str(name), "ranks": ranks, **told}
+    rooted = bool(gatherv or scatterv)
+    if told and pre is None and post is None and (root is None or rooted):
+        plain = {"name": str(name), "ranks": ranks, "root": root or 0, **told}
         return custom(parse(json.dumps(plain), CustomCollectiveWire, where), where)
     if pre is None and post is None and not told:
         if combining:

@@ -37,7 +37,7 @@ LinkLike = str | tuple[Rank, Rank] | tuple[Rank, Rank, int]
 
 def text_console() -> Console:
     """Return a console that prints plain text, in a notebook too."""
-    return Console(highlight=False, force_jupyter=False, width=_WIDTH)
+    return Console(highlight=False, emoji=False, force_jupyter=False, width=_WIDTH)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -43,7 +43,7 @@ def told(progress: Progress, first: str) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def _status(*, shown: bool) -> Iterator[Callable[[str], None]]:
-    console = Console(stderr=True, highlight=False, force_jupyter=False)
+    console = Console(stderr=True, highlight=False, emoji=False, force_jupyter=False)
     if shown and _in_notebook():
         with _cell() as status:
             yield status

@@ -28,6 +28,7 @@ from sccl.tasks.training_files import (
     load_cost_table,
     naming,
     right_timeline,
+    write_timeline,
 )
 from sccl.topo import fabric_of, resolve
 from sccl.view import charts
@@ -70,8 +71,8 @@ class TrainingPlan:
 
     @property
     def workload(self) -> Workload:
-        """Return what it plans."""
-        return Workload(self.value.workload)
+        """Return what it plans, as it was asked."""
+        return Workload(self.value.given)
 
     @property
     def period_us(self) -> float:
@@ -190,6 +191,17 @@ class TrainingPlan:
         write_atomically(Path(path), text_of(training_plan_to_wire(self.value)))
         return Path(path)
 
+    @checked
+    def save_timeline(self, path: str | PathLike[str]) -> Path:
+        """Write when all of it starts and ends to a JSON file, with the plan, and return its path.
+
+        Raises:
+            InputError: the judge refuses it, or the file cannot be written.
+        """
+        check_can_write(Path(path))
+        write_timeline(Path(path), self._loaded)
+        return Path(path)
+
     @property
     def _loaded(self) -> LoadedTraining:
         return LoadedTraining(Path("training plan"), self.value, self.intact)
@@ -262,7 +274,8 @@ def plan(  # noqa: PLR0913 - as the verb takes them
         workload: or the path of its file.
         fabric: ``"hgx2"``, ``"hgx2x4"``, ... (``sccl fabric list``), or the path of a .json.
         search: ``"sgs"``, ``"exact"``, ``"mcmc"``, or what frameworks do: ``"fifo"``, ...
-        seconds: how much is searched, about: the same on any machine, however busy.
+        seconds: how much is done in all, about: options come first, then bounds with a quarter at
+            the most, and a search with the rest; the same on any machine, however busy.
         seed: the same seed, the same plan.
         max_motifs: into how many a collective is split at the most.
         memory_bytes: what gathered results may take at once; 0: any.

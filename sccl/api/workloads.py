@@ -13,13 +13,11 @@ from sccl.api.html import heading, paragraph, table
 from sccl.core import workload as core
 from sccl.core.cost import bytes_text, duration_text
 from sccl.core.files.disk import write_atomically
-from sccl.core.files.kinds import WORKLOAD
 from sccl.core.files.text import text_of
 from sccl.core.files.workloads import load_workload, workload_to_wire
 from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.tasks.files import kind_of_file
-from sccl.tasks.workload import import_workload, workload_part
+from sccl.tasks.workload import holds_workload, import_workload, workload_part
 from sccl.workloads import TraceHints
 from sccl.workloads.generate import FAMILIES, made_workload
 
@@ -117,6 +115,8 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
     rank: int | None = None,
     ranks: int | None = None,
     step: int | None = None,
+    alike: bool = False,
+    host_time: bool = False,
 ) -> Workload:
     """Return what a training job does in one iteration: from a file, of a model, or of traces.
 
@@ -130,6 +130,8 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
         rank: of several traces this rank's alone; of one that does not say it, its rank.
         ranks: of the job, where no trace says it.
         step: which step of traces is taken, by its number; None: one in the middle.
+        alike: whether ranks without a trace do as those with one, in groups of their own.
+        host_time: whether what the host does between calls is kept, as a stream.
 
     Raises:
         InputError: it cannot be read or made, ranks disagree, there are no collectives, or what is
@@ -141,7 +143,7 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
     """
     of_model = {"parameters": parameters, "preset": preset}
     of_traces = {"format": None if format == "auto" else format, "rank": rank, "ranks": ranks}
-    of_traces["step"] = step
+    of_traces |= {"step": step, "alike": alike or None, "host_time": host_time or None}
     if isinstance(given, str) and given in FAMILIES:
         _refuse(of_traces, "is of traces", f"{given!r} is a family of models")
         return make_workload(given, parameters, preset=preset, name=name)
@@ -149,15 +151,12 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
     if not paths:
         raise ParameterError("sccl.workload: given is an empty list, expected traces")
     _refuse(of_model, "is of models", f"{str(paths[0])!r:.60} is none of {', '.join(FAMILIES)}")
-    if len(paths) == 1 and _holds_workload(paths[0]):
+    if len(paths) == 1 and holds_workload(paths[0]):
         _refuse({**of_traces, "name": name}, "is of traces", f"{paths[0]} is a workload")
         return Workload(load_workload(paths[0]))
-    read = import_workload(paths, TraceHints(format, rank, ranks, step), name, None).read
+    hints = TraceHints(format, rank, ranks, step, alike, host_time)
+    read = import_workload(paths, hints, name, None).read
     return Workload(read.workload, read.assumed)
-
-
-def _holds_workload(path: Path) -> bool:
-    return path.suffix == ".json" and path.is_file() and kind_of_file(path) == WORKLOAD
 
 
 def _refuse(told: Mapping[str, object], why: str, what: str) -> None:

@@ -17,14 +17,18 @@ from sccl.cli.subject import SubjectOptions, subject_from
 from sccl.collectives import Spec, dual_of
 from sccl.core.bounds import Bounds, Priced
 from sccl.core.files.bounds import bounds_to_wire, proved_limit_to_wire
-from sccl.core.limit import StepLimit
+from sccl.core.limit import LimitProof, StepLimit
 from sccl.core.topology import Topology, constraint_name
 from sccl.prove.bounds import any_bounds, lower_bounds
 from sccl.synth.allreduce.classes import has_classes
+from sccl.synth.direct import Attained
 from sccl.synth.limit.steps import check_size, step_limit
 from sccl.synth.settings import checked_effort
+from sccl.tasks.bounds import attained_of, attained_part
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.text.reasons import explain, explain_steps
+
+_SHOWN = 8  # cuts, and ranks of each
 
 _EQUAL_HALVES = "composed of equal halves"
 """The class of allreduces that :func:`lower_bounds` is about: not all that ``pareto`` composes."""
@@ -45,6 +49,8 @@ def bounds(
 ) -> None:
     """Lower bounds on steps and on R/C, with proofs to check by hand.
 
+    Also what is attained in the fewest steps without search, where a construction is known:
+    breadth first (BFB) for allgather, by colouring for alltoall.
     Of allreduce: those of every algorithm, and those of compositions of equal halves.
 
     Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.
@@ -55,6 +61,7 @@ def bounds(
     if steps is not None:
         check_size(topology, spec, steps)
     found = lower_bounds(topology, spec)
+    attained = attained_of(topology, spec)
     limit = None
     if steps is not None:
         with err().status(escape(f"limit of {spec.name} on {topology.name} for S={steps}")):
@@ -68,16 +75,30 @@ def bounds(
             }
         names = {"topology": topology.name, "collective": spec.name}
         more = {"limit": msgspec.to_builtins(proved_limit_to_wire(limit))} if limit else {}
+        if attained:
+            more |= {"attained": msgspec.to_builtins(attained_part(attained))}
         start = head("bounds", question_digests(topology, spec))
         print_json(start | names | found_json | more)
     else:
         if has_classes(spec):
             _print_any(out(), any_bounds(topology), topology, spec)
         _print(out(), found, topology, spec)
+        if attained:
+            _print_attained(out(), attained, found)
         if limit:
             _print_limit(out(), limit, found.scope)
     unknown = limit is not None and limit.lower != limit.upper
     raise typer.Exit(ExitCode.UNKNOWN if unknown else ExitCode.OK)
+
+
+def _print_attained(console: Console, attained: Attained, bounds: Bounds) -> None:
+    best = (attained.steps, attained.bandwidth) == (bounds.steps, bounds.bandwidth)
+    met = ", which meets both bounds" if best else ""
+    console.print(
+        f"attained without search, {attained.by}: S = {attained.steps}, "
+        f"R/C = {attained.bandwidth}{met}",
+        soft_wrap=True,
+    )
 
 
 def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
@@ -90,9 +111,12 @@ def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
     else:
         console.print(
             f"S = {limit.steps}: R/C >= {limit.lower} ({float(limit.lower):.5g}) for every k and C"
-            f"{of_class}; the best packing found has {float(limit.upper):.5g}"
+            f"{of_class}; the best packing found has {float(limit.best):.5g}"
         )
     for proof in limit.proofs:
+        if proof.cuts:
+            _print_cuts(console, proof)
+            continue
         if not proof.prices:
             console.print("proved by the bandwidth bound above")
             continue
@@ -107,6 +131,30 @@ def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
             more = f" and {len(prices) - 4} more" if len(prices) > 4 else ""
             text = f"  step {step}: {shown}{more}"
             console.print(text, markup=False, soft_wrap=True)
+
+
+def _print_cuts(console: Console, proof: LimitProof) -> None:
+    prices = " and prices of shared budgets" if proof.prices else ""
+    console.print(
+        f"proved by cuts through time{prices}: a chunk starts among ranks that are inside at time "
+        "0 and is wanted on one that never is, and what is inside at a time stays so; so it has to "
+        "cross from a rank inside at s to one not yet inside at s+1. At these weights a round of "
+        f"any step carries 1 at most, and {proof.bound} per C has to cross (all labels: --json)",
+        soft_wrap=True,
+    )
+    for cut in sorted(proof.cuts, key=lambda cut: (-cut.weight, cut.labels))[:_SHOWN]:
+        ranks: dict[int, list[str]] = defaultdict(list)
+        for rank, label in enumerate(cut.labels):
+            ranks[label].append(str(rank))
+        inside = []
+        for time in sorted(ranks):
+            begin = "never" if time > proof.steps else f"from {time}"
+            some, more = ", ".join(ranks[time][:_SHOWN]), len(ranks[time]) - _SHOWN
+            inside.append(f"{begin}: {some}{f' and {more} more' if more > 0 else ''}")
+        text = f"  {cut.weight}: ranks inside {'; '.join(inside)}"
+        console.print(text, markup=False, soft_wrap=True)
+    if len(proof.cuts) > _SHOWN:
+        console.print(f"  and {len(proof.cuts) - _SHOWN} more")
 
 
 def _print_any(console: Console, found: Bounds, topology: Topology, spec: Spec) -> None:

@@ -16,18 +16,22 @@ from sccl.core.words import counted
 from sccl.errors import InputError
 from sccl.tasks.check import (
     Judged,
+    JudgedOptions,
     JudgedStrange,
     JudgedTraining,
     check_output,
     judge_files,
+    judge_steps,
     judge_strange,
-    judge_training,
 )
 from sccl.tasks.training_files import notes_on_training, told_training
 from sccl.view.text.notes import share_bar
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sccl.core.outcome import Plan
+    from sccl.train.verdict import PlanFault
 
 
 @reported
@@ -49,18 +53,18 @@ def check(
 
     Of a program, each data race, deadlock and wrong result is named with thread block, step and
     chunk, whatever the speed of thread blocks, and each rule that its runtime would trip over. A
-    training plan is run event by event: what waits for ever, or takes longer than claimed. Exit
-    code 1 if there is a violation, or a file that no runtime would run.
+    training plan is run event by event: what waits for ever, or takes longer than claimed; options
+    are offered anew. Exit code 1 if there is a violation, or a file that no runtime would run.
     """
     unread: dict[Path, InputError] = {}
-    training, rest = judge_training(files, costs)
+    training, offers, rest = judge_steps(files, costs)
     strange, ours = judge_strange(rest, unread)
     judged: list[Judged] = []
     if ours:
         with share_bar(err(), "reading") as bar:
             judged = judge_files(ours, bar, lambda done, of: bar(done, of, "judging"))
     if json:
-        print_output(check_output(judged, strange, training))
+        print_output(check_output(judged, strange, training, offers))
     else:
         for one in judged:
             _print(out(), one)
@@ -68,12 +72,14 @@ def check(
             _print_strange(out(), theirs)
         for step in training:
             _print_training(out(), step)
+        for given in offers:
+            _print_options(out(), given)
     if unread:
         first, *others = unread.values()
         more = f" (and {counted(len(others), 'file')} more cannot be read)" if others else ""
         raise type(first)(f"{first}{more}")
     wrong = any(one.violations for one in judged) or not all(one.passes for one in strange)
-    wrong = wrong or any(one.faults for one in training)
+    wrong = wrong or any(one.faults for one in training) or any(one.faults for one in offers)
     raise typer.Exit(ExitCode.NO if wrong else ExitCode.OK)
 
 
@@ -108,15 +114,33 @@ def _print(console: Console, judged: Judged) -> None:
 
 
 def _print_training(console: Console, judged: JudgedTraining) -> None:
-    faults = judged.faults
+    one = judged.loaded
+    notes = list(notes_on_training(one))
+    _print_step(
+        console, f"{one.file}: {told_training(one)}", judged.faults, notes, intact=one.intact
+    )
+
+
+def _print_options(console: Console, judged: JudgedOptions) -> None:
+    title = f"{judged.loaded.file}: {judged.about}"
+    _print_step(console, title, judged.faults, judged.notes, intact=True)
+
+
+def _print_step(
+    console: Console,
+    title: str,
+    faults: Sequence[PlanFault],
+    notes: Sequence[str],
+    *,
+    intact: bool,
+) -> None:
     verdict = f"[red]{counted(len(faults), 'violation')}[/]" if faults else "[green]valid[/]"
-    title = escape(on_a_line(f"{judged.loaded.file}: {told_training(judged.loaded)}"))
-    console.print(f"{title}: {verdict}", soft_wrap=True)
-    if not judged.loaded.intact:
+    console.print(f"{escape(on_a_line(title))}: {verdict}", soft_wrap=True)
+    if not intact:
         console.print("  note: edited since sccl wrote it (its digest does not match)")
     for fault in faults:
         console.print(f"  {fault.kind}: {on_a_line(fault.message)}", markup=False)
-    for note in notes_on_training(judged.loaded):
+    for note in notes:
         console.print(f"  note: {on_a_line(note)}", markup=False)
 
 

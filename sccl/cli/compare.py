@@ -21,7 +21,6 @@ from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.synth.settings import checked_effort
 from sccl.tasks.sizes import sizes_of
-from sccl.topo import resolve
 from sccl.view import charts
 from sccl.view.charts import Measured
 from sccl.view.text.notes import progress_bar
@@ -125,7 +124,8 @@ def compare(
         charts.check_picture(plot)
     elif what is not Measured.BANDWIDTH:
         raise ParameterError("--what says what is drawn, and nothing is: give --plot FILE as well")
-    subject = compared_subject(resolve(about.topo), about.collective, about.root)
+    machine = about.machine()
+    subject = compared_subject(machine, *about.asked(machine))
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     if tuner is not None:

@@ -10,14 +10,21 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
-from sccl.cli.plan import FabricName, File, Memory, Seed
+from sccl.cli.planning import (
+    FabricName,
+    File,
+    Memory,
+    PlanChoices,
+    PlanSearch,
+    Seed,
+    plan_settings,
+)
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
 from sccl.core.cost import duration_text
 from sccl.core.files.workloads import load_workload
 from sccl.core.words import counted, gap_text
 from sccl.tasks import comparing_plans
 from sccl.tasks.comparing_plans import ComparePlansOutput
-from sccl.tasks.sizes import size_in_bytes
 from sccl.tasks.training_files import naming
 from sccl.topo import fabric_of
 from sccl.view import charts
@@ -43,18 +50,10 @@ def compare_plans(
 
     Exit code 0: done, 2: bad input, 130: interrupted; the searches that had ended by then are told.
     """
-    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
-    from sccl.train.planner import PlanSettings  # noqa: PLC0415
-
     workload, on = load_workload(file), fabric_of(fabric)
     if picture is not None:
         charts.check_picture(picture)
-    settings = PlanSettings(
-        seconds=seconds,
-        seed=seed,
-        memory_bytes=0 if memory is None else size_in_bytes(memory),
-        planner=motif_planner(seed=seed),
-    )
+    settings = plan_settings(PlanSearch(seconds=seconds, seed=seed), PlanChoices(memory=memory))
     about = escape(on_a_line(f"{workload.name} on {on.name}"))
     with err().status(about) as status:
 

@@ -126,7 +126,7 @@ def _value(limit: StepLimit) -> str:
     if limit.known:
         whole = limit.lower.denominator == 1
         return str(limit.lower) if whole else f"{limit.lower} = {float(limit.lower):.4g}"
-    return f"{float(limit.lower):.5g} to {float(limit.upper):.5g}"
+    return f"{float(limit.lower):.5g} to {float(limit.best):.5g}"
 
 
 def _attained(point: Point) -> str:

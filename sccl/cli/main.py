@@ -96,6 +96,13 @@ VERBS = (
     ),
     Verb(
         FIND,
+        "robust",
+        "robust",
+        "What a machine still reaches for each link or rank that may fail, and how soon.",
+        "sccl robust --collective allreduce --topo dgx1 --plot failures.svg",
+    ),
+    Verb(
+        FIND,
         "plan",
         "plan",
         "Plan a training step: how collectives are split, what carries them, and in which order.",

@@ -4,48 +4,40 @@ from __future__ import annotations
 
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
 
-from sccl.cli import complete, options
+from sccl.cli import options
+from sccl.cli.offers import print_offered
+from sccl.cli.planning import (
+    FabricName,
+    File,
+    OptionsOnly,
+    PlanChoices,
+    PlanSearch,
+    plan_settings,
+)
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
 from sccl.core.cost import duration_text
+from sccl.core.files.offered_options import offered_options_to_wire
+from sccl.core.files.text import text_of
 from sccl.core.files.workloads import load_workload
 from sccl.core.words import counted, gap_text
+from sccl.errors import ParameterError
+from sccl.tasks.offering import offer_options, write_options
 from sccl.tasks.planning import (
     TrainingPlanOutput,
     plan_training,
     planning_output,
     write_training_plan,
 )
-from sccl.tasks.sizes import size_in_bytes
-from sccl.tasks.training_files import load_cost_table, naming
+from sccl.tasks.training_files import naming
 from sccl.topo import fabric_of
 
-File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="A workload, as 'sccl workload import' or 'sccl workload make' writes it.",
-        show_default=False,
-        autocompletion=complete.file,
-    ),
-]
-FabricName = Annotated[
-    str,
-    typer.Option(
-        "--fabric",
-        help="What it runs on ('sccl fabric list'), or a .json file ('sccl schema fabric').",
-        show_default=False,
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed, the same plan.")]
-Memory = Annotated[
-    str | None,
-    typer.Option(help="What gathered results may take at once, such as 3GB.", show_default="any"),
-]
+if TYPE_CHECKING:
+    from sccl.core.training_plan import OfferedOptions
 
 
 @reported
@@ -53,47 +45,9 @@ def plan(
     file: File,
     *,
     fabric: FabricName,
-    search: Annotated[
-        str,
-        typer.Option(
-            help="sgs (options and order together), exact (small steps), mcmc (as published), or "
-            "what frameworks do: fifo, lifo, p3, tictac, ho, s-exec, s-sched."
-        ),
-    ] = "sgs",
-    seconds: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            help="How much is searched: about so many seconds; the same on any machine, however "
-            "busy.",
-        ),
-    ] = 10.0,
-    seed: Seed = 0,
-    max_motifs: Annotated[
-        int, typer.Option(min=1, help="Into how many motifs a collective is split at the most.")
-    ] = 16,
-    memory: Memory = None,
-    bitwise: Annotated[
-        bool,
-        typer.Option("--bitwise", help="Keep the order in which collectives reduce as they are."),
-    ] = False,
-    merge: Annotated[
-        str | None,
-        typer.Option(
-            help="Collectives that are alike may be one, up to so many bytes, such as 25MB: those "
-            "for which a step is faster with it are.",
-            show_default="none are",
-        ),
-    ] = None,
-    costs: Annotated[
-        Path | None,
-        typer.Option(
-            help="Times that were measured, as CSV: collective,option,ranks,bytes,us; an option is "
-            "a channel and what carries it, such as 'gpu ring'.",
-            show_default="reckoned",
-            autocompletion=complete.file,
-        ),
-    ] = None,
+    searched: PlanSearch,
+    choices: PlanChoices,
+    options_only: OptionsOnly = False,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
@@ -104,36 +58,28 @@ def plan(
 
     Exit code 0: found, 2: bad input, 130: interrupted; what was found by then is kept.
     """
-    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
-    from sccl.train.planner import PlanSettings  # noqa: PLC0415
-
+    if options_only and choices.merge is not None:
+        raise ParameterError(
+            "--merge is for plans, and --options-only makes none: leave out one of them"
+        )
     workload, on = load_workload(file), fabric_of(fabric)
-    settings = PlanSettings(
-        search=search,
-        seconds=seconds,
-        seed=seed,
-        max_motifs=max_motifs,
-        memory_bytes=0 if memory is None else size_in_bytes(memory),
-        bitwise=bitwise,
-        measured=None if costs is None else load_cost_table(costs),
-        planner=motif_planner(seed=seed),
-        merge_bytes=0 if merge is None else size_in_bytes(merge),
-    )
+    settings = plan_settings(searched, choices)
     options.writable(output)
     about = escape(on_a_line(f"{workload.name} on {on.name}"))
     with err().status(about) as status:
 
         def tell(doing: str, period_us: float | None, bound_us: float | None) -> None:
-            known = "" if period_us is None else f": {duration_text(period_us)}"
-            if period_us is not None and bound_us:
-                known += (
-                    f", at least {duration_text(bound_us)} ({_above(period_us / bound_us - 1)})"
-                )
-            status.update(f"{about}, {escape(on_a_line(doing))}{known}")
+            status.update(f"{about}, {escape(on_a_line(doing))}{_known(period_us, bound_us)}")
 
         quiet = (lambda *_: None) if json else tell
         with naming(file):
-            found = plan_training(workload, on, settings, quiet, tell_first_use)
+            if options_only:
+                offered = offer_options(workload, on, settings, quiet, tell_first_use)
+            else:
+                found = plan_training(workload, on, settings, quiet, tell_first_use)
+    if options_only:
+        _tell_offered(offered, output, json=json)
+        return
     if output is not None:
         write_training_plan(output, found.plan)
     shown = planning_output(found, output)
@@ -145,8 +91,29 @@ def plan(
         raise typer.Exit(ExitCode.INTERRUPTED)
 
 
-def _above(gap: float) -> str:
-    return f"{gap_text(gap)} above" if gap > 0 else "met"
+def _tell_offered(offered: OfferedOptions, output: Path | None, *, json: bool) -> None:
+    if output is not None:
+        write_options(output, offered)
+    if json:
+        typer.echo(text_of(offered_options_to_wire(offered)), nl=False)
+        return
+    print_offered(out(), offered)
+    if output is not None:
+        name = on_a_line(quote(str(output)))
+        line = f"written to {on_a_line(output)}; look at it with: sccl show {name}"
+        out().print(line, markup=False, soft_wrap=True)
+
+
+def _known(period_us: float | None, bound_us: float | None) -> str:
+    """Return what is known by then, in words."""
+    if period_us is None:
+        return ""
+    known = f": {duration_text(period_us)}"
+    if bound_us:
+        gap = period_us / bound_us - 1
+        above = f"{gap_text(gap)} above" if gap > 0 else "met"
+        known += f", at least {duration_text(bound_us)} ({above})"
+    return known
 
 
 def _print(shown: TrainingPlanOutput) -> None:

@@ -100,14 +100,18 @@ def next_command(project: Path, target: str) -> str:
 
 def out() -> Console:
     """Return the console for results."""
-    console = _Console(highlight=False)
-    return console if console.is_terminal else _Console(highlight=False, width=PLAIN_WIDTH)
+    console = _Console(highlight=False, emoji=False)
+    return (
+        console
+        if console.is_terminal
+        else _Console(highlight=False, emoji=False, width=PLAIN_WIDTH)
+    )
 
 
 def err() -> Console:
     """Return the console for progress and errors."""
-    console = _Console(stderr=True, highlight=False)
-    wide = _Console(stderr=True, highlight=False, width=PLAIN_WIDTH)
+    console = _Console(stderr=True, highlight=False, emoji=False)
+    wide = _Console(stderr=True, highlight=False, emoji=False, width=PLAIN_WIDTH)
     return console if console.is_terminal else wide
 
 

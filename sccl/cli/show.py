@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import options
+from sccl.cli.offers import print_offered
 from sccl.cli.report import on_a_line, out, print_output, reported
+from sccl.cli.workload import print_workload
 from sccl.core.algorithm import KSynchronous
 from sccl.core.cost import bytes_text, duration_text
 from sccl.core.words import gap_text
+from sccl.errors import ParameterError
 from sccl.tasks.files import load_plans
+from sccl.tasks.offering import option_files
 from sccl.tasks.show import show_output
 from sccl.tasks.show_training import ShownTrainingPart, models_told, shown_training
-from sccl.tasks.training_files import training_files
+from sccl.tasks.training_files import training_files, write_timeline
+from sccl.tasks.workload import holds_workload, workload_show_output
 from sccl.topo.symmetry.expand import expand
 from sccl.view.text.show import print_algorithm
 
@@ -29,26 +36,59 @@ _SHOWN = 12
 
 
 @reported
-def show(files: options.Plans, json: options.Json = False) -> None:
+def show(
+    files: options.Plans,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write when all of a training plan starts and ends ('sccl schema timeline').",
+            show_default="not written",
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> None:
     """Print the sends, the topology matrix and the link utilisation of algorithms.
 
-    Of schedules: the transfers with their times, and what the busiest links do. Of training plans:
-    which options collectives take, and how long streams and channels are busy.
+    Of schedules: the transfers with their times, and what the busiest links do. Of training plans,
+    and of their timelines: which options collectives take, and how long streams and channels are
+    busy. Of options ('sccl plan --options-only'): what each takes, and what was refused. A workload
+    is shown as 'sccl workload show' does.
     """
-    training, rest = training_files(files)
+    if len(files) == 1 and holds_workload(files[0]) and timeline is None:
+        _show_workload(files[0], json=json)
+        return
+    offers, others = option_files(files)
+    training, rest = training_files(others)
+    if timeline is not None and (len(training) != 1 or rest or offers):
+        raise ParameterError(f"--timeline {timeline} is of one training plan: give it alone")
+    options.writable(timeline)
     loaded = load_plans(rest) if rest else []
+    if timeline is not None:
+        write_timeline(timeline, training[0])
     if json:
-        print_output(show_output(loaded, training))
+        print_output(show_output(loaded, training, offers))
         return
     console = out()
+    if timeline is not None:
+        console.print(f"written to {on_a_line(timeline)}", markup=False, soft_wrap=True)
     for step in training:
         _print_training(console, shown_training(step))
+    for given in offers:
+        print_offered(console, given.offered)
     for i, one in enumerate(loaded):
         if len(loaded) > 1:
             console.print(
                 f"{chr(10) if i else ''}# {on_a_line(one.file)}", markup=False, soft_wrap=True
             )
         _print(console, one)
+
+
+def _show_workload(file: Path, *, json: bool) -> None:
+    found = workload_show_output(file)
+    if json:
+        print_output(found)
+        return
+    print_workload(out(), found.workload)
 
 
 def _print_training(console: Console, shown: ShownTrainingPart) -> None:

@@ -10,11 +10,14 @@ import typer
 
 from sccl.cli import complete
 from sccl.cli.report import err
+from sccl.collectives import COUNTED, Spec
 from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
+from sccl.errors import ParameterError
 from sccl.tasks.sketch import machine_given
-from sccl.tasks.subject import Subject, subject_of
+from sccl.tasks.subject import Subject, counted_of, subject_of
 from sccl.topo import resolve as resolve_topology
+from sccl.topo import routed
 
 Collective = Annotated[
     str,
@@ -51,6 +54,26 @@ TacclTopology = Annotated[
         autocompletion=complete.file,
     ),
 ]
+Routed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ROUTES",
+        help="Messages may pass several links in one step, loading each: xy (dimension by "
+        "dimension), shortest, or a .json file of routes.",
+        show_default="each step is one link",
+        autocompletion=complete.words(("xy", "shortest"), "how messages go"),
+    ),
+]
+CountsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--counts",
+        help="Of allgatherv, alltoallv, gatherv, reducescatterv, scatterv: a file of how many "
+        "elements each rank has, of alltoallv a row for each; a size is that of one.",
+        show_default=False,
+        autocompletion=complete.file,
+    ),
+]
 Root = Annotated[
     str | None,
     typer.Option(
@@ -68,6 +91,21 @@ class SubjectOptions:
     collective: Collective
     topo: Topo
     root: Root = None
+    counts: CountsFile = None
+    routed: Routed = None
+
+    def machine(self) -> Topology:
+        """Return the machine, with routes for messages if any are asked for.
+
+        Raises:
+            InputError: there is no such machine, or routes do not fit it.
+        """
+        machine = resolve_topology(self.topo)
+        return machine if self.routed is None else routed(machine, self.routed)
+
+    def asked(self, machine: Topology) -> tuple[str | Spec, str | None]:
+        """Return the collective, and the root that is given beside it; see :func:`asked_of`."""
+        return asked_of(machine, self.collective, self.root, self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +116,11 @@ class SketchedSubjectOptions:
     topo: TopoOrProfile = None
     taccl_topology: TacclTopology = None
     root: Root = None
+    counts: CountsFile = None
+
+    def asked(self, machine: Topology) -> tuple[str | Spec, str | None]:
+        """Return the collective, and the root that is given beside it; see :func:`asked_of`."""
+        return asked_of(machine, self.collective, self.root, self.counts)
 
     def machine(self, sketch: Sketch | None) -> Topology:
         """Return the machine.
@@ -91,14 +134,29 @@ class SketchedSubjectOptions:
         return machine_given(sketch, self.topo, self.taccl_topology)
 
 
+def asked_of(
+    machine: Topology, collective: str, root: str | None, counts: Path | None
+) -> tuple[str | Spec, str | None]:
+    """Return a collective and the root beside it: as they were given, or made with counts.
+
+    Raises:
+        InputError: counts are missing or not wanted, or do not fit.
+    """
+    if counts is not None:
+        return counted_of(machine, collective, root, counts), None
+    if collective in COUNTED:
+        raise ParameterError(f"{collective} needs counts of elements: give --counts FILE")
+    return collective, root
+
+
 def subject_from(options: SubjectOptions) -> Subject:
     """Return the machine as it is modelled, and the collective; say what was done to the machine.
 
     Raises:
         InputError: one of them does not exist, or they do not fit.
     """
-    machine = resolve_topology(options.topo)
-    subject = subject_of(machine, options.collective, options.root).in_steps()
+    machine = options.machine()
+    subject = subject_of(machine, *options.asked(machine)).in_steps()
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     return subject

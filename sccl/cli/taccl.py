@@ -141,7 +141,7 @@ def taccl(
     """
     wire = wire_of_sketch(sketch)
     machine = about.machine(None if wire is None else sketch_of_wire(wire))
-    subject = plain_subject(machine, about.collective, about.root)
+    subject = plain_subject(machine, *about.asked(machine))
     told_size = None if wire is None else wire.hyperparameters.input_size
     if size is None and told_size is None:
         raise ParameterError(

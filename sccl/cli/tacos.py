@@ -93,7 +93,8 @@ def tacos(
     then is kept.
     """
     kept, cut = sketch_for(sketch, chunks)
-    subject = plain_subject(about.machine(kept), about.collective, about.root)
+    machine = about.machine(kept)
+    subject = plain_subject(machine, *about.asked(machine))
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     request = Request(subject.topology, subject.spec, size_in_bytes(size))
@@ -126,8 +127,8 @@ def tacos(
     if found is None:
         err().print(f"unknown: {nothing_by_then(ended)}", markup=False)
         raise typer.Exit(ExitCode.UNKNOWN)
-    machine = about.taccl_topology if about.topo is None else about.topo
-    asked = (about.collective, machine, about.root)
+    given = about.taccl_topology if about.topo is None else about.topo
+    asked = (about.collective, given, about.root)
     again = again_by(asked, chosen, request.size_bytes, seed, sketch)
     shown = tacos_output(
         request,

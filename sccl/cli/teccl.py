@@ -163,7 +163,8 @@ def teccl(
     """
     weighed = priorities_of(priorities)
     kept, cut = sketch_for(sketch, chunks)
-    subject = plain_subject(switched(about.machine(kept), switch), about.collective, about.root)
+    machine = switched(about.machine(kept), switch)
+    subject = plain_subject(machine, *about.asked(machine))
     request = Request(subject.topology, subject.spec, size_in_bytes(size))
     chosen = options_of(
         NAME,

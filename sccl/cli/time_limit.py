@@ -21,7 +21,6 @@ from sccl.synth.settings import checked_effort
 from sccl.tasks.certify import certify_times
 from sccl.tasks.planned import plain_subject
 from sccl.tasks.sizes import sizes_of
-from sccl.topo import resolve
 
 _WITHIN = 0.01
 
@@ -44,7 +43,8 @@ def time_limits(
 
     sizes, within = sizes_of(size), _WITHIN if gap is None else gap
     checked_effort(timeout, 0)
-    subject = plain_subject(resolve(about.topo), about.collective, about.root)
+    machine = about.machine()
+    subject = plain_subject(machine, *about.asked(machine))
     output, certificate = to
     task.check_output(output, sizes)
     if certificate:

@@ -82,6 +82,22 @@ def import_(
             show_default="one in the middle; without marks of steps all of it",
         ),
     ] = None,
+    alike: Annotated[
+        bool,
+        typer.Option(
+            "--alike",
+            help="Ranks without a trace do as those with one, in groups of their own; else they "
+            "are asked for.",
+        ),
+    ] = False,
+    host_time: Annotated[
+        bool,
+        typer.Option(
+            "--host-time",
+            help="Keep what the host does between calls, as a stream; else the time in which the "
+            "device is idle is left out.",
+        ),
+    ] = False,
     name: Annotated[
         str | None, typer.Option(help="Of the workload.", show_default="the first file's")
     ] = None,
@@ -93,7 +109,8 @@ def import_(
     one another. What traces say is printed, and what they do not say and was assumed.
     """
     options.writable(output)
-    imported = import_workload(traces, TraceHints(format_name, rank, ranks, step), name, output)
+    hints = TraceHints(format_name, rank, ranks, step, alike, host_time)
+    imported = import_workload(traces, hints, name, output)
     if json:
         print_output(workload_import_output(imported, output))
         return
@@ -112,7 +129,7 @@ def _print_imported(console: Console, imported: ImportedWorkload, output: Path |
 
 def _print_written(console: Console, part: WorkloadPart, output: Path | None) -> None:
     if output is None:
-        _print_workload(console, part)
+        print_workload(console, part)
         return
     number = sum(one.operations for one in part.collectives)
     console.print(
@@ -189,11 +206,14 @@ def show(
     if json:
         print_output(found)
         return
-    _print_workload(out(), found.workload)
+    print_workload(out(), found.workload)
 
 
-def _print_workload(console: Console, part: WorkloadPart) -> None:
+def print_workload(console: Console, part: WorkloadPart) -> None:
+    """Print a workload in numbers."""
     traced = "" if part.iteration_us is None else f", {us_text(part.iteration_us)} an iteration"
+    if part.left_out_us:
+        traced += f", {us_text(part.left_out_us)} of which devices were idle and is left out"
     of = f" ({part.source})" if part.source else ""
     line = f"{part.name}: {counted(part.ranks, 'rank')}{traced}{of}"
     console.print(on_a_line(line), markup=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""Collectives of counts, as MPI has them: allgatherv, alltoallv, reducescatterv.
+"""Collectives of counts, as MPI has them: allgatherv, alltoallv, gatherv, scatterv and so on.
 
 A rank's part is one chunk of so many elements; a part without elements is none. A size is that of
 one element, as that of MPI's data type is.
@@ -6,14 +6,46 @@ one element, as that of MPI's data type is.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from sccl.core.files.shapes import CustomCollectiveWire
-from sccl.errors import FormatError
+from sccl.core.files.text import parse
+from sccl.errors import FormatError, ParameterError, unknown_name
 
-COUNTED = ("allgatherv", "alltoallv", "reducescatterv")
+COUNTED = ("allgatherv", "alltoallv", "gatherv", "reducescatterv", "scatterv")
 """What a file may have in place of pairs."""
+_ROOTED = ("gatherv", "scatterv")
+
+
+def wire_of_counts(
+    name: str, counts: Sequence[object], ranks: int, root: int | None, where: str
+) -> CustomCollectiveWire:
+    """Return the file that says a collective of counts.
+
+    Args:
+        name: of :data:`COUNTED`.
+        counts: a number for each rank; of alltoallv a row for each.
+        where: from which these come.
+
+    Raises:
+        FormatError: there is no such collective, or counts are of another form.
+    """
+    if name not in COUNTED:
+        raise unknown_name("collective of counts", name, COUNTED, f"they are {', '.join(COUNTED)}")
+    if root is not None and name not in _ROOTED:
+        raise ParameterError(f"root is {root}, but {name} has no root: leave it out")
+    if root is not None and root not in range(ranks):
+        raise ParameterError(f"root is {root}, expected a rank from 0 to {ranks - 1}")
+    rows = bool(counts) and isinstance(counts[0], Sequence)
+    if rows != (name == "alltoallv"):
+        expected = (
+            "a row of counts for each rank" if name == "alltoallv" else "a count for each rank"
+        )
+        raise FormatError(f"{where}: {name} takes {expected}")
+    plain = {"name": name, "ranks": ranks, name: counts, "root": root or 0}
+    return parse(json.dumps(plain), CustomCollectiveWire, where)
 
 
 Pairs = tuple[tuple[int, int], ...]
@@ -36,6 +68,8 @@ def spelled_out(wire: CustomCollectiveWire, where: str) -> SpelledOut:
         FormatError: it is told in two ways, or counts are not for so many ranks, or all are 0.
     """
     told = [name for name in COUNTED if getattr(wire, name)]
+    if wire.root and not {*told} & {*_ROOTED}:
+        raise FormatError(f"{where}, $.root: only {' and '.join(_ROOTED)} have one: leave it out")
     if not told:
         return SpelledOut(wire.pre, wire.post, wire.counts, wire.combining)
     pairs = [name for name in ("pre", "post", "counts") if getattr(wire, name)]
@@ -49,6 +83,12 @@ def spelled_out(wire: CustomCollectiveWire, where: str) -> SpelledOut:
     _check_counts(counts, wire.ranks, f"{where}, $.{told[0]}")
     if told[0] == "alltoallv":
         made = _alltoallv(counts)
+    elif told[0] in _ROOTED:
+        if wire.root >= wire.ranks:
+            raise FormatError(
+                f"{where}, $.root: {wire.root}, expected a rank from 0 to {wire.ranks - 1}"
+            )
+        made = _rooted(counts, wire.root, scatters=told[0] == "scatterv")
     else:
         made = _of_parts(counts, scatters=told[0] == "reducescatterv")
     if not made.counts:
@@ -92,4 +132,17 @@ def _of_parts(counts: Sequence[int], *, scatters: bool) -> SpelledOut:
         post=alone if scatters else everywhere,
         counts=tuple(count for _, count in parts),
         combining=scatters,
+    )
+
+
+def _rooted(counts: Sequence[int], root: int, *, scatters: bool) -> SpelledOut:
+    """Return a chunk for each other rank's part, from it to the root, or the other way."""
+    parts = [(rank, count) for rank, count in enumerate(counts) if count and rank != root]
+    here = tuple((c, rank) for c, (rank, _) in enumerate(parts))
+    there = tuple((c, root) for c in range(len(parts)))
+    return SpelledOut(
+        pre=there if scatters else here,
+        post=here if scatters else there,
+        counts=tuple(count for _, count in parts),
+        combining=False,
     )

@@ -72,6 +72,8 @@ class Dual:
 
         Where links and budgets are the same both ways one solution serves both phases of allreduce.
         """
+        if self.phases == 1 and not self.on_reversed:
+            return (Phase(0, topology, on_reversed=False),)
         backwards = topology.reversed()
         if self.phases == 2 and not backwards.carries_like(topology):
             return (Phase(0, backwards, on_reversed=True), Phase(1, topology, on_reversed=False))

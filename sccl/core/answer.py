@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 from sccl.core.symmetric import AnyAlgorithm
@@ -45,12 +46,15 @@ class Unknown:
 
     Attributes:
         reason: why it gave up (``"timeout after 60 s"``).
+        best: R/C of what was found instead, below which asking again for as many steps is no use;
+            None: that is not known.
     """
 
     reason: str
     solver: str
     seconds: float
     from_store: bool = False
+    best: Fraction | None = None
 
 
 Answer = Sat | Unsat | Unknown

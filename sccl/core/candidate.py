@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from sccl.errors import ParameterError
 
-MAX_K = 100_000
+MAX_K = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
+from math import gcd
 
 from sccl.core.ids import Rank
 from sccl.core.topology import as_ranks
 from sccl.errors import CollectiveError, TooLargeError
 
-MAX_CHUNKS = 2**24
+MAX_CHUNKS = 2**27
 """A guard against a slip of the finger; the method knows none."""
 
 MAX_COUNT = 2**40
@@ -201,6 +203,61 @@ class Collective:
         if not self.counts:
             return len(chunks)
         return sum(self.counts[chunk % len(self.counts)] for chunk in chunks)
+
+    @property
+    def is_even(self) -> bool:
+        """Return whether relations tell of all classes that they have as many chunks, all alike."""
+        kinds = {self.pre.kind, self.post.kind}
+        if self.counts or RelationKind.PAIRS in kinds:
+            return False
+        scattered = self.ranks if RelationKind.SCATTERED in kinds else 1
+        period = self.ranks**2 if RelationKind.TRANSPOSE in kinds else scattered
+        return self.num_chunks % period == 0
+
+    @property
+    def alike(self) -> int:
+        """Return the greatest common divisor of how many chunks each class has."""
+        if not self.is_even:
+            return gcd(*(len(chunks) for chunks in self.classes().values()))
+        kinds, classes = (self.pre.kind, self.post.kind), 1
+        for kind in (RelationKind.SCATTERED, RelationKind.TRANSPOSE):
+            classes *= self.ranks if kind in kinds else 1
+        return self.num_chunks // classes
+
+    @property
+    def to_one(self) -> bool:
+        """Return whether each chunk is wanted by one rank at most that does not hold it."""
+        if not self.is_even:
+            return all(len(wanted - holders) <= 1 for holders, wanted in self.classes())
+        to_all = self.post.kind is RelationKind.ALL and self.pre.kind is not RelationKind.ALL
+        return not to_all or self.ranks == 2
+
+    @property
+    def is_transpose(self) -> bool:
+        """Return whether each rank has as many chunks for each rank, all alike: alltoall."""
+        kinds = (self.pre.kind, self.post.kind)
+        return kinds == (RelationKind.SCATTERED, RelationKind.TRANSPOSE) and self.is_even
+
+    @property
+    def is_gathered(self) -> bool:
+        """Return whether all ranks want what each has, of each as many chunks: allgather."""
+        kinds = (self.pre.kind, self.post.kind)
+        return kinds == (RelationKind.SCATTERED, RelationKind.ALL) and self.is_even
+
+    def entering(self, inside: AbstractSet[int]) -> int:
+        """Return how many chunks, or elements, start wholly outside a set and are wanted in it."""
+        if not self.is_even:
+            return sum(
+                self.amount(chunks)
+                for (holders, wanted), chunks in self.classes().items()
+                if inside.isdisjoint(holders) and not inside.isdisjoint(wanted)
+            )
+        if self.pre == self.post or not inside:
+            return 0
+        within, outside = len(inside), self.ranks - len(inside)
+        starts = {RelationKind.ALL: 0, RelationKind.ROOT: int(self.pre.root not in inside)}
+        ends = {RelationKind.ALL: 1, RelationKind.ROOT: int(self.post.root in inside)}
+        return starts.get(self.pre.kind, outside) * ends.get(self.post.kind, within) * self.alike
 
     def served(self, chunk_bytes: int | Sequence[int]) -> Fraction:
         """Return the size, of what C chunks make up or of an element, that chunks of bytes serve.

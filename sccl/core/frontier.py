@@ -104,10 +104,8 @@ class Point:
         Args:
             bounds: of its class.
         """
-        optimal = bounds.met(limit.steps, limit.upper)
-        return cls(
-            limit.steps, limit.upper, None, None, optimal, proved=limit.known, attained=False
-        )
+        optimal = bounds.met(limit.steps, limit.best)
+        return cls(limit.steps, limit.best, None, None, optimal, proved=limit.known, attained=False)
 
     def with_algorithm(self, algorithm: AnyAlgorithm, file: Path | None) -> Point:
         """Return it with an algorithm that attains it, or is near it."""

@@ -13,6 +13,19 @@ Prices = tuple[tuple[ConstraintKey, int, Fraction], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class TimedCut:
+    """Ranks that are inside from a time on: what starts inside, and is wanted outside, gets out.
+
+    Attributes:
+        labels: by rank, the time from 0 from which on it is inside; S+1: never.
+        weight: its share in the proof.
+    """
+
+    labels: tuple[int, ...]
+    weight: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class LimitProof:
     """Why a limit holds on a machine.
 
@@ -22,7 +35,8 @@ class LimitProof:
         topology: the name of the machine.
         steps: S of it.
         bound: on its R/C.
-        prices: at which its timed trees cost as much; empty: the bandwidth bound says it.
+        prices: at which its timed trees cost as much; with cuts, of shared budgets alone.
+        cuts: through time, that prove it in place of trees; of both none: the bandwidth bound does.
     """
 
     collective: str
@@ -31,6 +45,7 @@ class LimitProof:
     steps: int
     bound: Fraction
     prices: Prices
+    cuts: tuple[TimedCut, ...] = ()
 
     @property
     def problem(self) -> str:
@@ -45,14 +60,20 @@ class StepLimit:
     Attributes:
         steps: S of the collective that was asked for.
         lower: proved: no algorithm of the class with S steps has a smaller R/C.
-        upper: R/C of a packing, or of an algorithm.
+        upper: R/C of a packing, or of an algorithm; None: neither was looked for, or found.
         proofs: of ``lower``, by machine that was solved on; empty: they are not kept.
     """
 
     steps: int
     lower: Fraction
-    upper: Fraction
+    upper: Fraction | None
     proofs: tuple[LimitProof, ...] = ()
+
+    @property
+    def best(self) -> Fraction:
+        """Return ``upper``, which has to be there."""
+        assert self.upper is not None
+        return self.upper
 
     @property
     def known(self) -> bool:

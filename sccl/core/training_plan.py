@@ -58,6 +58,58 @@ class Option:
             ends.append(motif.ns + max((ends[k] for k in motif.after), default=0))
         return max(ends)
 
+    @property
+    def work(self) -> dict[str, int]:
+        """Return for how long it takes resources: nanoseconds times thousandths, by name."""
+        found: dict[str, int] = {}
+        for motif in self.motifs:
+            for name, load in motif.loads:
+                found[name] = found.get(name, 0) + load * motif.ns
+        return found
+
+    @property
+    def alone_ns(self) -> int:
+        """Return what it takes alone at the least: its motifs share what they load, too."""
+        return max(self.ns, -(-max(self.work.values(), default=0) // WHOLE_LOAD))
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRecipe:
+    """A recipe of which a collective has no option.
+
+    Attributes:
+        why: a sentence: it is none for the collective, nothing carries it, or others are better.
+    """
+
+    recipe: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedOptions:
+    """What a fabric offers for the collectives of a workload, of which a plan takes one for each.
+
+    Attributes:
+        options: each collective, by its id, and one of its options; in the order of the workload,
+            the default first.
+        refused: likewise, recipes of which it has none.
+        seed: of what plans motifs.
+        costs: sha256 of the table of costs that times are of, where it has them; or empty.
+        max_motifs: into how many motifs options split a collective at the most.
+        bitwise: whether only options are offered that reduce as the whole does.
+        planned_by: the synthesiser of which some are, too; empty: of none.
+    """
+
+    workload: Workload
+    fabric: Fabric
+    options: tuple[tuple[str, Option], ...]
+    refused: tuple[tuple[str, RefusedRecipe], ...] = ()
+    seed: int = 0
+    costs: str = ""
+    max_motifs: int = 16
+    bitwise: bool = False
+    planned_by: str = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Issue:

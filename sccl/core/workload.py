@@ -40,6 +40,8 @@ class Workload:
         ops: those of one role and stream in the order in which they run.
         submits: of each role its program.
         iteration_us: how long an iteration took where it was traced; None: it was not.
+        left_out_us: of that, time in which devices did nothing and which is in no operation, as
+            that of the host; None: not told.
         source: where it is from.
 
     Raises:
@@ -54,6 +56,7 @@ class Workload:
     submits: tuple[HostProgram, ...]
     iteration_us: float | None = None
     source: str = ""
+    left_out_us: float | None = None
 
     def __post_init__(self) -> None:
         check_name(self.name, "the name of a workload")
@@ -61,6 +64,8 @@ class Workload:
             raise ParameterError(f"ranks is {self.ranks}, expected 1 to {MOST_RANKS}")
         if self.iteration_us is not None:
             check_us(self.iteration_us, "iteration_us")
+        if self.left_out_us is not None:
+            check_us(self.left_out_us, "left_out_us")
         roles = _by_name(self.roles, self.ranks)
         ops = _by_id(self.ops, roles, self.ranks)
         self._check_dependencies(ops)

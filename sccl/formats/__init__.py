@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Callable
 from typing import cast
 
-from sccl.errors import unknown_name
+from sccl.core.modules import module_names, named_module
 from sccl.formats.contract import MAX_BYTES, Foreign, Format, FormatOptions, SizedPlan, WrittenFiles
 from sccl.formats.stepped import SteppedPlan, arrows
 
@@ -49,8 +48,7 @@ WRITTEN_ALONE = frozenset({"astra-sim", "chakra", "chrome-trace", "csv", "goal"}
 
 def names() -> tuple[str, ...]:
     """Return the names of the formats, as ``--format`` takes them; none is loaded."""
-    files = {module.name for module in pkgutil.iter_modules(__path__)} - NO_FORMATS
-    return tuple(sorted(name.replace("_", "-") for name in files))
+    return module_names(__path__, NO_FORMATS)
 
 
 def written() -> tuple[str, ...]:
@@ -69,10 +67,9 @@ def load(name: str) -> Format:
     Raises:
         UnknownNameError: there is none of that name.
     """
-    name = name.replace("++", "pp")
-    if name not in names():
-        raise unknown_name("format", name, written(), f"the formats are {', '.join(written())}")
-    return cast("Format", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+    hint = f"the formats are {', '.join(written())}"
+    module = named_module(__name__, name.replace("++", "pp"), "format", names(), hint)
+    return cast("Format", module)
 
 
 OF_STEPS = {"chakra": "step_chakra", "chrome-trace": "step_chrome"}

@@ -4,7 +4,8 @@ Source: ``et_def.proto`` of MLCommons Chakra, as :mod:`sccl.formats.chakra`. A c
 of each rank of its groups, with ``comm_type`` and ``comm_size``; one that not all ranks are in has
 ``pg_name``, the number of its group, which ``comm_groups.json`` lists (what ASTRA-sim takes as
 ``--comm-group-configuration``). Nodes need what the workload says that they need; that computation
-of a stream is in order is a control dependency. Numbers of nodes are in the order of the plan.
+of a stream is in order is a control dependency. Numbers of nodes are in the order of the plan. A
+broadcast among two ranks is a send and a receive: ASTRA-sim simulates these, and no broadcasts.
 
 How a collective is split has no place in a trace that others simulate: recipe and channels are
 attributes, which readers pass over. So are ``group_ranks`` and ``root``, by which sccl reads such
@@ -50,10 +51,10 @@ def write_step(stepped: SteppedPlan) -> WrittenFiles:
             f"{MAX_NODES} are written: export it as chrome-trace"
         )
     files: dict[str, bytes] = {}
-    alike: dict[tuple[tuple[str, int], ...], bytes] = {}
+    alike: dict[tuple[_Place, ...], bytes] = {}
     head = {"schema": SCHEMA, "workload": stepped.plan.workload.name}
     for rank in range(stepped.plan.workload.ranks):
-        own = tuple((name, ranks.group_of(name, rank)) for name in ranks.ops[rank])
+        own = tuple(ranks.place(name, rank) for name in ranks.ops[rank])
         if own not in alike:
             alike[own] = trace(list(ranks.nodes(own)) or [Node(0, NodeKind.COMPUTE)], head)
         files[f"{stepped.name}.{rank}.et"] = alike[own]
@@ -62,6 +63,22 @@ def write_step(stepped: SteppedPlan) -> WrittenFiles:
         files[_GROUPS] = json.dumps(told).encode() + b"\n"
     command = "sccl workload import {path}/*.et --format chakra -o workload.json"
     return WrittenFiles(files, command, tuple(_notes(stepped, ranks.groups)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A rank in an operation.
+
+    Attributes:
+        group: the number of its group; 0: that of all, or it computes.
+        ends: of a send the rank that gives and the one that takes.
+        sends: whether it is the first of these.
+    """
+
+    op: str
+    group: int = 0
+    ends: tuple[int, ...] = ()
+    sends: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,14 +108,20 @@ class _Ranks:
     def groups(self) -> dict[tuple[int, ...], int]:
         """Return the groups that not all ranks are in, with their numbers from 1 on."""
         workload = self.stepped.plan.workload
-        every = [group for op in workload.collectives() for group in op.groups]
+        every = [g for op in workload.collectives() if not _is_send(op) for g in op.groups]
         some = dict.fromkeys(group for group in every if len(group) < workload.ranks)
         return {group: number for number, group in enumerate(some, 1)}
 
-    def group_of(self, name: str, rank: int) -> int:
-        """Return the number of the group in which a rank calls a collective; 0: that of all."""
+    def place(self, name: str, rank: int) -> _Place:
+        """Return what a rank does in an operation."""
         op = self._calls.get(name)
-        return 0 if op is None else self.groups.get(_within(op, rank), 0)
+        if op is None:
+            return _Place(name)
+        members = _within(op, rank)
+        if not _is_send(op):
+            return _Place(name, self.groups.get(members, 0))
+        gives = 0 if op.root is None else op.group.index(op.root)
+        return _Place(name, 0, (members[gives], members[1 - gives]), members[gives] == rank)
 
     @cached_property
     def _told(self) -> dict[int, str]:
@@ -129,12 +152,13 @@ class _Ranks:
                 (control if same else data)[wait.after].append(self.numbers[wait.before])
         return data, control
 
-    def nodes(self, own: Sequence[tuple[str, int]]) -> Iterator[Node]:
-        """Yield the nodes of a rank, of its operations, each with the number of its group."""
-        here = {self.numbers[name] for name, _ in own}
+    def nodes(self, own: Sequence[_Place]) -> Iterator[Node]:
+        """Yield the nodes of a rank, of its operations."""
+        here = {self.numbers[place.op] for place in own}
         data, control = self._needs
         options = dict(self.stepped.plan.options)
-        for name, group in own:
+        for place in own:
+            name = place.op
             after = tuple(sorted(here.intersection(data[name])))
             before = tuple(sorted(here.intersection(control[name])))
             number = self.numbers[name]
@@ -146,16 +170,41 @@ class _Ranks:
                 continue
             call, option = self._calls[name], options[name]
             channels = dict.fromkeys(motif.channel for motif in option.motifs)
-            told = {
-                "comm_type": COMM_TYPES.index(call.collective),
-                "comm_size": _given(call),
-                **({"pg_name": str(group), "group_ranks": self._told[group]} if group else {}),
-                **({} if call.root is None else {"root": call.group.index(call.root)}),
-                "recipe": option.recipe,
-                "channels": ",".join(channels),
-            }
-            micros = _micros(option.ns / 1000)
-            yield Node(number, NodeKind.COLLECTIVE, after, micros, told, before, name)
+            kind, told = self._called(call, place)
+            told |= {"recipe": option.recipe, "channels": ",".join(channels)}
+            micros = _micros(self._took[name] / 1000)
+            yield Node(number, kind, after, micros, told, before, name)
+
+    def _called(self, call: CommOp, place: _Place) -> tuple[NodeKind, dict[str, int | bool | str]]:
+        """Return what a rank calls, and what is told of it."""
+        if place.ends:
+            gives, takes = place.ends
+            told: dict[str, int | bool | str] = {"comm_size": call.size_bytes}
+            told |= {"comm_tag": self.numbers[call.id], "comm_src": gives, "comm_dst": takes}
+            return NodeKind.SEND if place.sends else NodeKind.RECEIVE, told
+        ranks = self._told.get(place.group)
+        return NodeKind.COLLECTIVE, {
+            "comm_type": COMM_TYPES.index(call.collective),
+            "comm_size": _given(call),
+            **({"pg_name": str(place.group), "group_ranks": ranks} if ranks else {}),
+            **({} if call.root is None else {"root": call.group.index(call.root)}),
+        }
+
+    @cached_property
+    def _took(self) -> dict[str, int]:
+        """Return for how long motifs of each collective run in an iteration as they repeat, ns."""
+        timeline = self.stepped.timeline
+        took: dict[str, int] = defaultdict(int)
+        until: dict[str, int] = defaultdict(int)
+        for span in timeline.spans:
+            if span.iteration == timeline.first:
+                took[span.op] += max(0, span.end_ns - max(span.start_ns, until[span.op]))
+                until[span.op] = max(until[span.op], span.end_ns)
+        return took
+
+
+def _is_send(call: CommOp) -> bool:
+    return call.collective == "broadcast" and len(call.group) == 2
 
 
 def _given(call: CommOp) -> int:
@@ -174,6 +223,11 @@ def _micros(us: float) -> int:
 
 def _notes(stepped: SteppedPlan, groups: Mapping[tuple[int, ...], int]) -> Iterator[str]:
     yield "one iteration, in whole microseconds; simulators time collectives by themselves"
+    told = f" --comm-group-configuration={_GROUPS}" if groups else ""
+    yield f"ASTRA-sim runs it by --workload-configuration={stepped.name}{told}"
+    kinds = {op.collective for op in stepped.plan.workload.collectives() if not _is_send(op)}
+    if unknown := sorted(kinds & {"broadcast", "reduce", "gather", "scatter"}):
+        yield f"ASTRA-sim does not simulate {', '.join(unknown)}"
     if ahead := sum(wait.lag > 0 for wait in stepped.waits):
         yield f"waits for earlier iterations are left out: {ahead}"
     if any(op.splits for op in stepped.plan.workload.collectives()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from sccl.core.algorithm import Algorithm, KSynchronous
@@ -37,7 +38,8 @@ P = TypeVar("P", Algorithm, SymmetricAlgorithm, AnyAlgorithm, "Schedule", "Packe
 def violations(plan: Plan, told: Told = lambda *_: None) -> list[Violation]:
     """Return what is wrong with a plan; of a symmetric or packed one at most the first thing.
 
-    All sends of a symmetric one are made and re-executed on the whole machine, as a stream.
+    Of a symmetric one whose symmetries are translations, and turns, the sends of one chunk of each
+    orbit decide; of others all sends are made and re-executed on the whole machine, as a stream.
 
     Args:
         told: how many transfers of a packed one were executed by now, and of how many.
@@ -88,12 +90,39 @@ def _of_algorithm(algorithm: Algorithm) -> list[Violation]:
 
 
 def _of_symmetric(algorithm: SymmetricAlgorithm) -> list[Violation]:
-    from sccl.judge.stream import Batch, first_violation  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.judge import symmetric  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.topo.symmetry.expand import expand  # noqa: PLC0415
+
+    found = symmetric.violations(algorithm)
+    if found is not None:
+        return found
+    if _compiled_pays("steps", len(algorithm.sends) * algorithm.collective.num_chunks):
+        return streamed(algorithm)
+    whole = expand(replace(algorithm, num_sends=0))  # it may say anything
+    found = _of_algorithm(whole)[:1]
+    return found or _miscounted(algorithm, len(whole.sends))
+
+
+def _miscounted(algorithm: SymmetricAlgorithm, count: int) -> list[Violation]:
+    """Return that the number of all sends is not what is said, if so."""
+    if count == algorithm.num_sends:
+        return []
+    text = f"it says that it has {algorithm.num_sends} sends, and has {count}"
+    return [Violation("range", text)]
+
+
+def streamed(algorithm: SymmetricAlgorithm) -> list[Violation]:
+    """Return the first thing that is wrong with a symmetric algorithm, each of its sends executed.
+
+    Raises:
+        ParameterError: its symmetries do not map chunks to chunks.
+    """
+    from sccl.judge.stream import SendsOfChunk, first_violation  # noqa: PLC0415 - loads Numba
     from sccl.topo.symmetry.all_sends import all_sends  # noqa: PLC0415
 
     count = 0
 
-    def counting() -> Iterator[Batch]:
+    def counting() -> Iterator[SendsOfChunk]:
         """Yield the sends, and count them."""
         nonlocal count
         for batch in all_sends(algorithm):
@@ -103,10 +132,7 @@ def _of_symmetric(algorithm: SymmetricAlgorithm) -> list[Violation]:
     found = first_violation(
         algorithm.topology, algorithm.collective, algorithm.rounds_per_step, counting()
     )
-    if found is None and count != algorithm.num_sends:
-        text = f"it says that it has {algorithm.num_sends} sends, and has {count}"
-        found = Violation("range", text)
-    return [found] if found else []
+    return [found] if found else _miscounted(algorithm, count)
 
 
 def require_valid(plan: P, made_by: str, told: Told = lambda *_: None) -> P:

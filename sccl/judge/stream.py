@@ -1,8 +1,9 @@
-"""The judge for algorithms too large to hold: their sends arrive in arrays, step by step.
+"""The judge for algorithms too large to hold: their sends arrive in arrays, chunk after chunk.
 
-It re-executes all sends on the whole machine, as :mod:`sccl.judge.steps` does, and knows nothing
-of the symmetries they were made with. It stops at the first violation. Non-combining collectives
-only.
+It re-executes all sends on the whole machine, as :mod:`sccl.judge.steps` does, and knows nothing of
+the symmetries they were made with. Of the chunk whose turn it is it holds when it comes to each
+rank, and of all what every link carries in each step. It stops at the first violation. What was not
+sent by then comes to none. Non-combining collectives only.
 """
 
 from __future__ import annotations
@@ -12,27 +13,30 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sccl.compiled import compiled
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError
 from sccl.judge.violation import Violation
 
-Batch = tuple[int, NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
-"""(step, chunks, sources, destinations) of some sends of a step."""
+Ints = NDArray[np.int32]
 
-_DENSE_RANKS = 8192  # a table of all pairs of ranks finds an edge's number fastest
+SendsOfChunk = tuple[int, Ints, Ints, Ints]
+"""(chunk, steps, sources, destinations) of all sends of a chunk, by step."""
+
+_NEVER = np.iinfo(np.int32).max
 
 
 def first_violation(
     topology: Topology,
     collective: Collective,
     rounds_per_step: Sequence[int],
-    batches: Iterable[Batch],
+    batches: Iterable[SendsOfChunk],
 ) -> Violation | None:
     """Return the first thing that is wrong with a stream of sends; None if it is a valid algorithm.
 
     Args:
-        batches: by ascending step.
+        batches: of each chunk that is sent all sends at once.
 
     Raises:
         CollectiveError: the collective combines.
@@ -41,108 +45,127 @@ def first_violation(
         raise CollectiveError(f"{collective.name} combines: its sends cannot be judged as a stream")
     for step, rounds in enumerate(rounds_per_step):
         if rounds < 1:
-            return Violation(
-                "rounds", f"step {step} has {rounds} rounds, at least 1 expected", step
-            )
-    state = _State(topology, collective, rounds_per_step)
+            text = f"step {step} has {rounds} rounds, at least 1 expected"
+            return Violation("rounds", text, step)
+    state = _State(topology, collective, len(rounds_per_step))
     for batch in batches:
         if (found := state.take(batch)) is not None:
             return found
-    return state.finish()
+    return state.unsent() or state.overloaded(rounds_per_step)
 
 
 class _State:
-    def __init__(
-        self, topology: Topology, collective: Collective, rounds_per_step: Sequence[int]
-    ) -> None:
-        self.topology, self.collective, self.rounds = topology, collective, rounds_per_step
-        self.nodes = topology.ranks + len(topology.switches)  # links may end on switches
-        shape = (collective.num_chunks, topology.ranks)
-        self.held = np.zeros(shape, dtype=bool)
-        for (holders, _), chunks in collective.classes().items():
-            self.held[np.ix_(chunks, sorted(holders))] = True
-        self.edges = sorted(topology.edges)
-        codes = np.array([u * self.nodes + v for u, v in self.edges], np.int64)
-        self.codes = codes
-        self.dense: NDArray[np.int32] | None = None
-        if self.nodes <= _DENSE_RANKS:
-            self.dense = np.full(self.nodes**2, -1, np.int32)
-            self.dense[codes] = np.arange(len(codes), dtype=np.int32)
-        self.step = 0
-        self.load = np.zeros(len(self.edges), np.int64)
-        self.arrived: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
+    def __init__(self, topology: Topology, collective: Collective, steps: int) -> None:
+        self.topology, self.collective, self.steps = topology, collective, steps
+        nodes = topology.ranks + len(topology.switches)  # links may end on switches
+        src, dst = np.array([k.edge for k in topology.links], np.int32).T.copy()
+        self.first = np.searchsorted(src, np.arange(nodes + 1)).astype(np.int64)
+        self.dst = dst
+        self.load = np.zeros((len(dst), steps), dtype=np.int32)
+        self.arrival = np.full(topology.ranks, _NEVER, dtype=np.int32)
+        self.sent = np.zeros(collective.num_chunks, dtype=bool)
+        self.arrays: dict[frozenset[int], Ints] = {}
 
-    def take(self, batch: Batch) -> Violation | None:
-        """Execute sends of the present step or of a later one, and return what is wrong first."""
-        step, chunks, sources, destinations = batch
-        if not self.step <= step < len(self.rounds):
-            return Violation(
-                "range", f"step {step} does not exist, or comes after a later one", step
-            )
-        if step > self.step and (found := self.close()) is not None:
-            return found
-        self.step = step
-        ranks = self.topology.ranks
+    def take(self, batch: SendsOfChunk) -> Violation | None:
+        """Execute all sends of a chunk, and return what is wrong first."""
+        chunk, steps, sources, destinations = batch
+        if not 0 <= chunk < self.collective.num_chunks or self.sent[chunk]:
+            return Violation("range", f"chunk {chunk} does not exist, or comes twice")
+        self.sent[chunk] = True
         for what, values, end in (
-            ("chunk", chunks, self.collective.num_chunks),
-            ("rank", sources, ranks),
-            ("rank", destinations, ranks),
+            ("step", steps, self.steps),
+            ("rank", sources, self.topology.ranks),
+            ("rank", destinations, self.topology.ranks),
         ):
             if len(values) and not (int(values.min()) >= 0 and int(values.max()) < end):
-                return Violation("range", f"step {step}: a {what} that does not exist", step)
-        edges = self.number(sources.astype(np.int64) * self.nodes + destinations)
-        if len(edges) and int(edges.min()) < 0:
-            i = int(np.argmin(edges))
-            text = f"step {step}: there is no link {sources[i]}->{destinations[i]}"
-            return Violation("link", text, step, int(chunks[i]), int(destinations[i]))
-        had = self.held[chunks, sources]
-        if not had.all():
-            i = int(np.argmin(had))
-            text = (
-                f"step {step}: rank {sources[i]} does not hold chunk {chunks[i]} when it sends it "
-                f"to {destinations[i]}"
+                return Violation("range", f"chunk {chunk}: a {what} that does not exist")
+        self.arrival[:] = _NEVER
+        self.arrival[self._array(self.collective.holders(chunk))] = 0
+        bad, kind = _execute(
+            self.arrival, self.load, (self.first, self.dst), steps, sources, destinations
+        )
+        if bad < 0:
+            return self._missing(chunk)
+        step, src, dst = int(steps[bad]), int(sources[bad]), int(destinations[bad])
+        if kind == 0:
+            return Violation(
+                "link", f"step {step}: there is no link {src}->{dst}", step, chunk, dst
             )
-            return Violation("availability", text, step, int(chunks[i]), int(sources[i]))
-        self.load += np.bincount(edges, minlength=len(self.edges))
-        self.arrived.append((chunks, destinations))
+        text = f"step {step}: rank {src} does not hold chunk {chunk} when it sends it to {dst}"
+        return Violation("availability", text, step, chunk, src)
+
+    def _array(self, ranks: frozenset[int]) -> Ints:
+        if ranks not in self.arrays:
+            if len(self.arrays) > self.topology.ranks:
+                self.arrays.clear()
+            self.arrays[ranks] = np.array(sorted(ranks), np.int32)
+        return self.arrays[ranks]
+
+    def _missing(self, chunk: int) -> Violation | None:
+        """Return that a rank that wants a chunk has it not, if so."""
+        wanted = self._array(self.collective.wanted(chunk))
+        there = self.arrival[wanted] != _NEVER
+        if there.all():
+            return None
+        rank = int(wanted[np.argmin(there)])
+        text = f"after the last step rank {rank} does not hold chunk {chunk}"
+        return Violation("postcondition", text, chunk=chunk, rank=rank)
+
+    def unsent(self) -> Violation | None:
+        """Return that a chunk that is not sent is wanted where it is not, if so."""
+        for chunk in np.flatnonzero(~self.sent).tolist():
+            none = np.array([], np.int32)
+            if (found := self.take((chunk, none, none, none))) is not None:
+                return found
         return None
 
-    def number(self, codes: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the numbers of edges, -1 where there is none."""
-        if self.dense is not None:
-            return self.dense[codes]
-        places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
-        found = np.where(self.codes[places] == codes, places, -1)
-        return found.astype(np.int32)
-
-    def close(self) -> Violation | None:
-        """End a step: check what it carried, and let it arrive."""
-        rounds = self.rounds[self.step]
-        number = {edge: i for i, edge in enumerate(self.edges)}
-        if int(self.load.max(initial=0)) > 0:
-            for constraint in self.topology.constraints():
-                used = sum(int(self.load[number[edge]]) for edge in constraint.edges)
-                if used > constraint.chunks_per_round * rounds:
-                    text = (
-                        f"step {self.step}: {constraint.name} carries {used} chunks, "
-                        f"{constraint.chunks_per_round} per round x {rounds} rounds allowed"
-                    )
-                    return Violation("bandwidth", text, self.step, rank=constraint.edges[0][0])
-        for chunks, destinations in self.arrived:
-            self.held[chunks, destinations] = True
-        self.load[:] = 0
-        self.arrived = []
+    def overloaded(self, rounds_per_step: Sequence[int]) -> Violation | None:
+        """Return which constraint carries too much in some step, if one does."""
+        rounds = np.array(rounds_per_step, np.int64)
+        number = {link.edge: i for i, link in enumerate(self.topology.links)}
+        for constraint in self.topology.constraints():
+            rows = [number[edge] for edge in constraint.edges]
+            used = self.load[rows].sum(axis=0, dtype=np.int64)
+            over = used > constraint.chunks_per_round * rounds
+            if over.any():
+                step = int(np.argmax(over))
+                text = (
+                    f"step {step}: {constraint.name} carries {used[step]} chunks, "
+                    f"{constraint.chunks_per_round} per round x {rounds[step]} rounds allowed"
+                )
+                return Violation("bandwidth", text, step, rank=constraint.edges[0][0])
         return None
 
-    def finish(self) -> Violation | None:
-        """End the last step, and return what is wanted and not there."""
-        if (found := self.close()) is not None:
-            return found
-        for (_, wanted), chunks in self.collective.classes().items():
-            there = self.held[np.ix_(chunks, sorted(wanted))]
-            if not there.all():
-                i, j = (int(k) for k in np.argwhere(~there)[0])
-                rank = sorted(wanted)[j]
-                text = f"after the last step rank {rank} does not hold chunk {chunks[i]}"
-                return Violation("postcondition", text, chunk=chunks[i], rank=rank)
-        return None
+
+@compiled
+def _execute(  # noqa: PLR0913, PLR0917 - a state
+    arrival: Ints,
+    load: Ints,
+    links: tuple[NDArray[np.int64], Ints],
+    steps: Ints,
+    sources: Ints,
+    destinations: Ints,
+) -> tuple[int, int]:
+    """Execute sends of a chunk; return which one is wrong and why (0: no link), or (-1, -1).
+
+    Args:
+        arrival: by rank the step in which a chunk is there first.
+        links: by source where its links begin among all, and all destinations, ascending.
+    """
+    first, dst = links
+    for i in range(len(steps)):
+        step, low, high = steps[i], first[sources[i]], first[sources[i] + 1]
+        end = high
+        while low < high:
+            middle = (low + high) // 2
+            if dst[middle] < destinations[i]:
+                low = middle + 1
+            else:
+                high = middle
+        if low == end or dst[low] != destinations[i]:
+            return i, 0
+        if arrival[sources[i]] > step:
+            return i, 1
+        load[low, step] += 1
+        arrival[destinations[i]] = min(arrival[destinations[i]], step + 1)
+    return -1, -1

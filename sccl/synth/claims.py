@@ -40,6 +40,9 @@ from sccl.core.topology import Topology, constraint_name
 from sccl.errors import InputError
 from sccl.prove.bounds import bandwidth_bound, farthest_pair
 from sccl.prove.check.cover import Covered
+from sccl.topo.symmetry.groups import translation_groups
+
+_FEW = 128  # ranks of machines whose claims are quick to check without symmetries
 
 
 def base_name(topology: Topology, spec: Spec) -> str:
@@ -68,7 +71,7 @@ def limit_claims(limit: StepLimit, spec: Spec, *, trees: bool = False) -> Iterat
     """Yield a limit of R/C, for each machine; nothing where the bandwidth bound says as much."""
     dual = dual_of(spec)
     for number, proof in enumerate(limit.proofs):  # of the phases in their order
-        if proof.prices:
+        if proof.prices or proof.cuts:
             yield LimitClaimWire(
                 steps=limit.steps,
                 at_least=str(proof.bound if trees else dual.bandwidth(proof.bound)),
@@ -77,6 +80,7 @@ def limit_claims(limit: StepLimit, spec: Spec, *, trees: bool = False) -> Iterat
                     (constraint_name(key), s, str(price)) for key, s, price in proof.prices
                 ),
                 trees=trees,
+                cuts=tuple((cut.labels, str(cut.weight)) for cut in proof.cuts),
             )
 
 
@@ -188,7 +192,18 @@ def _wire(topology: Topology, spec: Spec, claims: Sequence[Claim]) -> Certificat
         topology=topology_to_wire(topology),
         collective=collective_to_wire(spec.at(spec.unit)),
         claims=tuple(claims),
+        symmetries=_translations(topology, spec) if claims else (),
     )
+
+
+def _translations(topology: Topology, spec: Spec) -> tuple[tuple[int, ...], ...]:
+    """Return translations of a machine that is too large to be looked at rank by rank."""
+    if topology.ranks <= _FEW or spec.name not in {"allgather", "alltoall"}:
+        return ()
+    unit = spec.at(spec.unit)
+    for group in translation_groups(topology, unit):
+        return tuple(symmetry.ranks for symmetry in group.generators)
+    return ()
 
 
 def _listed(folder: Path, topology: Topology, spec: Spec) -> set[str]:

@@ -23,6 +23,14 @@ class Limits(Protocol):
         """Return whether they take less than a query, so that a sweep asks for them first."""
         ...
 
+    def bound_of_steps(self, steps: int) -> StepLimit | None:
+        """Return what no algorithm of S = ``steps`` beats, at little effort; None: nothing.
+
+        Raises:
+            SolverError: its solver broke.
+        """
+        ...
+
     def of_steps(self, steps: int) -> StepLimit:
         """Return the limit of R/C for S = ``steps``, or bounds around it.
 

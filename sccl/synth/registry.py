@@ -20,7 +20,7 @@ from sccl.synth.unreached import unreached
 if TYPE_CHECKING:
     from sccl.core.packed import AnySchedule
 
-NO_SYNTHESISERS = frozenset({"allreduce", "baselines", "flows", "intervals", "network"})
+NO_SYNTHESISERS = frozenset({"allreduce", "baselines", "direct", "flows", "intervals", "network"})
 """Folders that put together what the others find, that these share, or that search nothing: a
 classical algorithm is what its name says, and sends between ranks that no link need join."""
 

@@ -9,13 +9,14 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sccl.collectives import Spec, named
+from sccl.collectives import Spec, dual_of, named
 from sccl.core.files.bounds import BoundsCertificateWire, BoundsWire, ProvedLimitWire
-from sccl.core.files.fields import FractionText
+from sccl.core.files.fields import Count, FractionText, Part
 from sccl.core.frontier import COMPOSED
 from sccl.core.topology import Topology
 from sccl.prove.bounds import any_bounds, lower_bounds
 from sccl.synth.allreduce.classes import SCOPES, has_classes
+from sccl.synth.direct import Attained, attained
 from sccl.tasks.outputs import Output
 from sccl.view.shown import Bounds
 from sccl.view.text.reasons import in_words
@@ -25,6 +26,14 @@ class ClassBoundsPart(BoundsWire, frozen=True, kw_only=True):
     """What no algorithm of one class of several can beat."""
 
     name: str = msgspec.field(name="class")
+
+
+class AttainedPart(Part, frozen=True, kw_only=True):
+    """What some algorithm attains in the fewest steps, by a construction, without search."""
+
+    steps: Count
+    bandwidth: FractionText
+    by: Annotated[str, Meta(description="The construction: 'breadth first' or 'colouring'.")]
 
 
 class BoundsOutput(Output, frozen=True, kw_only=True):
@@ -43,6 +52,29 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
     limit: Annotated[
         ProvedLimitWire | UnsetType, Meta(description="With --steps: the limit of R/C there.")
     ] = UNSET
+    attained: Annotated[
+        AttainedPart | UnsetType, Meta(description="Where a construction is known.")
+    ] = UNSET
+
+
+def attained_of(topology: Topology, spec: Spec) -> Attained | None:
+    """Return what is attained in the fewest steps without search; None: nothing is known.
+
+    Of combining collectives that is what their duals attain, turned round.
+    """
+    dual = dual_of(spec)
+    phases = dual.solved_on(topology)
+    if len(phases) > 1:
+        return None
+    found = attained(phases[0].topology, dual.spec.at(dual.spec.unit))
+    if found is None:
+        return None
+    return Attained(found.steps * dual.phases, dual.bandwidth(found.bandwidth), found.by)
+
+
+def attained_part(found: Attained) -> AttainedPart:
+    """Return what is attained as the output has it."""
+    return AttainedPart(steps=found.steps, bandwidth=str(found.bandwidth), by=found.by)
 
 
 def bounds_of(topology: Topology, spec: Spec) -> Bounds:

@@ -7,19 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import msgspec
 from msgspec import Meta
 
 from sccl.collectives import misnamed
 from sccl.core.algorithm import KSynchronous
 from sccl.core.files.fields import FileText, Part
-from sccl.errors import InputError
+from sccl.core.words import counted
+from sccl.errors import InputError, ParameterError
 from sccl.judge import Violation, violations
 from sccl.tasks.files import LoadedPlan, Told, load_plans
 from sccl.tasks.foreign import Strange, StrangeFault, faults_of, strange_files
+from sccl.tasks.offering import LoadedOptions, faults_of_options, option_digests, option_files
 from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
 from sccl.tasks.training_files import (
     LoadedTraining,
     faults_of_training,
+    load_cost_table,
     notes_on_training,
     told_training,
     training_digests,
@@ -97,6 +101,34 @@ class JudgedTraining:
 
 
 @dataclass(frozen=True, slots=True)
+class JudgedOptions:
+    """A file of options, and everything that is wrong with it.
+
+    Attributes:
+        untold: whether no table of costs is given.
+    """
+
+    loaded: LoadedOptions
+    faults: tuple[PlanFault, ...]
+    untold: bool
+
+    @property
+    def about(self) -> str:
+        """Return what is offered, in words."""
+        offered = self.loaded.offered
+        told = counted(len(offered.options), "option")
+        calls = counted(sum(1 for _ in offered.workload.collectives()), "collective")
+        return f"{offered.workload.name} on {offered.fabric.name}, {told} of {calls}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what is taken as it is told, in sentences."""
+        if not self.loaded.offered.costs or not self.untold:
+            return ()
+        return ("times taken as told: they are of a table of costs: give it with --costs",)
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedStrange:
     """A file of somebody else, and everything that is wrong with what it says."""
 
@@ -109,19 +141,30 @@ class JudgedStrange:
         return not self.faults and not self.strange.foreign.refused
 
 
-def judge_training(
+def judge_steps(
     words: Iterable[str | Path], costs: Path | None = None
-) -> tuple[list[JudgedTraining], list[str | Path]]:
-    """Return the verdicts on training plans, and the words that name anything else.
+) -> tuple[list[JudgedTraining], list[JudgedOptions], list[str | Path]]:
+    """Return the verdicts on training plans and on options, and the words that name anything else.
 
     Args:
         costs: the file of the table of costs by which they were made.
 
     Raises:
-        InputError: a file says that it is one and is none; there are costs, and no such plan.
+        InputError: a file says that it is one and is none; there are costs, and no such file.
     """
-    found, rest = training_files(words, costs)
-    return [JudgedTraining(one, faults_of_training(one)) for one in found], rest
+    table = None if costs is None else load_cost_table(costs)
+    offers, others = option_files(words)
+    plans, rest = training_files(others, table)
+    if costs is not None and not plans and not offers:
+        raise ParameterError(
+            f"{costs} is a table of costs, and no training plan is given: give one, or leave out "
+            "the table"
+        )
+    return (
+        [JudgedTraining(one, faults_of_training(one)) for one in plans],
+        [JudgedOptions(one, faults_of_options(one, table), costs is None) for one in offers],
+        rest,
+    )
 
 
 def judge_strange(
@@ -164,28 +207,44 @@ def check_output(
     judged: Sequence[Judged],
     strange: Sequence[JudgedStrange] = (),
     training: Sequence[JudgedTraining] = (),
+    options: Sequence[JudgedOptions] = (),
 ) -> CheckOutput:
     """Return the verdicts."""
     theirs = {str(one.strange.file): one.strange.digest for one in strange}
     ours = plan_digests({str(x.loaded.file): x.loaded.plan for x in judged})
     return CheckOutput(
-        inputs=ours | theirs | training_digests([one.loaded for one in training]),
+        inputs=ours
+        | theirs
+        | training_digests([one.loaded for one in training])
+        | option_digests([one.loaded for one in options]),
         files=(
             *map(_part, judged),
             *map(_strange_part, strange),
             *map(_training_part, training),
+            *map(_options_part, options),
         ),
     )
 
 
 def _training_part(judged: JudgedTraining) -> CheckedFilePart:
-    loaded = judged.loaded
+    one = judged.loaded
+    part = _step_part(one.file, one.plan.fabric.name, judged.faults, told_training(one))
+    return msgspec.structs.replace(part, digest_matches=one.intact, notes=notes_on_training(one))
+
+
+def _options_part(judged: JudgedOptions) -> CheckedFilePart:
+    one = judged.loaded
+    part = _step_part(one.file, one.offered.fabric.name, judged.faults, judged.about)
+    return msgspec.structs.replace(part, notes=judged.notes)
+
+
+def _step_part(file: Path, fabric: str, faults: Sequence[PlanFault], about: str) -> CheckedFilePart:
     return CheckedFilePart(
-        file=str(loaded.file),
-        valid=not judged.faults,
-        digest_matches=loaded.intact,
+        file=str(file),
+        valid=not faults,
+        digest_matches=True,
         collective="",
-        topology=loaded.plan.fabric.name,
+        topology=fabric,
         finish_us=None,
         alpha=None,
         violations=tuple(
@@ -199,11 +258,11 @@ def _training_part(judged: JudgedTraining) -> CheckedFilePart:
                 link=None,
                 tick=None,
             )
-            for fault in judged.faults
+            for fault in faults
         ),
         format=None,
-        about=told_training(loaded),
-        notes=notes_on_training(loaded),
+        about=about,
+        notes=(),
         refused=(),
     )
 

@@ -19,7 +19,7 @@ from sccl.errors import ParameterError, ScclError
 from sccl.tasks.outputs import Output
 
 if TYPE_CHECKING:
-    from sccl.train.planner import PlanSettings
+    from sccl.train.planner import Planner, PlanSettings
 
 
 class ComparedSearchPart(Part, frozen=True, kw_only=True):
@@ -70,8 +70,7 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
         KeyboardInterrupt: the user interrupted before any search had ended.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
-    from sccl.train.planner import ABOUT, SEARCHES, Planner  # noqa: PLC0415 - likewise
-    from sccl.train.verdict import faults_in  # noqa: PLC0415
+    from sccl.train.planner import SEARCHES, Planner  # noqa: PLC0415 - likewise
 
     planner = Planner(workload, fabric, settings, lambda doing, *_: told(doing))
     found, ended = list[ComparedSearchPart](), ""
@@ -79,9 +78,8 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
         planner.prepare()
         for name in SEARCHES:
             told(name)
-            began, planner.best = time.perf_counter(), None
             try:
-                planner.search(name)
+                one, ended = _compared(planner, name, options=name == SEARCHES[0])
             except ParameterError:
                 continue  # too large for CP-SAT alone
             except KeyboardInterrupt:
@@ -89,23 +87,9 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
                     raise
                 ended = "interrupted"
                 break
-            seconds = time.perf_counter() - began
-            plan = planner.plan()
-            first_one = name == SEARCHES[0]
-            if faults := faults_in(plan, settings.planner, settings.measured, options=first_one):
-                raise ScclError(
-                    f"a plan of {workload.name} by {name} was refused by the judge: "
-                    f"{faults[0].message}; this is a defect of sccl"
-                )
-            found.append(
-                ComparedSearchPart(
-                    search=name,
-                    about=ABOUT[name],
-                    period_us=plan.period_ns / 1000,
-                    gap=plan.gap,
-                    seconds=round(seconds, 3),
-                )
-            )
+            found.append(one)
+            if ended:
+                break
     return ComparePlansOutput(
         inputs={
             "workload": digest(workload_to_wire(workload)),
@@ -120,3 +104,44 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
         ended=ended,
         file=None if picture is None else str(picture),
     )
+
+
+def _compared(planner: Planner, name: str, *, options: bool) -> tuple[ComparedSearchPart, str]:
+    """Return what a search comes to, and why nothing is to follow; empty: something is.
+
+    What was found is kept where the user interrupts while it is judged; options are then not
+    derived anew.
+
+    Args:
+        options: whether they are.
+
+    Raises:
+        ParameterError: it is too large for the search.
+        ScclError: the judge rejects the plan, which is a defect.
+        KeyboardInterrupt: the user interrupted the search.
+    """
+    from sccl.train.planner import ABOUT  # noqa: PLC0415 - loads Numba
+    from sccl.train.verdict import faults_in  # noqa: PLC0415
+
+    began, ended, asked = time.perf_counter(), "", planner.settings
+    planner.best = None
+    planner.search(name, asked.seconds)
+    seconds = time.perf_counter() - began
+    plan = planner.plan()
+    try:
+        faults = faults_in(plan, asked.planner, asked.measured, options=options)
+    except KeyboardInterrupt:
+        ended, faults = "interrupted", faults_in(plan, options=False)
+    if faults:
+        raise ScclError(
+            f"a plan of {plan.workload.name} by {name} was refused by the judge: "
+            f"{faults[0].message}; this is a defect of sccl"
+        )
+    found = ComparedSearchPart(
+        search=name,
+        about=ABOUT[name],
+        period_us=plan.period_ns / 1000,
+        gap=plan.gap,
+        seconds=round(seconds, 3),
+    )
+    return found, ended

@@ -77,6 +77,35 @@ def paths_of(words: Iterable[str | Path]) -> list[Path]:
     return [path for path, _ in _found(words)]
 
 
+def held_files(
+    words: Iterable[str | Path], kinds: frozenset[Kind]
+) -> tuple[list[Path], list[str | Path]]:
+    """Return the JSON files of some kinds that are named, and the words that name anything else."""
+    found, rest = list[Path](), list[str | Path]()
+    for word in words:
+        try:
+            paths = paths_of([word])
+        except InputError:  # it matches no JSON file, and may match those of others
+            rest.append(word)
+            continue
+        held = [path for path in paths if _holds_one(path, kinds)]
+        found += held
+        if not held:
+            rest.append(word)
+        elif len(held) < len(paths):
+            rest += [path for path in paths if path not in held]
+    return found, rest
+
+
+def _holds_one(path: Path, kinds: frozenset[Kind]) -> bool:
+    if path.suffix != ".json" or not os.path.isfile(path) or is_packed(path):  # noqa: PTH113 - never raises
+        return False
+    try:
+        return kind_of_file(path) in kinds
+    except InputError:
+        return False  # who reads it says what is wrong with it
+
+
 def files_of(words: Iterable[str | Path], kinds: frozenset[Kind]) -> list[Path]:
     """Return the files of some kinds, each once: those that are named, and those in folders.
 

@@ -99,8 +99,7 @@ def plan_training(
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
     from sccl.train.merge_search import MergingPlanner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.train.planner import Planner  # noqa: PLC0415 - likewise
-    from sccl.train.running import timeline_of  # noqa: PLC0415
-    from sccl.train.verdict import faults_in  # noqa: PLC0415
+    from sccl.train.verdict import verdict_on  # noqa: PLC0415
 
     began, ended = time.perf_counter(), ""
 
@@ -113,12 +112,13 @@ def plan_training(
     def judged(*, options: bool) -> tuple[TrainingPlan, int]:
         plan = planner.plan()
         tell("judging", plan.period_ns, plan.bound_ns or None)
-        if faults := faults_in(plan, settings.planner, settings.measured, options=options):
+        faults, timeline = verdict_on(plan, settings.planner, settings.measured, options=options)
+        if faults or timeline is None:
             raise ScclError(
                 f"a plan of {workload.name} on {fabric.name} was refused by the judge: "
                 f"{faults[0].message}; this is a defect of sccl"
             )
-        return plan, timeline_of(plan).finish_ns()
+        return plan, timeline.finish_ns()
 
     try:
         with compiling(first):

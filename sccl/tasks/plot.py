@@ -18,6 +18,8 @@ from sccl.core.files.kinds import (
     PACKED_SCHEDULE,
     PLANS,
     SCHEDULE,
+    STEPPED,
+    TIMELINE,
     TOPOLOGY,
     TRAINING_PLAN,
     Kind,
@@ -95,7 +97,7 @@ def _held(path: Path, what: What | None) -> Sequence[Source]:
         return [resolve(str(path))]
     kinds = (
         *(*ALGORITHMS, FRONTIER, CERTIFICATE, TOPOLOGY, SCHEDULE, PACKED_SCHEDULE),
-        TRAINING_PLAN,
+        *(TRAINING_PLAN, TIMELINE),
     )
     kind = kind_among(path, kinds)
     if kind == FRONTIER:
@@ -104,11 +106,11 @@ def _held(path: Path, what: What | None) -> Sequence[Source]:
         return []  # beside the algorithms of a certificate's folder
     if kind is None:
         refuse_foreign(path)
-    return [_plan(path, kind) if kind in {*PLANS, TRAINING_PLAN} else resolve(str(path))]
+    return [_plan(path, kind) if kind in PLANS | STEPPED else resolve(str(path))]
 
 
 def _plan(path: Path, kind: Kind | None) -> Source:
-    if kind == TRAINING_PLAN:
+    if kind in STEPPED:
         return training_files([path])[0][0]
     return expand(load_algorithm(path)[0]) if kind in ALGORITHMS else _schedule(path)
 

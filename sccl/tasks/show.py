@@ -9,9 +9,12 @@ from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm, KSynchronous
 from sccl.core.files.fields import Count, FileText, FractionText, Part
+from sccl.core.files.offered_options import offered_options_to_wire
+from sccl.core.files.training_plan_shapes import OfferedOptionsWire
 from sccl.errors import TooLargeError
 from sccl.judge import violations
 from sccl.tasks.files import LoadedPlan
+from sccl.tasks.offering import LoadedOptions, option_digests
 from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
 from sccl.tasks.show_training import ShownTrainingPart, shown_training
 from sccl.tasks.training_files import LoadedTraining, training_digests
@@ -91,10 +94,15 @@ class ShowOutput(Output, frozen=True, kw_only=True):
     files: Annotated[tuple[ShownPart, ...], Meta(description="Algorithms.")]
     schedules: tuple[ShownSchedulePart, ...]
     training: Annotated[tuple[ShownTrainingPart, ...], Meta(description="Training plans.")] = ()
+    options: Annotated[
+        tuple[OfferedOptionsWire, ...], Meta(description="What is offered for workloads.")
+    ] = ()
 
 
 def show_output(
-    loaded: Sequence[LoadedPlan], training: Sequence[LoadedTraining] = ()
+    loaded: Sequence[LoadedPlan],
+    training: Sequence[LoadedTraining] = (),
+    options: Sequence[LoadedOptions] = (),
 ) -> ShowOutput:
     """Return what is shown of plans; algorithms are written out.
 
@@ -103,7 +111,8 @@ def show_output(
     """
     return ShowOutput(
         inputs=plan_digests({str(one.file): one.plan for one in loaded})
-        | training_digests(training),
+        | training_digests(training)
+        | option_digests(options),
         files=tuple(
             _part(one, expand(one.plan)) for one in loaded if isinstance(one.plan, KSynchronous)
         ),
@@ -113,6 +122,7 @@ def show_output(
             if not isinstance(one.plan, KSynchronous)
         ),
         training=tuple(map(shown_training, training)),
+        options=tuple(offered_options_to_wire(one.offered) for one in options),
     )
 
 

@@ -30,7 +30,7 @@ class TakenOptionPart(Part, frozen=True, kw_only=True):
     motifs: Annotated[int, Meta(ge=1)]
     channels: tuple[str, ...]
     carriers: tuple[str, ...]
-    us: Annotated[float, Meta(ge=0, description="Alone, microseconds.")]
+    us: Annotated[float, Meta(ge=0, description="Alone, at the least, microseconds.")]
 
 
 class LanePart(Part, frozen=True, kw_only=True):
@@ -66,6 +66,13 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
         float | None,
         Meta(description="An iteration, if all that motifs send is simulated on links."),
     ]
+    links_apart_us: Annotated[
+        float | None,
+        Meta(
+            description="Likewise, if each motif has all links to itself: the rest is messages "
+            "that wait for those of other motifs."
+        ),
+    ]
     links_note: Annotated[str, Meta(description="Why that is not told; or empty.")]
     bound_us: _Us
     gap: float | None
@@ -91,7 +98,7 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
         InputError: the judge refuses it.
     """
     plan, timeline = one.plan, right_timeline(one)
-    on_links, note = links_us(plan, timeline)
+    on_links, apart, note = links_us(plan, timeline)
     computed = {op.id for op in plan.workload.computation()}
     ahead = dict.fromkeys(i.op for i in plan.order if i.shift and i.op not in computed)
     return ShownTrainingPart(
@@ -106,6 +113,7 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
         prologue_us=timeline.prologue_ns / 1000,
         fluid_us=fluid_us(plan, timeline),
         links_us=on_links,
+        links_apart_us=apart,
         links_note=note,
         bound_us=plan.bound_ns / 1000,
         gap=plan.gap,
@@ -126,14 +134,21 @@ def fluid_us(plan: TrainingPlan, timeline: StepTimeline) -> float:
     return fluid_timing(plan, timeline).period_ns / 1000
 
 
-def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, str]:
-    """Return what an iteration takes on links, microseconds; or why that is not told."""
-    from sccl.train.link_timing import link_timing  # noqa: PLC0415 - loads NumPy and Numba
+def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, float | None, str]:
+    """Return what an iteration takes on links, microseconds, also if motifs do not meet there.
+
+    The last is why that is not told.
+    """
+    from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - likewise
+    from sccl.train.link_timing import apart_timing, link_timing  # noqa: PLC0415 - loads Numba
 
     try:
-        return link_timing(plan, timeline).period_ns / 1000, ""
+        by = motif_planner(plan.planned_by, plan.seed) if plan.planned_by else None
+        met = link_timing(plan, timeline, planner=by)
+        apart = apart_timing(plan, timeline, planner=by)
     except InputError as error:
-        return None, str(error)
+        return None, None, str(error)
+    return met.period_ns / 1000, apart.period_ns / 1000, ""
 
 
 def models_told(shown: ShownTrainingPart) -> tuple[str, str]:
@@ -146,6 +161,9 @@ def models_told(shown: ShownTrainingPart) -> tuple[str, str]:
     links = f"not simulated link by link: {shown.links_note}"
     if shown.links_us is not None:
         links = f"{said(shown.links_us)}, if all that they send goes over links, one by one"
+    if shown.links_apart_us is not None and shown.period_us:
+        apart = f"{shown.links_apart_us / shown.period_us - 1:+.2%}"
+        links += f" ({apart} where none meet there; the rest is messages that wait for others)"
     return f"{said(shown.fluid_us)}, if motifs share bandwidth as fluids do", links
 
 
@@ -165,7 +183,7 @@ def _options(plan: TrainingPlan) -> Iterator[TakenOptionPart]:
             motifs=len(option.motifs),
             channels=tuple(dict.fromkeys(motif.channel for motif in option.motifs)),
             carriers=tuple(dict.fromkeys(motif.carrier for motif in option.motifs)),
-            us=option.ns / 1000,
+            us=option.alone_ns / 1000,
         )
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from sccl.collectives import Spec
+from sccl.collectives import Spec, custom, wire_of_counts
 from sccl.collectives import resolve as resolve_collective
+from sccl.core.files.collectives import load_counts
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.topo import machine_model, rank_of
@@ -46,6 +48,17 @@ def subject_of(machine: Topology, collective: str | Spec, root: str | int | None
     """
     made = machine_model(machine)
     return Subject(made.topology, spec_of(machine, collective, root), made.notes)
+
+
+def counted_of(machine: Topology, name: str, root: str | None, counts: Path) -> Spec:
+    """Return a collective of counts, as alltoallv, by its name and the file of counts.
+
+    Raises:
+        InputError: there is no such collective, file or root, or counts are not for the machine.
+    """
+    rank = None if root is None else rank_of(machine, root)
+    where = str(counts)
+    return custom(wire_of_counts(name, load_counts(counts), machine.ranks, rank, where), where)
 
 
 def spec_of(machine: Topology, collective: str | Spec, root: str | int | None = None) -> Spec:

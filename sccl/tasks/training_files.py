@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os.path import isfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sccl.core.cost import duration_text
-from sccl.core.files.disk import is_packed, read_text
-from sccl.core.files.kinds import TRAINING_PLAN
-from sccl.core.files.text import digest
+from sccl.core.files.disk import read_text, write_atomically
+from sccl.core.files.kinds import STEPPED, TIMELINE
+from sccl.core.files.text import digest, text_of
+from sccl.core.files.timelines import load_timeline, timeline_to_wire
 from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
-from sccl.errors import InputError, ParameterError
-from sccl.tasks.files import kind_of_file, paths_of
+from sccl.errors import InputError
+from sccl.tasks.files import held_files, kind_of_file
 from sccl.topo import resolve
 
 if TYPE_CHECKING:
-    from sccl.core.step_timeline import StepTimeline
+    from sccl.core.files.training_plan_shapes import TimelineWire, TrainingPlanWire
+    from sccl.core.step_timeline import StepSpan, StepTimeline
     from sccl.core.training_plan import TrainingPlan
     from sccl.train.tables import CostTable
     from sccl.train.verdict import PlanFault
@@ -32,12 +33,14 @@ class LoadedTraining:
     Attributes:
         intact: whether the file is as sccl wrote it.
         costs: the table of costs that was given with it; None: none was.
+        claimed: how the file says that it runs; None: it holds the plan alone.
     """
 
     file: Path
     plan: TrainingPlan
     intact: bool
     costs: CostTable | None = None
+    claimed: StepTimeline | None = None
 
     @property
     def as_told(self) -> bool:
@@ -51,36 +54,18 @@ class LoadedTraining:
 
 
 def training_files(
-    words: Iterable[str | Path], costs: Path | None = None
+    words: Iterable[str | Path], costs: CostTable | None = None
 ) -> tuple[list[LoadedTraining], list[str | Path]]:
     """Return the training plans that are named, and the words that name anything else.
 
     Args:
-        costs: the file of the table of costs by which they were made.
+        costs: the table of costs by which they were made.
 
     Raises:
-        InputError: a file says that it is one and is none; there are costs, and no such plan.
+        InputError: a file says that it is one and is none.
     """
-    table = None if costs is None else load_cost_table(costs)
-    found, rest = list[LoadedTraining](), list[str | Path]()
-    for word in words:
-        try:
-            paths = paths_of([word])
-        except InputError:  # it matches no JSON file, and may match those of others
-            rest.append(word)
-            continue
-        held = [path for path in paths if _holds_one(path)]
-        found += [LoadedTraining(path, *load_training_plan(path, resolve), table) for path in held]
-        if not held:
-            rest.append(word)
-        elif len(held) < len(paths):
-            rest += [path for path in paths if path not in held]
-    if costs is not None and not found:
-        raise ParameterError(
-            f"{costs} is a table of costs, and no training plan is given: give one, or leave out "
-            "the table"
-        )
-    return found, rest
+    held, rest = held_files(words, STEPPED)
+    return [_loaded(path, costs) for path in held], rest
 
 
 @contextmanager
@@ -107,13 +92,11 @@ def load_cost_table(path: Path) -> CostTable:
     return cost_table_of_text(read_text(path), str(path))
 
 
-def _holds_one(path: Path) -> bool:
-    if path.suffix != ".json" or not isfile(path) or is_packed(path):  # noqa: PTH113 - never raises
-        return False
-    try:
-        return kind_of_file(path) == TRAINING_PLAN
-    except InputError:
-        return False  # who reads it says what is wrong with it
+def _loaded(path: Path, table: CostTable | None) -> LoadedTraining:
+    if kind_of_file(path) == TIMELINE:
+        plan, claimed, intact = load_timeline(path, resolve)
+        return LoadedTraining(path, plan, intact, table, claimed)
+    return LoadedTraining(path, *load_training_plan(path, resolve), table)
 
 
 def told_training(one: LoadedTraining) -> str:
@@ -130,7 +113,22 @@ def told_training(one: LoadedTraining) -> str:
 
 def training_digests(several: Iterable[LoadedTraining]) -> dict[str, str]:
     """Return the digests of training plans, by file."""
-    return {str(one.file): digest(training_plan_to_wire(one.plan)) for one in several}
+    return {str(one.file): digest(_wire(one)) for one in several}
+
+
+def _wire(one: LoadedTraining) -> TrainingPlanWire | TimelineWire:
+    if one.claimed is not None:
+        return timeline_to_wire(one.plan, one.claimed)
+    return training_plan_to_wire(one.plan)
+
+
+def write_timeline(path: Path, one: LoadedTraining) -> None:
+    """Write when all of a training plan starts and ends, whole or not at all.
+
+    Raises:
+        InputError: the judge refuses the plan, or the file cannot be written.
+    """
+    write_atomically(path, text_of(timeline_to_wire(one.plan, right_timeline(one))))
 
 
 def faults_of_training(one: LoadedTraining) -> tuple[PlanFault, ...]:
@@ -141,11 +139,14 @@ def faults_of_training(one: LoadedTraining) -> tuple[PlanFault, ...]:
     """
     from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.train.rebounding import wrong_bound  # noqa: PLC0415
+    from sccl.train.running import timeline_of  # noqa: PLC0415
     from sccl.train.verdict import PlanFault, faults_in  # noqa: PLC0415
 
     plan = one.plan
     by = motif_planner(plan.planned_by, plan.seed) if plan.planned_by else None
     found = faults_in(plan, by, one.costs)
+    if not found and (wrong := _runs_otherwise(one, timeline_of(plan))):
+        found = (PlanFault("timeline", wrong),)
     if found or one.as_told or not plan.bound_ns:
         return found
     wrong = wrong_bound(plan, by, one.costs)
@@ -165,12 +166,36 @@ def right_timeline(one: LoadedTraining) -> StepTimeline:
     Raises:
         InputError: the judge refuses it.
     """
-    from sccl.train.running import timeline_of  # noqa: PLC0415 - loads NumPy
-    from sccl.train.verdict import faults_in  # noqa: PLC0415 - likewise
+    from sccl.train.verdict import verdict_on  # noqa: PLC0415 - loads NumPy
 
-    if faults := faults_in(one.plan, options=False):
+    faults, timeline = verdict_on(one.plan, options=False)
+    wrong = faults[0].message if faults else ""
+    if timeline is None or (wrong := wrong or _runs_otherwise(one, timeline)):
         raise InputError(
-            f"{one.file}: the judge refuses this plan: {faults[0].message}; see all with "
-            f"'sccl check {one.file}'"
+            f"{one.file}: the judge refuses this plan: {wrong}; see all with 'sccl check "
+            f"{one.file}'"
         )
-    return timeline_of(one.plan)
+    return timeline
+
+
+def _runs_otherwise(one: LoadedTraining, timeline: StepTimeline) -> str:
+    """Return what differs between how a plan runs and how its file says so; empty: nothing."""
+    claimed = one.claimed
+    if claimed is None or claimed == timeline:
+        return ""
+    for number, (said, span) in enumerate(zip(claimed.spans, timeline.spans, strict=False)):
+        if said != span:
+            return (
+                f"span {number} is {_told_span(span)}, claimed is {_told_span(said)}: it is no "
+                "timeline of its plan"
+            )
+    return (
+        f"it has {len(timeline.spans)} spans, and repeats every {timeline.period_ns} ns from "
+        f"iteration {timeline.first} on, claimed are {len(claimed.spans)}, every "
+        f"{claimed.period_ns} from iteration {claimed.first} on: it is no timeline of its plan"
+    )
+
+
+def _told_span(span: StepSpan) -> str:
+    what = f"motif {span.motif} of {span.op!r:.60}, iteration {span.iteration},"
+    return f"{what} on {span.lane!r:.60} from {span.start_ns} to {span.end_ns} ns"

@@ -13,11 +13,13 @@ from msgspec import Meta
 
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import Count, FileText, Part
+from sccl.core.files.kinds import WORKLOAD
 from sccl.core.files.text import digest, text_of
 from sccl.core.files.workload_shapes import WorkloadWire
 from sccl.core.files.workloads import load_workload, workload_to_wire
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp, HostAction
+from sccl.tasks.files import kind_of_file
 from sccl.tasks.outputs import Output
 from sccl.workloads import ReadWorkload, TraceHints, contents, read_workload
 from sccl.workloads.generate import MadeWorkload, made_workload
@@ -74,6 +76,9 @@ class WorkloadPart(Part, frozen=True, kw_only=True):
     source: str
     ranks: Annotated[int, Meta(ge=1)]
     iteration_us: Annotated[float | None, Meta(description="As traced; null: it was not.")]
+    left_out_us: Annotated[
+        float | None, Meta(description="Of that, time that is in no operation; null: not told.")
+    ]
     roles: tuple[RolePart, ...]
     collectives: tuple[CollectivesPart, ...]
     computation: tuple[StreamPart, ...]
@@ -200,6 +205,11 @@ def workload_make_output(made: MadeWorkload, output: Path | None) -> WorkloadMak
     )
 
 
+def holds_workload(path: Path) -> bool:
+    """Return whether a file is there, and says that it holds a workload."""
+    return path.suffix == ".json" and path.is_file() and kind_of_file(path) == WORKLOAD
+
+
 def workload_show_output(file: Path) -> WorkloadShowOutput:
     """Return a workload's file in numbers.
 
@@ -225,6 +235,7 @@ def workload_part(workload: Workload) -> WorkloadPart:
         source=workload.source,
         ranks=workload.ranks,
         iteration_us=workload.iteration_us,
+        left_out_us=workload.left_out_us,
         roles=tuple(_roles(workload)),
         collectives=tuple(_of_kind(*key, ops) for key, ops in sorted(kinds.items())),
         computation=tuple(

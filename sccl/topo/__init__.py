@@ -7,6 +7,7 @@ from sccl.topo.generators import Generator, generators
 from sccl.topo.machine_model import MachineModel, machine_model
 from sccl.topo.measures import Measures, measure, unreachable
 from sccl.topo.naming import LinkName, added_to, links_of, rank_of
+from sccl.topo.routing import routed
 
 __all__ = [
     "FABRICS",
@@ -24,5 +25,6 @@ __all__ = [
     "measure",
     "rank_of",
     "resolve",
+    "routed",
     "unreachable",
 ]

@@ -17,6 +17,7 @@ from itertools import product
 from sccl.core.ids import Edge
 from sccl.core.topology import MAX_RANKS, Budget, Link, Switch, Topology
 from sccl.errors import ParameterError
+from sccl.topo.routing import SHORTEST, XY, routed
 
 _MAX_LINKS = 2**20
 _MAX_NESTED = 32
@@ -288,6 +289,15 @@ def _power(text: str, resolve: Resolve) -> Topology:
     return reduce(cartesian, [machine] * exponent)
 
 
+def _routed(text: str, resolve: Resolve) -> Topology:
+    how, sign, name = text.partition(":")
+    if how in {XY, SHORTEST} and sign:
+        return routed(resolve(name), how)
+    if not text:
+        raise ValueError("a machine")
+    return routed(resolve(text))
+
+
 def _product(text: str, resolve: Resolve) -> Topology:
     names = text.split("_x_")
     if len(names) < 2 or not all(names):
@@ -307,6 +317,13 @@ _EXPANSIONS = (
         "copies", "NUMBER:MACHINE", "copies:2:ring:5", "so many copies of each rank", _copies
     ),
     MachineExpansion("power", "NUMBER:MACHINE", "power:2:dgx1", "its Cartesian power", _power),
+    MachineExpansion(
+        "routed",
+        "[xy:|shortest:]MACHINE",
+        "routed:torus:4x4",
+        "messages pass several links in a step, loading each",
+        _routed,
+    ),
     MachineExpansion(
         "product", "MACHINE_x_MACHINE..", "product:dgx1_x_ring:4", "a Cartesian product", _product
     ),

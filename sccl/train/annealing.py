@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sccl.compiled import compiled
+from sccl.compiled import compiled, compiled_in_place
 from sccl.train.listing import by_list
 from sccl.train.placing import PlacingRoom, serially
 from sccl.train.problem import StepArrays, Whole
@@ -27,6 +27,13 @@ def _drawn(state: Whole) -> float:
     mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
     mixed ^= mixed >> np.uint64(31)
     return float(mixed >> np.uint64(11)) / 9007199254740992.0
+
+
+@compiled_in_place
+def _copy(row: Whole, into: Whole) -> None:
+    """Copy numbers: what NumPy would say of rows of unlike lengths takes a second to compile."""
+    for k in range(len(row)):
+        into[k] = row[k]
 
 
 class Annealed(NamedTuple):
@@ -89,14 +96,17 @@ def anneal(  # noqa: PLR0913, PLR0917 - loops
         most = state[1] - warm * np.log(max(_drawn(state), 1e-300))
         finish = serially(step, row.choice, row.offset, starts, room, int(most))
         if finish > most:
-            row.choice[:], row.offset[:] = old_choice, old_offset
+            _copy(old_choice, row.choice)
+            _copy(old_offset, row.offset)
             continue
         state[1] = finish
-        old_choice[:], old_offset[:] = row.choice, row.offset
+        _copy(row.choice, old_choice)
+        _copy(row.offset, old_offset)
         if finish < state[2]:
             state[2] = finish
-            row.best_choice[:], row.best_offset[:] = row.choice, row.offset
-            row.best_starts[:] = starts
+            _copy(row.choice, row.best_choice)
+            _copy(row.offset, row.best_offset)
+            _copy(starts, row.best_starts)
     return last
 
 
@@ -159,6 +169,6 @@ def chain(  # noqa: PLR0913, PLR0917 - loops
         state[1] = finish
         if finish < state[2]:
             state[2] = finish
-            best_choice[:] = choice
-            best_starts[:] = starts
+            _copy(choice, best_choice)
+            _copy(starts, best_starts)
     return last

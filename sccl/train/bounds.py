@@ -72,6 +72,15 @@ def alone(option: StepOption) -> int:
     return found
 
 
+def again_after(option: StepOption) -> int:
+    """Return ticks after which an option can be done again at the least, and again, by itself.
+
+    Each motif follows upon itself, and all have their shares of resources each time.
+    """
+    most = max(option.busy().values(), default=0)
+    return max(-(-most // WHOLE), *(motif.ticks for motif in option.motifs))
+
+
 def lengths_of(problem: StepProblem) -> list[list[int]]:
     """Return of each op what each of its options takes at the least, alone."""
     known: dict[tuple[StepOption, ...], list[int]] = {}

@@ -24,13 +24,13 @@ from sccl.core.motif import Motif
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.core.training_plan import WHOLE_LOAD
-from sccl.errors import ParameterError
 from sccl.motif import motifs_of, recipe_of
 from sccl.motif.extents import cells_of, cut_off
 from sccl.train.carriers import MotifCarrier, Transfers
-from sccl.train.motif_patterns import bytes_of_links, pattern_of
+from sccl.train.motif_patterns import pattern_of
 from sccl.train.resources import pipes_of, stream_load
 from sccl.train.rings import LinkedRings
+from sccl.train.scheduled import bytes_of_links
 from sccl.train.spare import SpareChannel
 from sccl.train.tables import CostTable
 from sccl.train.ways import FastestWays
@@ -88,13 +88,22 @@ class StepMessages(NamedTuple):
     link: Whole
 
 
+_RECKONED_S, _ROW_S, _PLANNED_S = 1e-3, 2.5e-7, 1.5e-2
+"""Seconds, about: to reckon a motif, for each of its rows on links, and to plan one."""
+
+
 class MotifCosts:
-    """What motifs take on the channels of a fabric; those that are alike are reckoned once."""
+    """What motifs take on the channels of a fabric; those that are alike are reckoned once.
+
+    Attributes:
+        seconds: that this has taken, about: counted by what was done, and the same anywhere.
+    """
 
     def __init__(self, fabric: Fabric, measured: CostTable | None = None) -> None:
         self.fabric, self.pipes, self._measured = fabric, pipes_of(fabric), measured
         self._channels = [_Channel(channel, fabric.shared) for channel in fabric.channels]
         self._spare: dict[tuple[object, ...], _Channel] = {}
+        self.seconds = 0.0
         self._known: dict[tuple[object, ...], MotifCost] = {}
         self._sent: dict[tuple[object, ...], StepMessages] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
@@ -119,10 +128,12 @@ class MotifCosts:
             UnreachableError: the channel does not join ranks that send to one another.
             ParameterError: it was measured, for other sizes alone.
         """
-        key = (channel, carrier.name, item_bytes, self._shape_of(motif), told_ns)
+        key = (channel, carrier.name, item_bytes, self.shape_of(motif), told_ns)
         if key not in self._known:
             own = self._channels[channel]
-            ps, occupied = own.takes(carrier.sends(motif, own.rings), item_bytes)
+            sends = carrier.sends(motif, own.rings)
+            ps, occupied, rows = own.takes(sends, item_bytes)
+            self.seconds += _RECKONED_S + _ROW_S * (len(sends.step) + rows)
             name, ns = self.fabric.channels[channel].name, told_ns
             if ns is None and self._measured is not None:
                 us = self._measured.us(motif, name, carrier.name, item_bytes)
@@ -138,7 +149,7 @@ class MotifCosts:
         Raises:
             UnreachableError: the channel does not join ranks that send to one another.
         """
-        key = (channel, carrier.name, item_bytes, self._shape_of(motif))
+        key = (channel, carrier.name, item_bytes, self.shape_of(motif))
         if key not in self._sent:
             own = self._channels[channel]
             self._sent[key] = own.messages(carrier.sends(motif, own.rings), item_bytes)
@@ -162,15 +173,12 @@ class MotifCosts:
         Raises:
             InputError: it cannot be planned there.
         """
-        key = (channel, id(planner), item_bytes, self._shape_of(motif), machine)
+        key = (channel, id(planner), item_bytes, self.shape_of(motif), machine)
         if key not in self._known:
-            parts = motifs_of(motif, _RING) if motif.collective == "allreduce" else (motif,)
-            whole = self.fabric.channels[channel].topology
-            place = {one.edge: k for k, one in enumerate(whole.links)}
+            links = self.fabric.channels[channel].topology.links
+            place = {one.edge: k for k, one in enumerate(links)}
             ps, of_links = 0, np.zeros(len(place), np.int64)
-            for part in parts:
-                pattern = pattern_of(part, whole.ranks, item_bytes)
-                schedule = planner(machine or whole, *pattern)
+            for schedule in self.schedules(motif, channel, planner, item_bytes, machine):
                 ps += schedule.finish * schedule.tick_ps
                 for link, amount in bytes_of_links(schedule).items():
                     of_links[place[schedule.topology.links[link].edge]] += amount
@@ -185,7 +193,7 @@ class MotifCosts:
         Raises:
             InputError: ranks are not joined by that, or it cannot be planned there.
         """
-        key = (by.name, item_bytes, self._shape_of(motif), *spare.key)
+        key = (by.name, item_bytes, self.shape_of(motif), *spare.key)
         if key not in self._known:
             channel, machine = spare.channel, spare.machine
             if isinstance(by, MotifPlanner):
@@ -195,7 +203,9 @@ class MotifCosts:
                 if own is None:
                     one = replace(self.fabric.channels[channel], topology=machine)
                     own = self._spare[spare.key] = _Channel(one, ())
-                ps, occupied = own.takes(by.sends(motif, own.rings), item_bytes)
+                sends = by.sends(motif, own.rings)
+                ps, occupied, rows = own.takes(sends, item_bytes)
+                self.seconds += _RECKONED_S + _ROW_S * (len(sends.step) + rows)
                 links = self.fabric.channels[channel].topology.links
                 here = {
                     link.edge: amount
@@ -203,15 +213,29 @@ class MotifCosts:
                 }
                 every = np.array([here.get(link.edge, 0) for link in links], np.int64)
                 cost = self._cost(_ranks(motif), channel, ps, every)
-            self._known[key] = _fitted(cost, spare.left)
+            self._known[key] = MotifCost(*spare.fitted(cost.ns, cost.loads))
         return self._known[key]
+
+    def schedules(
+        self,
+        motif: Motif,
+        channel: int,
+        planner: Planner,
+        item_bytes: int,
+        machine: Topology | None = None,
+    ) -> list[Schedule]:
+        """Return the schedules of a motif's pattern, one after the other, as of :meth:`planned`."""
+        parts = motifs_of(motif, _RING) if motif.collective == "allreduce" else (motif,)
+        whole = self.fabric.channels[channel].topology
+        self.seconds += _PLANNED_S * len(parts)
+        return [planner(machine or whole, *pattern_of(k, whole.ranks, item_bytes)) for k in parts]
 
     def nothing(self, ranks: Iterable[int], channel: int) -> MotifCost:
         """Return what launching takes of what moves nothing between some ranks."""
         links = len(self.fabric.channels[channel].topology.links)
         return self._cost(ranks, channel, 0, np.zeros(links, np.int64))
 
-    def _shape_of(self, motif: Motif) -> int:
+    def shape_of(self, motif: Motif) -> int:
         """Return a number that motifs share which take as much, as far as they were seen."""
         if id(motif) not in self._shapes:
             number = self._numbers.setdefault(_shape(motif), len(self._numbers))
@@ -293,13 +317,16 @@ class _Channel:
         first = np.append(first, len(link))
         return StepMessages(step, source, target, size, sent, first, link)
 
-    def takes(self, sends: Transfers, item_bytes: int) -> tuple[int, Whole]:
-        """Return the picoseconds that transfers take, and the bytes that links are busy for."""
+    def takes(self, sends: Transfers, item_bytes: int) -> tuple[int, Whole, int]:
+        """Return the picoseconds that transfers take, and the bytes that links are busy for.
+
+        The last is how many links messages pass in all.
+        """
         links = len(self._alpha)
         occupied = np.zeros(links, np.int64)
         step, _, _, size, sent, bounds, link = self.messages(sends, item_bytes)
         if not len(step):
-            return 0, occupied
+            return 0, occupied, 0
         first = bounds[:-1]
         by = np.repeat(np.arange(len(step)), np.diff(bounds))
         count = (int(step[-1]) + 1) * links
@@ -315,7 +342,7 @@ class _Channel:
         took += self._passed_on(size, by, link)
         each = np.zeros(len(full))
         np.maximum.at(each, step, took)
-        return int(np.ceil(each).astype(np.int64).sum()), occupied
+        return int(np.ceil(each).astype(np.int64).sum()), occupied, len(link)
 
     def _passed_on(self, size: Whole, by: Whole, link: Whole) -> NDArray[np.float64]:
         """Return what messages take on stretches between ranks, but for the longest of each."""
@@ -346,24 +373,6 @@ class _Channel:
             found[met] = np.minimum(found[met], row.efficiency)
         part: NDArray[np.float64] = found[of]
         return part
-
-
-def _fitted(cost: MotifCost, left: Whole) -> MotifCost:
-    """Return a cost that loads no pipe with more than is left of it, as late as that takes.
-
-    Raises:
-        ParameterError: it loads what there is nothing left of.
-    """
-    own = cost.loads[: len(left)]
-    if (own > 0)[left <= 0].any():
-        raise ParameterError("it goes over what others have in use")
-    over = own > left
-    if not over.any():
-        return cost
-    ns = int((-(-own[over] * cost.ns // left[over])).max())
-    loads = cost.loads.copy()
-    loads[: len(left)] = -(-own * cost.ns // ns)
-    return MotifCost(ns, loads)
 
 
 def _ranks(motif: Motif) -> set[int]:

@@ -92,13 +92,13 @@ class CyclicPlan:
 
     Attributes:
         options: of each op, which.
-        shifts: of each op, of how many iterations ahead it is done.
         order: an op and a motif of its option: in which they are issued, all of a window.
+        shifts: of each place in the order: of how many iterations ahead it is done.
     """
 
     options: tuple[int, ...]
-    shifts: tuple[int, ...]
     order: tuple[tuple[int, int], ...]
+    shifts: tuple[int, ...]
 
 
 def motifs_in_order(step: StepProblem, plan: CyclicPlan) -> list[StepMotif]:
@@ -112,13 +112,15 @@ def wrong_in_cyclic(problem: CyclicProblem, plan: CyclicPlan) -> str:
 
 
 def _wrong_choice(step: StepProblem, plan: CyclicPlan) -> str:
-    if len(plan.options) != len(step.ops) or len(plan.shifts) != len(step.ops):
+    if len(plan.options) != len(step.ops):
         return f"it is of {len(plan.options)} ops, and the step has {len(step.ops)}"
-    for op, choice, shift in zip(step.ops, plan.options, plan.shifts, strict=True):
+    for op, choice in zip(step.ops, plan.options, strict=True):
         if not 0 <= choice < len(op.options):
             return f"op {op.name!r} takes option {choice}, and has {len(op.options)}"
+    for (number, k), shift in zip(plan.order, plan.shifts, strict=True):
         if not 0 <= shift <= MAX_LAG:
-            return f"op {op.name!r} is done {shift} iterations ahead, expected 0 to {MAX_LAG}"
+            where = f"motif {k} of op {number}"
+            return f"{where} is done {shift} iterations ahead, expected 0 to {MAX_LAG}"
     wanted = [
         (number, k)
         for number, (op, choice) in enumerate(zip(step.ops, plan.options, strict=True))
@@ -134,19 +136,24 @@ def _wrong_choice(step: StepProblem, plan: CyclicPlan) -> str:
 
 def _wrong_order(problem: CyclicProblem, plan: CyclicPlan) -> str:
     ops = problem.step.ops
-    place = {item: k for k, item in enumerate(plan.order)}
-    first, last = [len(place)] * len(ops), [0] * len(ops)
-    for ((op, motif), k), row in zip(
-        place.items(), motifs_in_order(problem.step, plan), strict=True
-    ):
-        first[op], last[op] = min(first[op], k), max(last[op], k)
-        if late := [j for j in row.after if place[op, j] > k]:
-            return f"op {ops[op].name!r}: motif {motif} comes before {late[0]}, which it waits for"
+    when = {  # of motifs of iteration 0: how many windows later, and at which place there
+        item: (-shift, k)
+        for k, (item, shift) in enumerate(zip(plan.order, plan.shifts, strict=True))
+    }
+    first, last = list[tuple[int, int]](), list[tuple[int, int]]()
+    for number, (op, choice) in enumerate(zip(ops, plan.options, strict=True)):
+        own = [when[number, k] for k in range(len(op.options[choice].motifs))]
+        first.append(min(own))
+        last.append(max(own))
+        for k, motif in enumerate(op.options[choice].motifs):
+            if late := [j for j in motif.after if own[j] > own[k]]:
+                return f"op {op.name!r}: motif {k} comes before {late[0]}, which it waits for"
     for before, after, lag in problem.waits:
-        windows = lag + plan.shifts[before] - plan.shifts[after]
+        window, place = first[after]
+        windows = lag + window - last[before][0]
         names = f"op {ops[after].name!r} waits for {ops[before].name!r}"
         if windows < 0:
             return f"{names}, and is done {-windows} iterations before it"
-        if windows == 0 and last[before] > first[after]:
+        if windows == 0 and last[before][1] > place:
             return f"{names}, and comes before it: it would wait for ever"
     return ""

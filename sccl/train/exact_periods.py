@@ -12,7 +12,7 @@ What repeats after several iterations only may take less, and is not looked at.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from sccl.solvers import cpsat
@@ -24,13 +24,17 @@ from sccl.train.searches import serial
 _STRATEGY = cpsat.Strategy()
 
 
+_Place = tuple[int, int]
+"""An op, and a motif of its option."""
+
+
 class ExactPeriod(NamedTuple):
     """What CP-SAT finds.
 
     Attributes:
         least: ticks that it proves to be needed; 1 or more, unless nothing takes any time.
         most: ticks that are enough.
-        options: of each op, for these.
+        options: of each op, for these; empty: of what is known to be enough.
         starts: of each op and motif of its option, of iteration 0.
     """
 
@@ -44,33 +48,51 @@ class ExactPeriod(NamedTuple):
         """Return whether nothing takes less."""
         return self.least == self.most
 
-    def plan(self, problem: CyclicProblem) -> CyclicPlan | None:
-        """Return the plan that issues motifs in this order; None: an op's are of several windows.
+    def plan(self, problem: CyclicProblem) -> CyclicPlan:
+        """Return the plan that issues motifs in this order.
 
-        It repeats after no more ticks than these. Of what starts at once, as what takes no time
-        does, those come first that others wait for.
+        It repeats after no more ticks than these; motifs are of as few iterations ahead as may be.
+        Of what starts at once, as what takes no time does, those come first that others wait for.
         """
-        period = max(self.most, 1)
-        windows = [{start // period for start in own} for own in self.starts]
-        if any(len(own) > 1 for own in windows):
-            return None
-        ahead = max(window for own in windows for window in own)
-        shifts = tuple(ahead - own.pop() for own in windows)
-        before: dict[tuple[int, int], set[tuple[int, int]]] = {}
-        for op, choice in enumerate(self.options):
-            for k, motif in enumerate(problem.step.ops[op].options[choice].motifs):
-                before[op, k] = {(op, j) for j in motif.after}
-        for one, other, lag in problem.waits:
-            if lag + shifts[one] == shifts[other]:  # of the same window
-                for k in range(len(self.starts[other])):
-                    before[other, k].update((one, j) for j in range(len(self.starts[one])))
-        return CyclicPlan(self.options, shifts, self._sorted(before, period))
+        motifs = {
+            (op, k): motif
+            for op, choice in enumerate(self.options)
+            for k, motif in enumerate(problem.step.ops[op].options[choice].motifs)
+        }
+        waits = [((op, j), (op, k), 0) for (op, k), m in motifs.items() for j in m.after]
+        waits += [
+            ((one, j), (other, k), lag)
+            for one, other, lag in problem.waits
+            for j in range(len(self.starts[one]))
+            for k in range(len(self.starts[other]))
+        ]
+        window = self._windows(motifs, waits)
+        before: dict[_Place, set[_Place]] = {item: set() for item in motifs}
+        for one, other, lag in waits:
+            if window[one] == window[other] + lag:
+                before[other].add(one)
+        order, ahead = self._sorted(before, max(self.most, 1)), max(window.values())
+        return CyclicPlan(self.options, order, tuple(ahead - window[item] for item in order))
 
-    def _sorted(
-        self, before: Mapping[tuple[int, int], set[tuple[int, int]]], period: int
-    ) -> tuple[tuple[int, int], ...]:
+    def _windows(
+        self, motifs: Mapping[_Place, StepMotif], waits: Iterable[tuple[_Place, _Place, int]]
+    ) -> dict[_Place, int]:
+        """Return the window of each motif of iteration 0: the first that waits allow."""
+        period, found = max(self.most, 1), dict.fromkeys(motifs, 0)
+        within = {(op, k): self.starts[op][k] % period for op, k in motifs}
+        moved = True
+        while moved:
+            moved = False
+            for one, other, lag in waits:
+                ended = within[one] + motifs[one].ticks + (found[one] - lag) * period
+                first = -((within[other] - ended) // period)
+                if first > found[other]:
+                    found[other], moved = first, True
+        return found
+
+    def _sorted(self, before: Mapping[_Place, set[_Place]], period: int) -> tuple[_Place, ...]:
         """Return motifs by their starts within a window, each after those before it."""
-        after: dict[tuple[int, int], list[tuple[int, int]]] = {key: [] for key in before}
+        after: dict[_Place, list[_Place]] = {key: [] for key in before}
         left = {key: len(own) for key, own in before.items()}
         for key, own in before.items():
             for one in own:
@@ -88,19 +110,23 @@ class ExactPeriod(NamedTuple):
         return tuple(order)
 
 
-def exact_period(problem: CyclicProblem, effort: Effort, least: int = 0) -> ExactPeriod:
+def exact_period(
+    problem: CyclicProblem, effort: Effort, least: int = 0, most: int = 0
+) -> ExactPeriod:
     """Return the least period, or what is known of it within an effort.
 
     Args:
         least: ticks that are known to be needed.
+        most: ticks that are known to be enough; 0: none are.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
     """
-    begun = serial(problem.step, 0)
-    if not begun.finish(problem.step):
-        return ExactPeriod(0, 0, begun.options, begun.starts)
-    found = ExactPeriod(max(least, 1), begun.finish(problem.step), begun.options, begun.starts)
+    found = ExactPeriod(max(least, 1), most, (), ())
+    if not most:
+        begun = serial(problem.step, 0)
+        finish = begun.finish(problem.step)
+        found = ExactPeriod(min(found.least, finish), finish, begun.options, begun.starts)
     spending, unknown = Spending(effort), False
     while found.least < found.most and not unknown:
         left = spending.left()

@@ -50,8 +50,7 @@ def exactly(  # noqa: PLR0913, PLR0917 - as of the search by annealing
     if best.period > enough and not spending.used_up():
         least = exact_period(problem, Effort(seed=seed, units=seconds / UNIT_S / 2), enough)
         spending.units += seconds / UNIT_S / 2
-        if (turning := least.plan(problem)) is not None:
-            best.tell(turning)
+        best.tell(least.plan(problem))
     for tried, (_, _, window, plan) in enumerate(begun):
         left = spending.left()
         if best.period <= enough or left is None or not left.units:

@@ -69,11 +69,13 @@ class OptionFinder:
 
     Attributes:
         costs: what was reckoned so far.
+        refused: of each collective that was asked for, by its id: recipes, and why they make none.
     """
 
     fabric: Fabric
     asked: OptionSettings
     costs: MotifCosts = field(init=False)
+    refused: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.costs = MotifCosts(self.fabric, self.asked.measured)
@@ -100,6 +102,7 @@ class OptionFinder:
                 f"operation {op.id!r}, {op.collective} of {len(op.group)} ranks, has no option: "
                 f"{told}"
             )
+        self.refused[op.id] = refused
         return every
 
     def carried_by(self, op: CommOp, recipe: str, carry: Carry) -> Offer | None:
@@ -156,7 +159,7 @@ class OptionFinder:
         default = self._default(op, motif, refused)
         if default is None:
             return [], refused
-        for recipe in self._recipes(op, motif):
+        for recipe in self._recipes(op, motif, refused):
             try:
                 made += self._of_recipe(op, recipe, default)
             except InputError as error:
@@ -182,7 +185,8 @@ class OptionFinder:
                 refused[f"whole on {channel.name}"] = str(error)
         return None
 
-    def _recipes(self, op: CommOp, motif: Motif) -> list[str]:
+    def _recipes(self, op: CommOp, motif: Motif, refused: dict[str, str]) -> list[str]:
+        """Return the recipes that are tried; of others it is said why they are not."""
         first = MERGE if op.merged else ""
         if self.asked.recipes is not None:
             return [_after(first, recipe) for recipe in self.asked.recipes]
@@ -199,12 +203,17 @@ class OptionFinder:
         rules = list(recipes_for(motif, node))
         levels = f"levels({node})"
         every = [*rules, *lanes_for(took, levels if levels in rules else "")]
-        pieces = [_pieces(recipe) for recipe in every]
-        return [
-            _after(first, recipe)
-            for recipe, count in zip(every, pieces, strict=True)
-            if count == 1 or least >= _LEAST_LAUNCHES * launch * count
-        ]
+        tried = []
+        for recipe in every:
+            count = _pieces(recipe)
+            if count == 1 or least >= _LEAST_LAUNCHES * launch * count:
+                tried.append(_after(first, recipe))
+            else:
+                refused[_after(first, recipe)] = (
+                    f"it cuts what takes {least / 1000:.4g} us into {count}, and launching each "
+                    f"takes {launch / 1000:.4g}: expected {_LEAST_LAUNCHES} times as much of each"
+                )
+        return tried
 
     def _of_recipe(self, op: CommOp, text: str, default: str) -> list[Offer]:
         """Return a recipe's options: on each channel by each carrier, and phases mixed.
@@ -234,8 +243,8 @@ class OptionFinder:
                 if bitwise or not self.asked.bitwise:
                     key = tuple((number, id(cost)) for number, _, cost in parts)
                     found.setdefault(key, Offer(str(recipe_of(text)), parts, after, bitwise))
-        if not found and error is not None:
-            raise error
+        if not found:
+            raise error or ParameterError("it reduces in another order than the whole")
         return list(found.values())
 
     def _carriers(self, channels: Sequence[int]) -> list[str | None]:

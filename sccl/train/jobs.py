@@ -99,7 +99,10 @@ class Job:
         options = tuple(
             (op.id, self.options[op.id][chosen[op.id]]) for op in self.workload.collectives()
         )
-        order = tuple(Issue(self.names[op], k, found.shifts[op]) for op, k in found.order)
+        order = tuple(
+            Issue(self.names[op], k, shift)
+            for (op, k), shift in zip(found.order, found.shifts, strict=True)
+        )
         return options, order
 
 
@@ -116,21 +119,16 @@ def job_of(plan: TrainingPlan) -> tuple[Job, CyclicPlan]:
         raise InputError(f"operation {odd[0]!r:.60} has not one option, expected one of each")
     job = Job(plan.workload, options, plan.memory_bytes)
     place = {name: k for k, name in enumerate(job.names)}
-    shifts: dict[str, int] = {}
     for issue in plan.order:
         if issue.op not in place:
             raise InputError(f"the order has operation {issue.op!r:.60}, which there is not")
-        if shifts.setdefault(issue.op, issue.shift) != issue.shift:
-            raise InputError(
-                f"operation {issue.op!r:.60} is {shifts[issue.op]} and {issue.shift} iterations "
-                "ahead in one window, expected one shift for all of its motifs"
-            )
-    if missing := [name for name in job.names if name not in shifts]:
+    issued = {issue.op for issue in plan.order}
+    if missing := [name for name in job.names if name not in issued]:
         raise InputError(f"the order leaves out operation {missing[0]!r:.60}")
     return job, CyclicPlan(
         options=(0,) * len(job.names),
-        shifts=tuple(shifts[name] for name in job.names),
         order=tuple((place[issue.op], issue.motif) for issue in plan.order),
+        shifts=tuple(issue.shift for issue in plan.order),
     )
 
 

@@ -9,7 +9,7 @@ from sccl.solvers.effort import Effort
 from sccl.train.bounds import StepBound, least_finish
 from sccl.train.exact import exact
 from sccl.train.problem import StepPlan, StepProblem
-from sccl.train.searches import serial
+from sccl.train.searches import Kept, serial
 
 MOST_EXACT = 500
 """Motifs of all options, up to which CP-SAT is asked for the best plan. Of 1,000 random steps with
@@ -47,14 +47,14 @@ def planned(
     proposals: int,
     seed: int = 0,
     told: Told = lambda _finish, _bound: None,
-    kept: Callable[[StepPlan], None] = lambda _: None,
+    kept: Kept = lambda _: False,
 ) -> PlannedStep:
     """Return the best plan that is found.
 
     Args:
         proposals: of annealing.
         told: whenever there is something better.
-        kept: is given the best by then where the user interrupts.
+        kept: is given what is better now and then, and where the user interrupts.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
@@ -65,7 +65,7 @@ def planned(
     )
     finish = plan.finish(problem)
     motifs = sum(len(option.motifs) for op in problem.ops for option in op.options)
-    if finish > bound.ticks and motifs <= MOST_EXACT:
+    if finish > bound.ticks and motifs <= MOST_EXACT and not kept(plan):
         found = exact(problem, Effort(seed=seed, units=_UNITS), plan)
         if found.plan is not None:
             plan, finish = found.plan, found.plan.finish(problem)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sccl.compiled import compiled, compiled_in_place
+from sccl.compiled import compiled, compiled_in_place, number
 from sccl.train.placing import NEVER, rests
 from sccl.train.problem import StepArrays, Whole
 from sccl.train.sharing import SharedUse, free_for, nobody_has, take
@@ -23,11 +23,11 @@ def in_order(step: StepArrays, choice: Whole, starts: Whole) -> int:
     That is so of what communicates; computations are in the order of their stream.
     """
     ops = len(choice)
-    room = nobody_has(step.resources[0], step.share.min() if len(step.share) else 1)
+    room = nobody_has(step.resources[0], step.share)
     ended = np.zeros(ops, dtype=np.int64)
-    issued, finish = np.int64(0), np.int64(0)
+    issued, finish = number(0), number(0)
     for op in range(ops):
-        ready = np.int64(0)
+        ready = number(0)
         for k in range(step.before_first[op], step.before_first[op + 1]):
             ready = max(ready, ended[step.before[k]])
         option = step.option_first[op] + choice[op]
@@ -39,7 +39,7 @@ def in_order(step: StepArrays, choice: Whole, starts: Whole) -> int:
                 low, high = step.use_first[motif], step.use_first[motif + 1]
                 at = free_for(room, step.use, step.share, low, high, int(start))
                 take(room, step.use, step.share, low, high, at, at + step.ticks[motif])
-                start = np.int64(at)
+                start = number(at)
             if step.communicates[op]:
                 issued = start
             starts[motif] = start
@@ -76,8 +76,30 @@ def _urgent_first(step: StepArrays, choice: Whole) -> Whole:
     longest = np.zeros(len(choice), dtype=np.int64)
     for op in range(len(choice)):
         option = step.option_first[op] + choice[op]
-        longest[op] = rest[step.motif_first[option] : step.motif_first[option + 1]].max()
-    return np.argsort(-longest, kind="mergesort")
+        for motif in range(step.motif_first[option], step.motif_first[option + 1]):
+            longest[op] = max(longest[op], rest[motif])
+    order, other = np.arange(len(choice)), np.empty(len(choice), dtype=np.int64)
+    width = number(1)  # sorted by halves, from below: NumPy's own sorts take a second to compile
+    while width < len(choice):
+        for low in range(0, len(choice), 2 * width):
+            _merged(longest, order, other, low, width)
+        order, other = other, order
+        width *= 2
+    return order
+
+
+@compiled_in_place
+def _merged(longest: Whole, order: Whole, other: Whole, low: int, width: int) -> None:
+    """Write two rows of ops of some width, one after the other, as one: the longest first."""
+    one, two = low, min(low + width, len(order))
+    middle, end = two, min(two + width, len(order))
+    for place in range(low, end):
+        if two == end or (one < middle and longest[order[one]] >= longest[order[two]]):
+            other[place] = order[one]
+            one += 1
+        else:
+            other[place] = order[two]
+            two += 1
 
 
 @compiled_in_place
@@ -160,20 +182,22 @@ def listed(step: StepArrays, choice: Whole, order: Whole, starts: Whole, most: i
     """
     ops = len(choice)
     room = ListRoom(
-        nobody_has(step.resources[0], step.share.min() if len(step.share) else 1),
+        nobody_has(step.resources[0], step.share),
         np.full(ops, NEVER, dtype=np.int64),
-        (step.before_first[1:] - step.before_first[:-1]).copy(),
         np.zeros(ops, dtype=np.int64),
         np.zeros(ops, dtype=np.int64),
-        np.zeros(step.sort.max() + 1 if len(step.sort) else 1, dtype=np.int64),
+        np.zeros(ops, dtype=np.int64),
+        np.zeros(len(step.sort) + 1, dtype=np.int64),
     )
     for op in range(ops):
         option = step.option_first[op] + choice[op]
+        room.waits[op] = step.before_first[op + 1] - step.before_first[op]
         room.left[op] = step.motif_first[option + 1] - step.motif_first[option]
-        starts[step.motif_first[option] : step.motif_first[option + 1]] = NEVER
+        for motif in range(step.motif_first[option], step.motif_first[option + 1]):
+            starts[motif] = NEVER
         if room.waits[op] == 0:
             room.ready[op] = 0
-    now, undone, finish = 0, ops, 0
+    now, undone, finish = number(0), ops, number(0)
     waiting, count = order.copy(), ops
     while undone and finish <= most:
         soonest, every = NEVER, count

@@ -20,7 +20,6 @@ from sccl.train.jobs import Job
 from sccl.train.merge_bounds import loosened, offerable
 from sccl.train.merging import Row, may_be_merged, merge_candidates
 from sccl.train.periodic import MOST_WINDOWS, openings_of
-from sccl.train.periods import least_period
 from sccl.train.planner import Planner
 from sccl.train.windows import repeated
 
@@ -71,8 +70,7 @@ class MergingPlanner(Planner):
         self._looked_at("bounds with merged collectives")
         rows = offerable(self.workload, self.settings.merge_bytes, self.book)
         if rows:
-            bound = least_period(loosened(self.workload, rows, self.book).problem)
-            self.bound_ns, self.binding = bound.ticks, bound.binds
+            self._prove(loosened(self.workload, rows, self.book).problem)
         self._offered = True
         return rows
 

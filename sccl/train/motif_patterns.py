@@ -1,29 +1,14 @@
-"""Motifs as synthesisers are asked them: patterns of chunks; and what schedules of these send."""
+"""Motifs as synthesisers are asked them: patterns of chunks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from sccl.collectives import Spec
 from sccl.core.collective import Relation, RelationKind
 from sccl.core.motif import Motif
-from sccl.core.schedule import Schedule
 from sccl.core.topology import as_ranks
 from sccl.errors import ParameterError
-
-
-def bytes_of_links(schedule: Schedule) -> dict[int, int]:
-    """Return the bytes that each link carries in all."""
-    sizes = schedule.chunk_bytes
-    if isinstance(sizes, int):
-        link, count = np.unique(np.asarray(schedule.link), return_counts=True)
-        return dict(zip(link.tolist(), (count * sizes).tolist(), strict=True))
-    found: dict[int, int] = {}
-    for link, chunk in zip(schedule.link.tolist(), schedule.chunk.tolist(), strict=True):
-        found[link] = found.get(link, 0) + sizes[chunk]
-    return found
 
 
 def pattern_of(motif: Motif, ranks: int, item_bytes: int) -> tuple[Spec, int]:

@@ -62,15 +62,45 @@ class Offer:
         return tuple(sorted({channel for channel, _, _ in self.parts}))
 
 
-def kept(every: Sequence[Offer], most: int) -> list[Offer]:
-    """Return the default, and others that nothing beats, by turns of each set of channels."""
+def unbeaten(every: Sequence[Offer]) -> list[Offer]:
+    """Return the default, and others that are not far slower and that nothing beats."""
     least = min(made.ns for made in every)
     rows = [made for made in every if made.ns <= _SLOWEST * least or made is every[0]]
-    alive = [
+    return [
         made
         for k, made in enumerate(rows)
         if not k or not any(_beats(rows, j, k) for j in range(len(rows)) if j != k)
     ]
+
+
+def left_out(
+    every: Sequence[Offer], alive: Sequence[Offer], found: Sequence[Offer]
+) -> dict[str, str]:
+    """Return of each recipe of which no option is kept why that is.
+
+    Args:
+        every: options as they were made.
+        alive: those that nothing beats.
+        found: those of these that are kept.
+    """
+    taken, good = {made.recipe for made in found}, {made.recipe for made in alive}
+    least = min(made.ns for made in every)
+    fastest: dict[str, int] = {}
+    for made in every:
+        fastest[made.recipe] = min(made.ns, fastest.get(made.recipe, made.ns))
+    why = {}
+    for recipe, ns in fastest.items():
+        if recipe in good - taken:
+            why[recipe] = f"{len(found)} other options are kept, and no more"
+        elif recipe not in good and ns > _SLOWEST * least:
+            why[recipe] = f"it takes {ns / least:.3g} times as long as the fastest option"
+        elif recipe not in good:
+            why[recipe] = "another option is as fast, and takes no more of any link"
+    return why
+
+
+def kept(alive: Sequence[Offer], most: int) -> list[Offer]:
+    """Return the default, and others of those that nothing beats, by turns of sets of channels."""
     queues: dict[tuple[int, ...], list[tuple[int, Offer]]] = {}
     turns: Counter[object] = Counter()
     for made in sorted(alive[1:], key=lambda one: one.ns):

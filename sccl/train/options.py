@@ -7,21 +7,21 @@ try them, of each set of channels some.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.fabric import Fabric
-from sccl.core.training_plan import Option, OptionMotif
+from sccl.core.training_plan import Option, OptionMotif, RefusedRecipe
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp
 from sccl.errors import ParameterError
 from sccl.train.complements import complements
 from sccl.train.costs import MotifCost
 from sccl.train.finding import OptionFinder, OptionSettings
-from sccl.train.offers import Offer, kept
+from sccl.train.offers import Offer, kept, left_out, unbeaten
 from sccl.train.resources import PipeClass, classes_of
 
 __all__ = ["JobOptions", "OptionSettings", "options_of"]
@@ -39,10 +39,14 @@ class JobOptions:
         of: of each collective, by its id, in the order of the workload: its options, the default
             first. Those that are alike have the same.
         resources: that these load, by name.
+        refused: likewise of each collective, the recipes of which it has no option.
+        seconds: that finding them takes, about: the same anywhere.
     """
 
     of: Mapping[str, tuple[Option, ...]]
     resources: tuple[str, ...]
+    refused: Mapping[str, tuple[RefusedRecipe, ...]]
+    seconds: float = 0.0
 
 
 def options_of(
@@ -84,8 +88,9 @@ class OptionBook:
         self.fabric, self._notify, self._asked = fabric, notify, settings or OptionSettings()
         self._finder = OptionFinder(fabric, self._asked)
         self._known: dict[tuple[object, ...], list[Offer]] = {}
+        self._refused: dict[tuple[object, ...], tuple[RefusedRecipe, ...]] = {}
         found: dict[tuple[object, ...], list[Offer]] = {}
-        first = {}
+        first: dict[tuple[object, ...], CommOp] = {}
         for op in workload.collectives():
             if op.shape not in found:
                 found[op.shape] = self._found(op)
@@ -96,12 +101,19 @@ class OptionBook:
             more = complements(self._finder, asked.planner, first, found)
             for shape, own in more.items():
                 found[shape] += own
-        for shape, own in found.items():
-            self._known[shape] = kept(own, self._asked.most)
+        for shape, op in first.items():
+            self._keep(op, found[shape])
 
     def _found(self, op: CommOp) -> list[Offer]:
         self._notify(f"options of {op.collective} {op.id!r}")
         return self._finder.found(op)
+
+    def _keep(self, op: CommOp, every: Sequence[Offer]) -> None:
+        """Keep the best of what was found for a collective, and why of others there is none."""
+        alive = unbeaten(every)
+        found = self._known[op.shape] = kept(alive, self._asked.most)
+        why = self._finder.refused.get(op.id, {}) | left_out(every, alive, found)
+        self._refused[op.shape] = tuple(RefusedRecipe(*one) for one in why.items())
 
     def options(self, ops: Iterable[CommOp]) -> JobOptions:
         """Return the options of collectives, of all together.
@@ -115,7 +127,7 @@ class OptionBook:
         every = {op.id: op for op in ops}
         for op in every.values():
             if op.shape not in self._known:
-                self._known[op.shape] = kept(self._found(op), self._asked.most)
+                self._keep(op, self._found(op))
         offers = {op.shape: self._known[op.shape] for op in every.values()}
         costs: dict[int, MotifCost] = {}
         rows: list[tuple[Whole, int]] = []
@@ -123,15 +135,17 @@ class OptionBook:
             used = {id(cost): cost for made in own for _, _, cost in made.parts}
             costs |= used
             rows += [(cost.loads, number) for cost in used.values()]
-        pipes = self._finder.costs.pipes
-        classes = classes_of(pipes, [row for row, _ in rows], [k for _, k in rows])
+        reckoned = self._finder.costs
+        classes = classes_of(reckoned.pipes, [row for row, _ in rows], [k for _, k in rows])
         loads = {key: _loads(cost, classes) for key, cost in costs.items()}
         written = {
             shape: tuple(_written(made, self.fabric, loads) for made in own)
             for shape, own in offers.items()
         }
         names = tuple(sorted(one.name for one in classes))
-        return JobOptions({name: written[op.shape] for name, op in every.items()}, names)
+        of = {name: written[op.shape] for name, op in every.items()}
+        refused = {name: self._refused[op.shape] for name, op in every.items()}
+        return JobOptions(of, names, refused, reckoned.seconds)
 
     def costs_of(self, op: CommOp, option: Option) -> list[MotifCost]:
         """Return what the motifs of an option take that is offered for a collective.

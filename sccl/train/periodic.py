@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from sccl.solvers.effort import UNIT_S, Effort
 from sccl.train.cyclic import CyclicPlan, CyclicProblem
-from sccl.train.joint import planned
+from sccl.train.exact_periods import exact_period
+from sccl.train.joint import MOST_EXACT, planned
 from sccl.train.placing import NEVER
 from sccl.train.problem import StepPlan, StepProblem
 from sccl.train.searches import fastest, serial
@@ -15,6 +17,9 @@ from sccl.train.windows import Repeated, repeated
 
 MOST_WINDOWS = 3
 """That are searched, the best of all by their first plans."""
+
+_OVER_ALL = 0.25
+"""The part of the effort for all starts, motifs of a collective in different windows, by CP-SAT."""
 
 ToldPlan = Callable[[CyclicPlan, Repeated], None]
 """Is told a plan that is better than those before, and what it comes to."""
@@ -54,16 +59,23 @@ def periodic(  # noqa: PLR0913, PLR0917 - what is told, and when
     Raises:
         KeyboardInterrupt: the user interrupted; what was found by then has been told.
     """
-    best, begun = BestPlan(problem, told), openings_of(problem, seed)
+    best, begun, left = BestPlan(problem, told), openings_of(problem, seed), seconds
+    if small := sum(len(o.motifs) for op in problem.step.ops for o in op.options) <= MOST_EXACT:
+        left *= 1 - _OVER_ALL
     for _, _, window, plan in begun[: 2 * MOST_WINDOWS]:
         best.tell(window.cyclic(plan))
     for _, _, window, _ in begun[:MOST_WINDOWS]:
         if best.period <= enough:
             return
-        proposals = placed_in(window.step, seconds / min(MOST_WINDOWS, len(begun)))
-        kept = partial(_kept, best, window)
+        proposals = placed_in(window.step, left / min(MOST_WINDOWS, len(begun)))
+        kept = partial(_kept, best, window, enough)
         found = planned(window.step, proposals, seed, lambda ticks, _: nearing(ticks), kept)
         best.tell(window.cyclic(found.plan))
+    if small and best.period > enough:
+        effort = Effort(seed=seed, units=_OVER_ALL * seconds / UNIT_S)
+        least = exact_period(problem, effort, enough, best.period)
+        if least.options:
+            best.tell(least.plan(problem))
 
 
 class BestPlan:
@@ -94,5 +106,6 @@ def openings_of(problem: CyclicProblem, seed: int) -> list[tuple[int, int, StepW
     return sorted(begun, key=lambda row: row[:2])
 
 
-def _kept(best: BestPlan, window: StepWindow, plan: StepPlan) -> None:
+def _kept(best: BestPlan, window: StepWindow, enough: int, plan: StepPlan) -> bool:
     best.tell(window.cyclic(plan))
+    return best.period <= enough

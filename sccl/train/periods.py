@@ -9,23 +9,31 @@ Bounds of the period, each with what proves it:
   (:mod:`sccl.train.stretches`);
 - ``spans``: waits and loads together, by the spans of a stream, and stretches with them
   (:mod:`sccl.train.span_loads`).
+
+All are of shares as :mod:`sccl.train.tightened` has them. They mix options, while a plan takes one
+of each op in all iterations; so what an option takes by itself is told, too: a plan that is faster
+than some limit takes no option that alone cannot be done again as soon. What is a bound of plans
+without these, or the limit, if that is less, is one of all plans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import islice
 from math import ceil
 
 from sccl.solvers.effort import Effort
-from sccl.train.bounds import lengths_of, load_bound, load_prices
+from sccl.train.bounds import again_after, lengths_of, load_bound, load_prices
 from sccl.train.cycles import Arc, Circle, slowest_circle
 from sccl.train.cyclic import CyclicProblem
-from sccl.train.problem import WHOLE, StepProblem
+from sccl.train.problem import WHOLE, StepOption, StepProblem
 from sccl.train.span_loads import SpanPrices, SpanProgram, proved_by, span_bound
 from sccl.train.spans import spans_of
 from sccl.train.stretches import stretches
+from sccl.train.tightened import tightened
 
 STRETCHED = Effort(units=2.0)
 """For stretches, if nothing else is said."""
@@ -48,11 +56,13 @@ class PeriodBound:
         binds: ``computation``, ``load``, ``circle``, ``stretches`` or ``spans``.
         proof: the stream's resource; prices of resources; the circle; prices and flows over
             spans.
+        limit: ticks: it is of plans without options that take as long alone; 0: of all.
     """
 
     ticks: int
     binds: str
     proof: int | dict[int, Fraction] | Circle | SpanProof
+    limit: int = 0
 
 
 def least_period(problem: CyclicProblem, effort: Effort = STRETCHED) -> PeriodBound:
@@ -64,7 +74,44 @@ def least_period(problem: CyclicProblem, effort: Effort = STRETCHED) -> PeriodBo
     Raises:
         KeyboardInterrupt: the user interrupted.
     """
-    return max(period_bounds(problem, effort), key=lambda bound: bound.ticks)
+    tight = tightened(problem)
+    best = max(period_bounds(tight, effort), key=lambda bound: bound.ticks)
+    limit = _best_limit(tight, best.ticks)
+    if not limit:
+        return best
+    faster = max(period_bounds(_faster(tight, limit), effort), key=lambda bound: bound.ticks)
+    faster = replace(faster, ticks=min(faster.ticks, limit), limit=limit)
+    return max(best, faster, key=lambda bound: bound.ticks)
+
+
+def _best_limit(problem: CyclicProblem, known: int) -> int:
+    """Return with which limit there may be a higher bound than is known; 0: with none.
+
+    The higher it is, the more options there are below it, and the lower is what no plan of these
+    takes less than.
+    """
+    own = {again_after(option) for op in problem.step.ops for option in op.options}
+    every = max(min(map(again_after, op.options)) for op in problem.step.ops)
+    limits = sorted(limit for limit in own if limit > max(known, every))
+
+    def bound(limit: int) -> int:
+        return max(one.ticks for one in islice(period_bounds(_faster(problem, limit)), 3))
+
+    first = bisect_left(limits, 1, key=lambda limit: int(bound(limit) <= limit))
+    near = limits[max(first - 1, 0) : first + 1]
+    found = max(near, key=lambda limit: min(bound(limit), limit), default=0)
+    return found if found and bound(found) > known else 0
+
+
+def _faster(problem: CyclicProblem, limit: int) -> CyclicProblem:
+    """Return a problem without the options that take so long alone, or longer."""
+    known: dict[int, tuple[StepOption, ...]] = {}
+    ops = []
+    for op in problem.step.ops:
+        if id(op.options) not in known:
+            known[id(op.options)] = tuple(o for o in op.options if again_after(o) < limit)
+        ops.append(replace(op, options=known[id(op.options)]))
+    return CyclicProblem(StepProblem(problem.step.resources, tuple(ops)), problem.lagged)
 
 
 def period_bounds(problem: CyclicProblem, effort: Effort = STRETCHED) -> Iterator[PeriodBound]:
@@ -98,11 +145,11 @@ def period_bounds(problem: CyclicProblem, effort: Effort = STRETCHED) -> Iterato
 def arcs_of(problem: CyclicProblem, lengths: list[list[int]]) -> list[Arc]:
     """Return waits as arcs: each with the ticks of what is waited for, at the least.
 
-    A motif follows upon itself: so does an op, after the longest motif of some option.
+    An op follows upon itself, as soon as one of its options can be done again.
     """
     arcs = [Arc(before, after, min(lengths[before]), lag) for before, after, lag in problem.waits]
     for number, op in enumerate(problem.step.ops):
-        again = min(max(motif.ticks for motif in option.motifs) for option in op.options)
+        again = min(map(again_after, op.options))
         arcs.append(Arc(number, number, again, 1))
     return arcs
 
@@ -113,7 +160,10 @@ def wrong_in_bound(problem: CyclicProblem, bound: PeriodBound, effort: Effort = 
     Args:
         effort: with which stretches were solved; they are so again.
     """
-    proof, step = bound.proof, problem.step
+    proof, problem = bound.proof, tightened(problem)
+    if bound.limit:
+        problem = _faster(problem, bound.limit)
+    step = problem.step
     if isinstance(proof, int):
         ticks = _ticks_on(step).get(proof, 0)
     elif isinstance(proof, Circle):
@@ -126,6 +176,7 @@ def wrong_in_bound(problem: CyclicProblem, bound: PeriodBound, effort: Effort = 
         if wrong := _wrong_arcs(problem, proof.program.arcs, effort):
             return wrong
         ticks = proved_by(proof.program, proof.prices)
+    ticks = min(ticks, bound.limit or ticks)
     return "" if bound.ticks <= ticks else f"it says {bound.ticks} ticks, and {ticks} are proved"
 
 
@@ -137,13 +188,23 @@ def _wrong_circle(circle: Circle) -> str:
 
 
 def _wrong_arcs(problem: CyclicProblem, arcs: Sequence[Arc], effort: Effort) -> str:
-    known = set(arcs_of(problem, lengths_of(problem.step)))
-    if not known.issuperset(arcs):
-        known.update(arc for own in spans_of(problem) for arc in stretches(problem, own, effort))
+    known = _latest(arcs_of(problem, lengths_of(problem.step)))
+    if any(arc.ticks > known.get(arc._replace(ticks=0), -1) for arc in arcs):
+        own = [arc for spans in spans_of(problem) for arc in stretches(problem, spans, effort)]
+        known = _latest([*arcs_of(problem, lengths_of(problem.step)), *own])
     for arc in arcs:
-        if arc not in known:
+        if arc.ticks > known.get(arc._replace(ticks=0), -1):
             return f"op {arc.after} does not begin {arc.ticks} ticks after op {arc.before}"
     return ""
+
+
+def _latest(arcs: Iterable[Arc]) -> dict[Arc, int]:
+    """Return by how many ticks something begins after something else, by arcs without ticks."""
+    found: dict[Arc, int] = {}
+    for arc in arcs:
+        key = arc._replace(ticks=0)
+        found[key] = max(found.get(key, 0), arc.ticks)
+    return found
 
 
 def _ticks_on(step: StepProblem) -> dict[int, int]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.compiled import compiled, compiled_in_place
+from sccl.compiled import compiled, compiled_in_place, number
 from sccl.train.problem import WHOLE, StepArrays, Whole
 
 NEVER = 2**62
@@ -35,8 +35,9 @@ def rests(step: StepArrays, choice: Whole, rest: Whole) -> None:
     for op in range(ops - 1, -1, -1):
         option = step.option_first[op] + choice[op]
         first, last = step.motif_first[option], step.motif_first[option + 1]
-        rest[first:last] = after[op]
-        longest = np.int64(0)
+        for motif in range(first, last):
+            rest[motif] = after[op]
+        longest = number(0)
         for motif in range(last - 1, first - 1, -1):
             rest[motif] += step.ticks[motif]
             longest = max(longest, rest[motif])
@@ -177,7 +178,7 @@ def _enter_whole(busy: Rows, count: int, start: int, stop: int) -> int:
     if after:
         busy[0, place] = start
         return count
-    return _enter(busy, count, start, stop, WHOLE)
+    return _enter(busy, count, start, stop, number(WHOLE))
 
 
 @compiled_in_place
@@ -275,7 +276,7 @@ def _begun(step: StepArrays, choice: Whole, offset: Whole, room: PlacingRoom) ->
     room.full[:] = 0
     room.op_ready[:] = 0
     room.op_done[:] = 0
-    count = 0
+    count = number(0)
     for op in range(len(choice)):
         room.op_waits[op] = step.before_first[op + 1] - step.before_first[op]
         option = step.option_first[op] + choice[op]

@@ -10,13 +10,14 @@ from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import MOST_ELEMENTS
 from sccl.errors import ParameterError, unknown_name
+from sccl.solvers.effort import UNIT_S, Effort
 from sccl.train.costs import MotifPlanner
-from sccl.train.cyclic import CyclicPlan
+from sccl.train.cyclic import CyclicPlan, CyclicProblem
 from sccl.train.exact_search import exactly, refuse_many
 from sccl.train.jobs import Job
 from sccl.train.options import OptionBook, OptionSettings
 from sccl.train.periodic import periodic
-from sccl.train.periods import least_period
+from sccl.train.periods import STRETCHED, least_period
 from sccl.train.policies import POLICIES, RULES, PolicyEffort, as_submitted
 from sccl.train.running import timeline_of
 from sccl.train.slowing import slows
@@ -25,6 +26,9 @@ from sccl.train.windows import Repeated, repeated
 
 Told = Callable[[str, int | None, int | None], None]
 """Is told what is being done, and the period and the bound by then, in nanoseconds."""
+
+_SHARE = 0.25
+"""The part of all that is done that bounds have at the most, and the search at the least."""
 
 OURS = "sgs"
 EXACT = "exact"
@@ -42,7 +46,9 @@ class PlanSettings:
 
     Attributes:
         search: one of :data:`SEARCHES`.
-        seconds: how much is searched, about: the same everywhere.
+        seconds: how much is done in all, about: the same everywhere. Options come first, whatever
+            they take; then bounds, whose CP-SAT has a quarter at the most; the search has what is
+            left, a quarter at the least, and as much again where collectives may be merged.
         max_motifs: into how many a collective is split at the most.
         memory_bytes: what held results may take at once; 0: any.
         bitwise: whether collectives reduce in the order that they have as they are.
@@ -77,14 +83,25 @@ class PlanSettings:
                 f"merge_bytes is {self.merge_bytes}, expected 0 to {MOST_ELEMENTS}"
             )
 
-    def offered(self) -> OptionSettings:
-        """Return what options there are to be."""
+    @property
+    def offering(self) -> OptionSettings:
+        """Return which options are offered."""
         return OptionSettings(
             max_motifs=self.max_motifs,
             bitwise=self.bitwise,
             planner=self.planner,
             measured=self.measured,
         )
+
+    @property
+    def costs(self) -> str:
+        """Return the digest of the table that times are of; empty: of none."""
+        return "" if self.measured is None else self.measured.digest
+
+    @property
+    def planned_by(self) -> str:
+        """Return which synthesiser plans motifs; empty: none."""
+        return "" if self.planner is None else self.planner.name
 
 
 class Planner:
@@ -120,6 +137,7 @@ class Planner:
         self._baseline: tuple[CyclicPlan, int] | None = None
         self.baseline_ns, self.bound_ns, self.binding = 0, bound_ns or 0, ""
         self._job: Job | None = None
+        self._left = settings.seconds
 
     def run(self) -> None:
         """Look for a plan; what there is when this is interrupted is kept, if only the baseline.
@@ -131,7 +149,7 @@ class Planner:
         """
         try:
             self.prepare()
-            self.search(self.settings.search)
+            self.search(self.settings.search, self._left)
         except KeyboardInterrupt:
             self.best = self.best or self._baseline
             raise
@@ -145,7 +163,7 @@ class Planner:
         """
         asked = self.settings
         if self.book is None:
-            self.book = OptionBook(self.workload, self.fabric, asked.offered(), self._looked_at)
+            self.book = OptionBook(self.workload, self.fabric, asked.offering, self._looked_at)
         options = self.book.options(self.workload.collectives())
         self._job = Job(self.workload, options.of, asked.memory_bytes)
         if asked.search == EXACT:
@@ -158,11 +176,15 @@ class Planner:
             self._found(baseline, found)
         if not self._bounded:
             self._looked_at("bounds")
-            bound = least_period(self._job.problem)
-            self.bound_ns, self.binding = bound.ticks, bound.binds
+            self._prove(self._job.problem)
+        spent = options.seconds + self._share * UNIT_S
+        self._left = max(asked.seconds - spent, asked.seconds * _SHARE)
 
-    def search(self, name: str) -> None:
+    def search(self, name: str, seconds: float) -> None:
         """Look for plans by one of :data:`SEARCHES`, after all is prepared.
+
+        Args:
+            seconds: about.
 
         Raises:
             ParameterError: there are too many options for CP-SAT alone.
@@ -175,13 +197,24 @@ class Planner:
             for policy in RULES:
                 POLICIES[policy].run(problem, effort, self._found)
             enough = self.bound_ns
-            periodic(problem, asked.seconds, asked.seed, enough, self._found, self._nearing)
+            periodic(problem, seconds, asked.seed, enough, self._found, self._nearing)
         elif name == EXACT:
             refuse_many(problem)
             enough = self.bound_ns
-            exactly(problem, asked.seconds, asked.seed, enough, self._found, self._nearing)
+            exactly(problem, seconds, asked.seed, enough, self._found, self._nearing)
         else:
-            POLICIES[name].run(problem, PolicyEffort(asked.seconds, asked.seed), self._found)
+            effort = PolicyEffort(seconds, asked.seed, self.bound_ns)
+            POLICIES[name].run(problem, effort, self._found)
+
+    @property
+    def _share(self) -> float:
+        """Return the units of effort that bounds have."""
+        return min(STRETCHED.units or 0.0, self.settings.seconds * _SHARE / UNIT_S)
+
+    def _prove(self, problem: CyclicProblem) -> None:
+        """Take the bound of a problem of which every plan that is looked for is one."""
+        bound = least_period(problem, Effort(units=self._share))
+        self.bound_ns, self.binding = bound.ticks, bound.binds
 
     def plan(self) -> TrainingPlan:
         """Return the best plan that was found."""
@@ -202,10 +235,10 @@ class Planner:
             search=self.settings.search,
             seed=self.settings.seed,
             memory_bytes=self.settings.memory_bytes,
-            costs="" if self.settings.measured is None else self.settings.measured.digest,
+            costs=self.settings.costs,
             max_motifs=self.settings.max_motifs,
             bitwise=self.settings.bitwise,
-            planned_by="" if self.settings.planner is None else self.settings.planner.name,
+            planned_by=self.settings.planned_by,
         )
 
     def _nearing(self, ticks: int) -> None:

@@ -27,10 +27,12 @@ class PolicyEffort:
 
     Attributes:
         seconds: about.
+        enough: ticks of a period, with which it ends.
     """
 
     seconds: float
     seed: int
+    enough: int = 0
 
 
 Run = Callable[[CyclicProblem, PolicyEffort, ToldPlan], None]
@@ -61,7 +63,7 @@ def _issued(window: StepWindow, choice: Whole, starts: Whole) -> CyclicPlan:
     """Return the plan that issues ops in the order of a step, whatever their motifs' starts."""
     plan = window.step.plan_of(choice, starts)
     rows = tuple((own, k) for n, own in enumerate(window.ops) for k in range(len(plan.starts[n])))
-    return replace(window.cyclic(plan), order=rows)
+    return replace(window.cyclic(plan), order=rows, shifts=(0,) * len(rows))
 
 
 def _fifo(problem: CyclicProblem, _effort: PolicyEffort, told: ToldPlan) -> None:
@@ -98,29 +100,29 @@ def _needed_first(window: StepWindow) -> list[tuple[float, ...]]:
 
     Of parameters: the layer that the next iteration comes to first.
     """
-    return [(*_first_user(window, k),) for k in range(len(window.ops))]
+    return [(*user,) for user in _first_users(window)]
 
 
 def _unlocking(window: StepWindow) -> list[tuple[float, ...]]:
     """Return keys by which what lets most computation start goes first."""
-    step, found = window.step, list[tuple[float, ...]]()
-    for number, op in enumerate(step.ops):
-        later = (
-            [other for other in step.ops if number in other.after and not other.communicates]
-            if op.communicates
-            else []
-        )
-        unlocked = sum(other.options[0].length for other in later)
-        found.append((*_first_user(window, number)[:1], -float(unlocked), float(number)))
-    return found
+    ops = window.step.ops
+    unlocked = [0] * len(ops)
+    for op in ops:
+        for k in () if op.communicates else op.after:
+            unlocked[k] += op.options[0].length if ops[k].communicates else 0
+    return [
+        (lag, -float(ticks), float(number))
+        for number, ((lag, _), ticks) in enumerate(zip(_first_users(window), unlocked, strict=True))
+    ]
 
 
-def _first_user(window: StepWindow, number: int) -> tuple[float, float]:
-    """Return in how many iterations, and at which place, something first waits for an op."""
-    own = window.ops[number]
-    users = [(lag, after) for before, after, lag in window.waits if before == own != after]
-    lag, place = min(users, default=(MAX_LAG, len(window.ops)))
-    return float(lag), float(place)
+def _first_users(window: StepWindow) -> list[tuple[float, float]]:
+    """Return in how many iterations, and at which place, something first waits for each op."""
+    first = [(float(MAX_LAG), float(len(window.ops)))] * len(window.ops)
+    for before, after, lag in window.waits:
+        if before != after:
+            first[before] = min(first[before], (float(lag), float(after)))
+    return [first[own] for own in window.ops]
 
 
 def _critical(problem: CyclicProblem, _effort: PolicyEffort, told: ToldPlan) -> None:
@@ -139,9 +141,11 @@ def _options_alone(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan)
     movable = [k for k, op in enumerate(step.ops) if len(op.options) > 1]
     choice, starts = fastest(step), _room(step)
     now = best = in_order(step.arrays, choice, starts)
-    _tell(problem, _issued(window, choice, starts), told)
+    period = _tell(problem, _issued(window, choice, starts), told)
     proposals = placed_in(step, effort.seconds) if movable else 0
     for number in range(proposals):
+        if period <= effort.enough:
+            return
         k = movable[int(rng.integers(len(movable)))]
         old, choice[k] = choice[k], rng.integers(len(step.ops[k].options))
         finish = in_order(step.arrays, choice, starts)
@@ -152,7 +156,7 @@ def _options_alone(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan)
         now = finish
         if finish < best:
             best = finish
-            _tell(problem, _issued(window, choice, starts), told)
+            period = min(period, _tell(problem, _issued(window, choice, starts), told))
 
 
 def _order_alone(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -> None:
@@ -166,25 +170,29 @@ def _order_alone(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -
     step = replace(window.step, ops=ops)
     proposals = placed_in(step, effort.seconds)
 
-    def tell(plan: StepPlan) -> None:
-        _tell(problem, window.cyclic(replace(plan, options=tuple(choice.tolist()))), told)
+    def tell(plan: StepPlan) -> bool:
+        whole = window.cyclic(replace(plan, options=tuple(choice.tolist())))
+        return _tell(problem, whole, told) <= effort.enough
 
-    tell(serial(step, 0))
-    tell(serial(step, proposals, effort.seed, kept=tell))
+    if not tell(serial(step, 0)):
+        tell(serial(step, proposals, effort.seed, kept=tell))
 
 
 def _published(problem: CyclicProblem, effort: PolicyEffort, told: ToldPlan) -> None:
     window = window_as_it_is(problem)
     proposals = listed_in(window.step, effort.seconds)
 
-    def tell(plan: StepPlan) -> None:
-        _tell(problem, window.cyclic(plan), told)
+    def tell(plan: StepPlan) -> bool:
+        return _tell(problem, window.cyclic(plan), told) <= effort.enough
 
     tell(published(window.step, proposals, effort.seed, kept=tell))
 
 
-def _tell(problem: CyclicProblem, plan: CyclicPlan, told: ToldPlan) -> None:
-    told(plan, repeated(problem, plan))
+def _tell(problem: CyclicProblem, plan: CyclicPlan, told: ToldPlan) -> int:
+    """Tell a plan; return its period."""
+    found = repeated(problem, plan)
+    told(plan, found)
+    return found.period
 
 
 def _room(step: StepProblem) -> Whole:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.motif import Motif
 from sccl.core.step_timeline import StepTimeline
-from sccl.core.training_plan import WHOLE_LOAD, Option, TrainingPlan
+from sccl.core.training_plan import WHOLE_LOAD, OfferedOptions, Option, TrainingPlan
 from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError
 from sccl.motif import motifs_of, recipe_of
@@ -47,9 +47,11 @@ class Recosted:
 
 
 def recosted(
-    plan: TrainingPlan, planner: MotifPlanner | None = None, measured: CostTable | None = None
+    plan: TrainingPlan | OfferedOptions,
+    planner: MotifPlanner | None = None,
+    measured: CostTable | None = None,
 ) -> Recosted:
-    """Return what motifs of a plan take.
+    """Return what motifs of a plan take, or of what is offered.
 
     Args:
         planner: what plans motifs that say that it did; None: none may say so.
@@ -126,12 +128,15 @@ def _is_beside(option: Option) -> bool:
     return any(BESIDE in motif.carrier for motif in option.motifs)
 
 
-def _offered(plan: TrainingPlan, planner: MotifPlanner, measured: CostTable | None) -> OptionBook:
+def _offered(
+    plan: TrainingPlan | OfferedOptions, planner: MotifPlanner, measured: CostTable | None
+) -> OptionBook:
     """Return what is offered for a plan's collectives: on what others leave, too."""
     asked = OptionSettings(
         max_motifs=plan.max_motifs, bitwise=plan.bitwise, planner=planner, measured=measured
     )
-    return OptionBook(plan.given, plan.fabric, asked)
+    given = plan.given if isinstance(plan, TrainingPlan) else plan.workload
+    return OptionBook(given, plan.fabric, asked)
 
 
 def motifs_made(op: CommOp, option: Option) -> tuple[Motif, ...]:

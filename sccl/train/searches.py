@@ -9,7 +9,7 @@ import numpy as np
 
 from sccl.train.annealing import Annealed, anneal, chain
 from sccl.train.listing import by_list, in_order
-from sccl.train.placing import NEVER, rests, room_of, serially
+from sccl.train.placing import NEVER, PlacingRoom, rests, room_of, serially
 from sccl.train.problem import StepPlan, StepProblem, Whole
 
 _SLICE = 500_000
@@ -28,6 +28,9 @@ while."""
 
 Told = Callable[[int], None]
 """Is told what the best takes, in ticks."""
+
+Kept = Callable[[StepPlan], bool]
+"""Is given the best by then, now and then and where the user interrupts: is it enough?"""
 
 
 def fastest(problem: StepProblem) -> Whole:
@@ -48,7 +51,7 @@ def published(
     proposals: int,
     seed: int = 0,
     beta: float = 0.0,
-    kept: Callable[[StepPlan], None] = lambda _: None,
+    kept: Kept = lambda _: False,
 ) -> StepPlan:
     """Return the best plan of SYNDICATE's search.
 
@@ -58,7 +61,7 @@ def published(
     Args:
         beta: of the acceptance, per tick; 0: ln 2 over a thousandth of what the first takes, as
             the paper gives none.
-        kept: is given the best by then where the user interrupts.
+        kept: is given what is better, and where the user interrupts.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
@@ -69,9 +72,12 @@ def published(
     best = choice.copy()
     state = np.array([seed, finish, finish], dtype=np.int64)
     beta = beta or math.log(2) / max(finish / 1000, 1.0)
-    stride = _stride(problem, _SLICE // 8)
+    stride, shown = _stride(problem, _SLICE // 8), finish + 1
     try:
         for first in range(0, proposals, stride):
+            if state[2] < shown and kept(problem.plan_of(best, starts)):
+                break
+            shown = int(state[2])
             chain(step, choice, best, starts, state, beta, first, min(first + stride, proposals))
     except KeyboardInterrupt:
         kept(problem.plan_of(best, starts))
@@ -85,7 +91,7 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
     seed: int = 0,
     enough: int = 0,
     told: Told = lambda _: None,
-    kept: Callable[[StepPlan], None] = lambda _: None,
+    kept: Kept = lambda _: False,
 ) -> StepPlan:
     """Return the best plan of annealing over options and urgencies, by serial generation.
 
@@ -94,20 +100,15 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
     Args:
         enough: ticks: a lower bound, with which nothing better is looked for.
         told: whenever there is something better.
-        kept: is given the best by then where the user interrupts.
+        kept: is given what is better, the more seldom the longer a run is, and where the user
+            interrupts.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
     """
     step, alike = problem.arrays, _alike(problem)
     room = room_of(step)
-    begun = []
-    for number, (choice, offset, base) in enumerate(openings(problem)):
-        starts = np.zeros(len(step.ticks), dtype=np.int64)
-        room.base[:] = base
-        finish = serially(step, choice, offset, starts, room, NEVER)
-        begun.append((finish, number, choice, offset, starts, base))
-    begun.sort(key=lambda one: one[:2])
+    begun = _placed(problem, room)
     found, _, choice, offset, starts, best_base = begun[0]
     told(found)
     best = Annealed(
@@ -116,7 +117,7 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
     )
     run = -(-proposals // _RUNS)
     stride = _stride(problem, _SLICE)
-    heat = _HEAT * min(1.0, run / (_WARM * len(problem.ops)))
+    heat, shown = _HEAT * min(1.0, run / (_WARM * len(problem.ops))), found + 1
     try:
         for number in range(_RUNS):
             own = begun[number % len(begun)] if number % 2 else None
@@ -125,8 +126,13 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
             room.base[:] = best_base if own is None else own[5]
             mixed = (seed * _RUNS + number) * 0x632BE59BD9B4E019 % 2**63
             best.state[:] = mixed, found if own is None else own[0], found
-            done = 0
+            done = rounds = 0
             while done < run:
+                if found < shown and not rounds & (rounds - 1):
+                    if kept(problem.plan_of(best.best_choice, best.best_starts)):
+                        return problem.plan_of(best.best_choice, best.best_starts)
+                    shown = found
+                rounds += 1
                 last = min(done + stride, run)
                 done = anneal(step, alike, best, room, done, last, run, heat, enough)
                 if best.state[2] < found:
@@ -136,6 +142,19 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
         kept(problem.plan_of(best.best_choice, best.best_starts))
         raise
     return problem.plan_of(best.best_choice, best.best_starts)
+
+
+def _placed(
+    problem: StepProblem, room: PlacingRoom
+) -> list[tuple[int, int, Whole, Whole, Whole, Whole]]:
+    """Return what to begin with, the shortest first: ticks, its number, what it is, and starts."""
+    begun = []
+    for number, (choice, offset, base) in enumerate(openings(problem)):
+        starts = np.zeros(len(problem.arrays.ticks), dtype=np.int64)
+        room.base[:] = base
+        finish = serially(problem.arrays, choice, offset, starts, room, NEVER)
+        begun.append((finish, number, choice, offset, starts, base))
+    return sorted(begun, key=lambda one: one[:2])
 
 
 def _stride(problem: StepProblem, placed: int) -> int:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.compiled import compiled, compiled_in_place
+from sccl.compiled import compiled, compiled_in_place, number
 from sccl.train.problem import WHOLE, Whole
 
 
@@ -31,12 +31,15 @@ class SharedUse(NamedTuple):
 
 
 @compiled
-def nobody_has(resources: int, least: int) -> SharedUse:
+def nobody_has(resources: int, shares: Whole) -> SharedUse:
     """Return that nobody has any of them.
 
     Args:
-        least: the least share that motifs have of them.
+        shares: that motifs have of them.
     """
+    least = number(WHOLE)
+    for share in shares:
+        least = min(least, share)
     most = WHOLE // least + 1
     return SharedUse(
         np.empty((resources, most), dtype=np.int64),

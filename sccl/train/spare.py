@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sccl.core.fabric import Fabric
 from sccl.core.topology import Topology
 from sccl.core.training_plan import WHOLE_LOAD
+from sccl.errors import ParameterError
 from sccl.topo.degrade import without
 from sccl.train.resources import FabricPipes
 
@@ -41,6 +42,27 @@ class SpareChannel:
     def key(self) -> tuple[object, ...]:
         """Return what tells it from others."""
         return (self.channel, self.left.tobytes())
+
+    def fitted(self, ns: int, loads: Whole) -> tuple[int, Whole]:
+        """Return what loads no pipe with more than is left of it, as late as that takes.
+
+        Args:
+            ns: that it takes, if it may.
+            loads: of each pipe meanwhile.
+
+        Raises:
+            ParameterError: it loads what there is nothing left of.
+        """
+        own = loads[: len(self.left)]
+        if (own > 0)[self.left <= 0].any():
+            raise ParameterError("it goes over what others have in use")
+        over = own > self.left
+        if not over.any():
+            return ns, loads
+        later = int((-(-own[over] * ns // self.left[over])).max())
+        fewer = loads.copy()
+        fewer[: len(self.left)] = -(-own * ns // later)
+        return later, fewer
 
 
 def spare_of(

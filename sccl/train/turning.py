@@ -46,9 +46,9 @@ class StepWindow:
         ):
             options[own] = choice
             rows += [(start, number, k, own) for k, start in enumerate(starts)]
-        return CyclicPlan(
-            tuple(options), self.shifts, tuple((own, k) for _, _, k, own in sorted(rows))
-        )
+        rows.sort()
+        order = tuple((own, k) for _, _, k, own in rows)
+        return CyclicPlan(tuple(options), order, tuple(self.shifts[own] for own, _ in order))
 
 
 def window_as_it_is(problem: CyclicProblem) -> StepWindow:

@@ -30,6 +30,18 @@ class PlanFault(NamedTuple):
     message: str
 
 
+class PlanVerdict(NamedTuple):
+    """What the judge says of a plan.
+
+    Attributes:
+        faults: all that is wrong; empty: nothing.
+        timeline: of the plan as it runs; None: it does not.
+    """
+
+    faults: tuple[PlanFault, ...]
+    timeline: StepTimeline | None = None
+
+
 def faults_in(
     plan: TrainingPlan,
     planner: MotifPlanner | None = None,
@@ -37,7 +49,18 @@ def faults_in(
     *,
     options: bool = True,
 ) -> tuple[PlanFault, ...]:
-    """Return all that is wrong with a plan; empty: nothing.
+    """Return all that is wrong with a plan, as :func:`verdict_on` finds it; empty: nothing."""
+    return verdict_on(plan, planner, measured, options=options).faults
+
+
+def verdict_on(
+    plan: TrainingPlan,
+    planner: MotifPlanner | None = None,
+    measured: CostTable | None = None,
+    *,
+    options: bool = True,
+) -> PlanVerdict:
+    """Return all that is wrong with a plan, and how it runs.
 
     The order is one for all ranks, so that those of a group issue alike.
 
@@ -48,18 +71,18 @@ def faults_in(
             as they are.
     """
     if odd := _outside(plan):
-        return (odd,)
+        return PlanVerdict((odd,))
     try:
         job, order = job_of(plan)
         wrong = wrong_in_cyclic(job.problem, order)
     except InputError as error:
-        return (PlanFault("operations", str(error)),)
+        return PlanVerdict((PlanFault("operations", str(error)),))
     if wrong:
-        return (PlanFault("order", wrong),)
+        return PlanVerdict((PlanFault("order", wrong),))
     try:
         timeline = timeline_of(plan)
     except InputError as error:
-        return (PlanFault("waits", str(error)),)
+        return PlanVerdict((PlanFault("waits", str(error)),))
     found = _claims(plan, timeline)
     if measured is not None and measured.digest != plan.costs:
         told = f"its times are of a table of costs with the digest {plan.costs}"
@@ -70,7 +93,7 @@ def faults_in(
         anew = recosted(plan, planner, measured)
         found += [PlanFault(*one) for one in anew.wrong]
         found += [PlanFault("load", text) for text in overloaded(plan, timeline, anew)]
-    return tuple(found)
+    return PlanVerdict(tuple(found), timeline)
 
 
 def _outside(plan: TrainingPlan) -> PlanFault | None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sccl.compiled import compiled
+from sccl.compiled import compiled, compiled_in_place, number
 from sccl.train.cyclic import CyclicPlan, CyclicProblem, WaitArrays, motifs_in_order
 from sccl.train.problem import StepArrays, Whole
 from sccl.train.sharing import free_for, nobody_has, take
@@ -52,16 +52,16 @@ class Repeated:
         """Return the tick by which so many iterations have ended, the first ones."""
         motifs = motifs_in_order(problem.step, plan)
         return max(
-            int(self.starts[iteration - plan.shifts[op] + max(plan.shifts), place]) + motif.ticks
+            int(self.starts[iteration - shift + max(plan.shifts), place]) + motif.ticks
             for iteration in range(iterations)
-            for place, ((op, _), motif) in enumerate(zip(plan.order, motifs, strict=True))
+            for place, (shift, motif) in enumerate(zip(plan.shifts, motifs, strict=True))
         )
 
 
 def repeated(problem: CyclicProblem, plan: CyclicPlan) -> Repeated:
     """Return what a plan comes to, which is not wrong."""
     arrays = _arrays(problem, plan)
-    back = max(arrays.wait_windows.tolist()) + 1
+    back = int(arrays.waits[1].max()) + 1
     windows = max(_WINDOWS, 4 * back)
     while True:
         starts = _run(arrays, windows)
@@ -98,13 +98,12 @@ class _Arrays(NamedTuple):
     Attributes:
         ticks: of each motif.
         calls: whether it communicates.
-        shift: of its op.
+        shift: of how many iterations ahead.
         use_first: where its uses begin.
         use: resources.
         share: of these.
         wait_first: where those begin that it waits for.
-        wait: places.
-        wait_windows: how many windows before.
+        waits: places, and how many windows before.
         resources: how many, as an array of one number.
     """
 
@@ -115,77 +114,87 @@ class _Arrays(NamedTuple):
     use: Whole
     share: Whole
     wait_first: Whole
-    wait: Whole
-    wait_windows: Whole
+    waits: Windows
     resources: Whole
 
 
 def _arrays(problem: CyclicProblem, plan: CyclicPlan) -> _Arrays:
-    order = np.array(plan.order, dtype=np.int64).reshape(-1, 2)
-    choice, shifts = (np.array(row, dtype=np.int64) for row in (plan.options, plan.shifts))
-    return _woven(problem.step.arrays, problem.wait_arrays, choice, shifts, order)
-
-
-@compiled
-def _woven(  # noqa: PLR0912 - loops
-    step: StepArrays, waits: WaitArrays, choice: Whole, shifts: Whole, order: Windows
-) -> _Arrays:
     """Return a window, whose motifs wait for the last ones of what their op waits for."""
-    places = len(order)
-    motif, place = np.empty(places, dtype=np.int64), np.full(len(step.ticks), -1, dtype=np.int64)
-    for k in range(places):
-        op = order[k, 0]
-        motif[k] = step.motif_first[step.option_first[op] + choice[op]] + order[k, 1]
-        place[motif[k]] = k
+    step, order = problem.step.arrays, np.array(plan.order, dtype=np.int64).reshape(-1, 2)
+    choice, shifts = (np.array(row, dtype=np.int64) for row in (plan.options, plan.shifts))
+    own = order[:, 0].copy()
+    motif = step.motif_first[step.option_first[own] + choice[own]] + order[:, 1]
     uses = step.use_first[motif + 1] - step.use_first[motif]
-    use_first = np.zeros(places + 1, dtype=np.int64)
-    use_first[1:] = np.cumsum(uses)
-    use = np.empty(use_first[-1], dtype=np.int64)
-    share = np.empty(use_first[-1], dtype=np.int64)
-    for k in range(places):
-        from_, to = step.use_first[motif[k]], step.use_first[motif[k] + 1]
-        use[use_first[k] : use_first[k + 1]] = step.use[from_:to]
-        share[use_first[k] : use_first[k + 1]] = step.share[from_:to]
-    wait_first = np.zeros(places + 1, dtype=np.int64)
-    wait = np.empty(0, dtype=np.int64)
-    windows = np.empty(0, dtype=np.int64)
-    for writes in (False, True):
-        count = 0
-        for k in range(places):
-            one, op = motif[k], order[k, 0]
-            if writes:
-                wait[count], windows[count] = k, 1  # it follows upon itself
-            count += 1
-            for j in range(step.wait_first[one], step.wait_first[one + 1]):
-                if writes:
-                    wait[count], windows[count] = place[step.wait[j]], 0
-                count += 1
-            if step.wait_first[one + 1] == step.wait_first[one]:
-                for j in range(waits.first[op], waits.first[op + 1]):
-                    before = waits.before[j]
-                    option = step.option_first[before] + choice[before]
-                    for other in range(step.motif_first[option], step.motif_first[option + 1]):
-                        if step.next_first[other + 1] > step.next_first[other]:
-                            continue  # others of it end later
-                        if writes:
-                            wait[count] = place[other]
-                            windows[count] = waits.lag[j] + shifts[before] - shifts[op]
-                        count += 1
-            wait_first[k + 1] = count
-        if not writes:
-            wait, windows = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    use_first = np.concatenate([[0], np.cumsum(uses)])
+    rows = np.arange(use_first[-1]) + np.repeat(step.use_first[motif] - use_first[:-1], uses)
+    place, wait_first = np.full(len(step.ticks), -1), np.zeros(len(motif) + 1, dtype=np.int64)
+    place[motif] = np.arange(len(motif))
+    waits = np.empty((2, 0), dtype=np.int64)
+    for _ in range(2):  # first they are counted
+        count = _waits(
+            *(step, problem.wait_arrays, choice, shifts, own, motif, place), wait_first, waits
+        )
+        waits = np.empty((2, count), dtype=np.int64) if not waits.size else waits
     return _Arrays(
         step.ticks[motif],
-        step.communicates[order[:, 0]],
-        shifts[order[:, 0]],
+        step.communicates[own],
+        shifts,
         use_first,
-        use,
-        share,
+        step.use[rows],
+        step.share[rows],
         wait_first,
-        wait,
-        windows,
+        waits,
         step.resources,
     )
+
+
+@compiled_in_place
+def _waits(  # noqa: PLR0913, PLR0917 - loops
+    step: StepArrays,
+    waits: WaitArrays,
+    choice: Whole,
+    shifts: Whole,
+    op: Whole,
+    motif: Whole,
+    place: Whole,
+    first: Whole,
+    found: Windows,
+) -> int:
+    """Write for whom each place waits, as far as there is room; return how many that are.
+
+    Args:
+        shifts: of each place.
+        op: of each place.
+        motif: of each place.
+        place: of each motif.
+        first: of each place, where its waits begin; one more at the end.
+        found: places, and how many windows before.
+    """
+    count = number(0)
+    for k in range(len(motif)):
+        count = _noted(found, count, k, number(1))  # it follows upon itself
+        for j in range(step.wait_first[motif[k]], step.wait_first[motif[k] + 1]):
+            other = place[step.wait[j]]
+            count = _noted(found, count, other, shifts[other] - shifts[k])
+        if step.wait_first[motif[k] + 1] == step.wait_first[motif[k]]:
+            for j in range(waits.first[op[k]], waits.first[op[k] + 1]):
+                before = waits.before[j]
+                option = step.option_first[before] + choice[before]
+                for one in range(step.motif_first[option], step.motif_first[option + 1]):
+                    if step.next_first[one + 1] == step.next_first[one]:  # the last of its own
+                        other = place[one]
+                        windows = waits.lag[j] + shifts[other] - shifts[k]
+                        count = _noted(found, count, other, windows)
+        first[k + 1] = count
+    return count
+
+
+@compiled_in_place
+def _noted(found: Windows, count: int, place: int, windows: int) -> int:
+    """Write a wait, if there is room; return how many there are."""
+    if count < found.shape[1]:
+        found[0, count], found[1, count] = place, windows
+    return count + 1
 
 
 @compiled
@@ -199,7 +208,7 @@ def _apart(arrays: _Arrays) -> Whole:
     for place in range(places):
         joined = place
         for k in range(arrays.wait_first[place], arrays.wait_first[place + 1]):
-            joined = _joined(first, joined, arrays.wait[k])
+            joined = _joined(first, joined, arrays.waits[0, k])
         if arrays.ticks[place]:
             for k in range(arrays.use_first[place], arrays.use_first[place + 1]):
                 resource = arrays.use[k]
@@ -215,7 +224,7 @@ def _apart(arrays: _Arrays) -> Whole:
     return first
 
 
-@compiled
+@compiled_in_place
 def _joined(first: Whole, one: int, other: int) -> int:
     """Join those of which two are part; return the first of them."""
     while first[one] != one:
@@ -234,17 +243,19 @@ def _run(arrays: _Arrays, windows: int) -> Windows:
     """Return when motifs start, window by window."""
     places, resources = len(arrays.ticks), arrays.resources[0]
     starts = np.full((windows, places), -1, dtype=np.int64)
-    room = nobody_has(resources, arrays.share.min() if len(arrays.share) else 1)
-    ahead, issued = arrays.shift.max(), 0
+    room = nobody_has(resources, arrays.share)
+    ahead, issued = number(0), number(0)
+    for shift in arrays.shift:
+        ahead = max(ahead, shift)
     for window in range(windows):
         for place in range(places):
             if window + arrays.shift[place] < ahead:
                 continue  # of an iteration before the first
-            start = issued if arrays.calls[place] else 0
+            start = issued if arrays.calls[place] else number(0)
             for k in range(arrays.wait_first[place], arrays.wait_first[place + 1]):
-                other, then = arrays.wait[k], window - arrays.wait_windows[k]
+                other, then = arrays.waits[0, k], window - arrays.waits[1, k]
                 if then >= 0 and starts[then, other] >= 0:
-                    start = max(start, int(starts[then, other] + arrays.ticks[other]))
+                    start = max(start, starts[then, other] + arrays.ticks[other])
             if arrays.ticks[place]:
                 first, last = arrays.use_first[place], arrays.use_first[place + 1]
                 start = free_for(room, arrays.use, arrays.share, first, last, start)

@@ -9,13 +9,11 @@ from sccl.core.words import counted
 from sccl.core.workload import Workload
 from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.workloads import readers
+from sccl.workloads.completing import MOST_EVENTS, completed
 from sccl.workloads.merging import merged
 from sccl.workloads.pairing import paired
 from sccl.workloads.readers import MAX_RANKS, TraceReader, WantedStep
-from sccl.workloads.readers.rank_trace import Call, CallSpan, Kernel, RankTrace
-
-_MOST_EVENTS = 2**20
-"""Of all ranks together, where one trace tells of all and each has groups of its own."""
+from sccl.workloads.readers.rank_trace import HOST, Call, CallSpan, Kernel, RankTrace
 
 _IN_ORDER = "of which ranks traces are, is not told: 0, 1, and so on, as they were given"
 
@@ -29,12 +27,16 @@ class TraceHints:
         rank: of several traces that of this rank alone; of one that does not say it, its rank.
         ranks: how many the job has, where no trace says it.
         step: which is taken; None: one in the middle.
+        alike: whether ranks without a trace do as those with one; else they are asked for.
+        host_time: whether what the host does between calls is kept, as a stream of its own.
     """
 
     format: str = "auto"
     rank: int | None = None
     ranks: int | None = None
     step: int | None = None
+    alike: bool = False
+    host_time: bool = False
 
     def __post_init__(self) -> None:
         for name, value, least in (("rank", self.rank, 0), ("ranks", self.ranks, 1)):
@@ -71,7 +73,7 @@ def read_workload(
         InputError: one cannot be read, ranks disagree, or there are no collectives.
     """
     found = _by_rank(_read(traces, hints), hints)
-    world = _world(found, hints)
+    world, assumed = _world(found, hints)
     by_rank = {one.rank: one for one in found if one.rank is not None}
     if found[0].of_all:
         by_rank = _of_all(found[0], world)
@@ -80,23 +82,40 @@ def read_workload(
             f"{by_rank[max(by_rank)].where}: it is of rank {max(by_rank)} of {world} ranks: give "
             "--ranks, or another --rank"
         )
-    steps = {one.step for one in found}
-    if len(steps) > 1:
-        told = ", ".join(sorted(str(step) for step in steps))
-        raise InputError(f"traces are of several steps ({told}): give --step N, which all have")
-    result = merged(dict(sorted(by_rank.items())), world, name)
+    _check_steps(found)
+    if not any(trace.calls() for trace in found):
+        others = f" and {counted(len(found) - 1, 'other')}" if len(found) > 1 else ""
+        raise InputError(
+            f"{found[0].where}{others}: there are no collectives in what was taken of it: trace a "
+            "job of several ranks, or take another --step"
+        )
+    if not found[0].of_all:
+        by_rank = completed(dict(sorted(by_rank.items())), world, alike=hints.alike)
+    result = merged(by_rank, world, name, len(found))
     return ReadWorkload(
         workload=result.workload,
         formats=tuple(one.format for one in found),
         understood=tuple(_understood(one) for one in sorted(found, key=lambda one: one.rank or 0)),
-        assumed=result.assumed,
+        assumed=(*result.assumed, *assumed),
     )
+
+
+def _check_steps(found: Sequence[RankTrace]) -> None:
+    first = found[0]
+    other = next((one for one in found if one.step != first.step), None)
+    if other is not None:
+        told = " and ".join(
+            f"{one.where} {'has no marks of steps' if one.step is None else f'of step {one.step}'}"
+            for one in (first, other)
+        )
+        raise InputError(f"traces are of several steps, {told}: give --step N, which all have")
 
 
 def _understood(trace: RankTrace) -> str:
     """Return what a trace says of its rank, in a line."""
     calls = trace.calls()
-    kernels = [event for event in trace.events if isinstance(event, Kernel)]
+    every = [event for event in trace.events if isinstance(event, Kernel)]
+    kernels = [kernel for kernel in every if kernel.thread != HOST]
     who = "all ranks" if trace.of_all else f"rank {trace.rank}"
     step = "all of it" if trace.step is None else f"step {trace.step}"
     line = f"{who}, {step} ({trace.format}): {counted(len(calls), 'collective')}"
@@ -108,6 +127,10 @@ def _understood(trace: RankTrace) -> str:
         line += f", {computing:.0f} us of computation in {counted(len(kernels), 'piece')}"
     if trace.iteration_us is not None:
         line += f", in {trace.iteration_us:.0f} us"
+    if len(every) > len(kernels):
+        line += f", {sum(one.duration_us for one in every if one.thread == HOST):.0f} of the host"
+    elif trace.left_out_us:
+        line += f", {trace.left_out_us:.0f} of which the device is idle: these are left out"
     return line
 
 
@@ -122,9 +145,14 @@ def _read(traces: Iterable[tuple[str, bytes]], hints: TraceHints) -> list[RankTr
         known = hints.format != "auto"
         reader = readers.load(hints.format) if known else readers.who_reads(content, where)
         if reader.NAME == "kineto":
-            found.append(reader.read(content, where, WantedStep(hints.step)))
+            found.append(reader.read(content, where, WantedStep(hints.step, host=hints.host_time)))
         else:
             others.append((reader, where, content))
+    if hints.host_time and not found and others:
+        raise InputError(
+            f"{others[0][1]}: what the host does is read of traces of Kineto alone: leave "
+            "--host-time out"
+        )
     wanted = WantedStep(found[0].step, marked=False) if found else WantedStep(hints.step)
     return found + [reader.read(content, where, wanted) for reader, where, content in others]
 
@@ -141,7 +169,11 @@ def _by_rank(found: Sequence[RankTrace], hints: TraceHints) -> list[RankTrace]:
         found = [replace(one, rank=place) for place, one in enumerate(found)]
         found[0] = replace(found[0], assumed=(*found[0].assumed, _IN_ORDER))
     if len(found) > 1 and (alone := [one for one in found if one.of_all]):
-        raise InputError(f"{alone[0].where}: it tells of all ranks: give it alone")
+        other = next(one for one in found if one is not alone[0])
+        raise InputError(
+            f"{alone[0].where}: it tells of all ranks ({alone[0].format}), and {other.where} of a "
+            f"job by itself ({other.format}), whose sizes and times are not those: give one of them"
+        )
     unknown = [one for one in found if one.rank is None]
     paired_up = len(found) - len(unknown) <= 1 and len(unknown) <= 2
     if unknown and not (paired_up and {one.format for one in found} >= {u.format for u in unknown}):
@@ -194,7 +226,7 @@ def _of_all(trace: RankTrace, world: int) -> dict[int, RankTrace]:
         raise InputError(
             f"{trace.where}: {each} ranks share a model, and --ranks is {world}: give a multiple"
         )
-    if world * len(trace.events) > _MOST_EVENTS:
+    if world * len(trace.events) > MOST_EVENTS:
         raise TooLargeError(f"{trace.where}: {len(trace.events)} events of {world} ranks are many")
     found = {}
     for rank in range(world):
@@ -221,25 +253,45 @@ def _last(call: Call) -> int:
     return first + stride * (call.group_size - 1) if call.group_size else -1
 
 
-def _world(found: Sequence[RankTrace], hints: TraceHints) -> int:
-    """Return how many ranks the job has.
+def _check_groups(trace: RankTrace) -> None:
+    """Check that no call is of more ranks than the job has.
+
+    Raises:
+        InputError: one is.
+    """
+    for call in trace.calls():
+        ranks = max(call.group_size, _last(call) + 1)
+        if ranks > trace.world:
+            raise InputError(
+                f"{trace.where}: the job is said to have {trace.world} ranks, and "
+                f"{call.collective} is called by a group of {call.group_size}, up to rank "
+                f"{ranks - 1}: give the trace as it was written"
+            )
+
+
+def _world(found: Sequence[RankTrace], hints: TraceHints) -> tuple[int, tuple[str, ...]]:
+    """Return how many ranks the job has, and what was assumed for that.
 
     Raises:
         InputError: no trace tells it.
     """
+    for one in found:
+        if one.world and not one.of_all:
+            _check_groups(one)
     sizes = [call.group_size for one in found for call in one.calls()]
     members = [_last(call) + 1 for one in found for call in one.calls()]
     told = max(*(one.world for one in found), *sizes, *members, 0)
     if hints.ranks is not None:
         if told > hints.ranks:
             raise InputError(f"--ranks is {hints.ranks}, and the traces tell of {told} ranks")
-        return hints.ranks
+        return hints.ranks, ()
     if told > MAX_RANKS:
         raise TooLargeError(f"traces tell of {told} ranks, and up to {MAX_RANKS} are read")
     if told:
-        return told
+        return told, ()
+    last = 1 + max(one.rank or 0 for one in found)
     if len(found) > 1:
-        return 1 + max(one.rank or 0 for one in found)
+        return last, (f"how many ranks the job has is not told: {last}, as traces were given",)
     if not found[0].calls():
-        return 1 + (found[0].rank or 0)  # what is wrong with it is said elsewhere
+        return last, ()  # what is wrong with it is said elsewhere
     raise InputError(f"{found[0].where}: how many ranks the job has is not told: give --ranks N")

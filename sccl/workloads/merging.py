@@ -3,15 +3,17 @@
 A collective waits for what its thread launched last before the call, on the stream that it launched
 it on; what the thread launches next after a wait, waits for the collective, and with it all that
 follows on that stream. Computation between two lines of a program is one operation for each stream.
+Where it is known what the host does, what it calls and launches after a line comes after that.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
+from sccl.core.words import counted
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import (
     AnyOp,
@@ -23,12 +25,10 @@ from sccl.core.workload_ops import (
     HostProgram,
     Role,
 )
-from sccl.errors import FormatError, InputError, ParameterError
+from sccl.errors import FormatError, ParameterError
 from sccl.workloads.calls import MergedCalls, merged_calls
-from sccl.workloads.readers.rank_trace import Kernel, RankTrace, StreamEvent
+from sccl.workloads.readers.rank_trace import HOST, Kernel, RankTrace, StreamEvent
 from sccl.workloads.waits import Line, Submitted, Waited, program_of
-
-_NOT_TRACED = "were not traced"
 
 _Program = tuple[tuple[HostEvent, ...], tuple[bool, ...], tuple[tuple[int, StreamEvent], ...]]
 """Its lines; of each call whether it sends to one rank, as who does is not who gets; where streams
@@ -46,22 +46,18 @@ class MergedWorkload:
     assumed: tuple[str, ...]
 
 
-def merged(traces: Mapping[int, RankTrace], world: int, name: str) -> MergedWorkload:
-    """Return the workload of which some ranks were traced.
+def merged(traces: Mapping[int, RankTrace], world: int, name: str, traced: int) -> MergedWorkload:
+    """Return the workload of what ranks do.
 
     Args:
-        traces: by rank, in ascending order.
+        traces: of all ranks, in ascending order; or of one, as which all others do.
         world: how many ranks the job has.
+        traced: how many of them were traced.
 
     Raises:
-        InputError: ranks disagree, traces do not tell enough, or there are no collectives.
+        InputError: ranks disagree, or traces do not tell enough.
     """
     where = next(iter(traces.values())).where
-    if not any(trace.calls() for trace in traces.values()):
-        raise InputError(
-            f"{where}: there are no collectives in what was taken of it: trace a job of several "
-            "ranks, or take another --step"
-        )
     calls = merged_calls(traces, world)
     assumed = {line: None for trace in traces.values() for line in trace.assumed}
     assumed |= dict.fromkeys(calls.assumed)
@@ -73,18 +69,16 @@ def merged(traces: Mapping[int, RankTrace], world: int, name: str) -> MergedWork
     ops: list[AnyOp] = []
     deps: dict[Dependency, None] = {}
     hosts: list[HostProgram] = []
-    shown = _named_roles(list(roles.values()), calls.ops, world, assumed)
-    if any(trace.of_all for trace in traces.values()):
-        assumed = {line: None for line in assumed if _NOT_TRACED not in line}
-    for role, (events, _, _), ranks in zip(shown, roles, roles.values(), strict=False):
+    shown = _named_roles(list(roles.values()), world)
+    if len(traces) < world and not any(trace.of_all for trace in traces.values()):
+        assumed[f"{world - len(traces)} of {world} ranks were not traced: they do the same"] = None
+    for role, (events, _, _), ranks in zip(shown, roles, roles.values(), strict=True):
         gaps = _gaps([programs[rank] for rank in ranks])
         part = _Part(role.name, calls.of_rank[ranks[0]], gaps)
         part.walk(programs[ranks[0]])
         ops += part.ops
         deps |= part.deps
         hosts.append(HostProgram(role.name, events))
-    hosts += [HostProgram(role.name, ()) for role in shown[len(roles) :]]
-    took = [trace.iteration_us for trace in traces.values() if trace.iteration_us is not None]
     try:
         workload = Workload(
             name=name,
@@ -93,20 +87,27 @@ def merged(traces: Mapping[int, RankTrace], world: int, name: str) -> MergedWork
             ops=(*ops, *calls.ops),
             deps=tuple(deps),
             submits=tuple(hosts),
-            iteration_us=round(median(took), 3) if took else None,
-            source=_source(traces),
+            iteration_us=_median(trace.iteration_us for trace in traces.values()),
+            left_out_us=_median(trace.left_out_us for trace in traces.values()),
+            source=_source(traces, traced),
         )
     except ParameterError as error:
         raise FormatError(f"{where}: {error}") from error
     return MergedWorkload(workload, tuple(assumed))
 
 
-def _source(traces: Mapping[int, RankTrace]) -> str:
+def _median(told: Iterable[float | None]) -> float | None:
+    """Return the median of what ranks tell; None: none of them does."""
+    known = [one for one in told if one is not None]
+    return round(median(known), 3) if known else None
+
+
+def _source(traces: Mapping[int, RankTrace], traced: int) -> str:
     one = next(iter(traces.values()))
     step = "" if one.step is None else f", step {one.step}"
     if one.of_all:
         return f"{one.format} of all ranks"
-    return f"{one.format} of {len(traces)} {'rank' if len(traces) == 1 else 'ranks'}{step}"
+    return f"{one.format} of {counted(traced, 'rank')}{step}"
 
 
 def _roles(
@@ -130,21 +131,11 @@ def _event(line: Submitted | Waited, own: Sequence[CommOp]) -> HostEvent:
     return HostEvent(HostAction.WAIT, own[line.call].id, line.lag)
 
 
-def _named_roles(
-    of_ranks: list[list[int]], ops: Sequence[CommOp], world: int, assumed: dict[str, None]
-) -> list[Role]:
-    """Return the roles, and one of the ranks that were not traced where these are not alike."""
-    traced = {rank for ranks in of_ranks for rank in ranks}
-    rest = sorted(set(range(world)) - traced)
-    if len(of_ranks) == 1 and all(set(op.group) == set(range(world)) for op in ops):
-        if rest:
-            assumed[f"{len(rest)} of {world} ranks {_NOT_TRACED}: they do the same"] = None
+def _named_roles(of_ranks: Sequence[Sequence[int]], world: int) -> list[Role]:
+    """Return the roles: one of all ranks, where all that were traced do the same."""
+    if len(of_ranks) == 1:
         return [Role("all", tuple(range(world)))]
-    roles = [Role(f"role-{i}", tuple(ranks)) for i, ranks in enumerate(of_ranks)]
-    if rest:
-        assumed[f"{len(rest)} of {world} ranks {_NOT_TRACED}: what they do is not known"] = None
-        roles.append(Role("not-traced", tuple(rest)))
-    return roles
+    return [Role(f"role-{i}", tuple(ranks)) for i, ranks in enumerate(of_ranks)]
 
 
 def _gaps(programs: Sequence[Sequence[Line]]) -> _Gaps:
@@ -172,6 +163,7 @@ class _Part:
         last: by stream, what was there last.
         first: by stream, what is there first: what is pending in the end, it waits for.
         marks: what was last on a stream when a mark was set there, and what it waited for since.
+        launched_first: before the first line, when the host has done all of the step before.
     """
 
     role: str
@@ -185,6 +177,7 @@ class _Part:
     last: dict[str, str] = field(default_factory=dict)
     first: dict[str, str] = field(default_factory=dict)
     marks: dict[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    launched_first: list[str] = field(default_factory=list)
 
     def walk(self, lines: Sequence[Line]) -> None:
         """Go through a program, line by line."""
@@ -205,13 +198,17 @@ class _Part:
             if len(self.pending[stream]) > 1:
                 self._compute(place, [stream])  # of no time: or each later call waits for them all
             self._after_pending(name, stream)
-            if stream in self.last:
-                self.deps[Dependency(self.last[stream], name)] = None
+            for one in (stream, HOST):
+                if one in self.last:
+                    self.deps[Dependency(self.last[one], name)] = None
         self._compute(len(events), of_gap[len(events)])
         for stream, left in self.pending.items():
             for name, lag in left:
                 if stream in self.first:
                     self.deps[Dependency(name, self.first[stream], lag + 1)] = None
+        if HOST in self.last:
+            for op in self.launched_first:
+                self.deps[Dependency(self.last[HOST], op, 1)] = None
 
     def _mark(self, line: StreamEvent) -> None:
         if line.waits:
@@ -221,8 +218,12 @@ class _Part:
         self.marks[line.number] = (*last, *self.pending[line.stream])
 
     def _compute(self, gap: int, streams: Sequence[str]) -> None:
-        for stream in streams:
+        for stream in sorted(streams, key=lambda one: one == HOST):
             op = f"{self.role}/{stream}/{gap}"
+            if stream != HOST and HOST in self.last:
+                self.deps[Dependency(self.last[HOST], op)] = None
+            elif stream != HOST:
+                self.launched_first.append(op)
             self.ops.append(ComputeOp(op, self.role, stream, self.gaps.get((gap, stream), 0.0)))
             self._after_pending(op, stream)
             self.pending.pop(stream, None)
@@ -240,7 +241,8 @@ def _streams(lines: Sequence[Line]) -> list[str]:
     Of a call that on which its thread launched something last, of a wait that on which it does so
     next; where it does not, the other of the two, or whatever stream computes first.
     """
-    default = next((line.stream for line in lines if isinstance(line, Kernel)), "device")
+    kernels = (line for line in lines if isinstance(line, Kernel))
+    default = next((one.stream for one in kernels if one.thread != HOST), "device")
     before: list[str | None] = []
     after: list[str | None] = []
     for found, way in ((before, lines), (after, lines[::-1])):

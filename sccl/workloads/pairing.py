@@ -41,7 +41,7 @@ def paired(timed: RankTrace, named: RankTrace) -> RankTrace:
         where=f"{timed.where} with {named.where}",
         events=events,
         rank=named.rank if timed.rank is None else timed.rank,
-        world=max(timed.world, named.world),
+        world=timed.world or named.world,
     )
 
 

@@ -19,6 +19,9 @@ _MAX_FILES = 2**16
 _TRACES = (".json", ".json.gz", ".et", ".et.gz", ".txt")
 """How names of traces end, in a folder, where other things may lie beside them."""
 
+_NO_TRACE = "comm_groups.json"
+"""What lies beside traces of Chakra, and says to simulators which ranks are in groups."""
+
 
 def contents(path: Path) -> Iterator[tuple[str, bytes]]:
     """Return what is in a file, an archive (.tar, .tar.gz) or a folder: names and bytes, unpacked.
@@ -27,7 +30,7 @@ def contents(path: Path) -> Iterator[tuple[str, bytes]]:
         InputError: it cannot be read, is cut off, empty, or larger than is read.
     """
     if is_folder(path):
-        files = sorted(one for one in path.iterdir() if one.name.endswith(_TRACES))
+        files = sorted(one for one in path.iterdir() if _is_trace(one.name))
         if not files:
             raise InputError(f"{path}: there are no traces ({', '.join(_TRACES)}) in this folder")
         for file in files:
@@ -41,6 +44,10 @@ def contents(path: Path) -> Iterator[tuple[str, bytes]]:
         yield from _members(content, str(path))
     else:
         yield str(path), content
+
+
+def _is_trace(name: str) -> bool:
+    return name.endswith(_TRACES) and name != _NO_TRACE
 
 
 def _read(stream: IO[bytes], where: str) -> bytes:
@@ -102,8 +109,8 @@ def _members(content: bytes, where: str) -> Iterator[tuple[str, bytes]]:
                 if count > _MAX_FILES:
                     raise TooLargeError(f"{where}: there are more than {_MAX_FILES} files in it")
                 file = archive.extractfile(member) if member.isreg() else None
-                hidden = member.name.rpartition("/")[2].startswith(".")
-                if file is None or hidden or not member.name.endswith(_TRACES):
+                own = member.name.rpartition("/")[2]
+                if file is None or own.startswith(".") or not _is_trace(own):
                     continue
                 name = "".join(c if c.isprintable() else "?" for c in member.name[:200])
                 unpacked = _read(file, f"{where}: {name}")

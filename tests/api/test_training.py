@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pkgutil
 import re
 from dataclasses import replace
@@ -52,6 +53,8 @@ def test_a_plan_is_a_table_a_chart_and_a_page(tmp_path: Path) -> None:
     chart = plan.plot()
     assert chart.title == "prefetching on hgx2: timeline"
     assert plan.explore(tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    text = plan.save_timeline(tmp_path / "timeline.json").read_text()
+    assert len(json.loads(text)["spans"]) == len(frame)
     shown = plan._repr_html_()
     for words in ("14.5 us an iteration", "ring", "4 KiB", "neither 0%"):
         assert words in shown
@@ -66,8 +69,9 @@ def test_wrong_plans_say_so(tmp_path: Path) -> None:
     for show in (plan.timeline, plan.plot, plan.to_dataframe):
         with pytest.raises(sccl.InputError, match="the judge refuses this plan"):
             show()
-    with pytest.raises(sccl.InputError, match="the judge refuses this plan"):
-        plan.explore(tmp_path / "page.html")
+    for write in (plan.explore, plan.save_timeline):
+        with pytest.raises(sccl.InputError, match="the judge refuses this plan"):
+            write(tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 
 
@@ -101,7 +105,7 @@ def test_a_workload_is_of_a_model_a_file_or_traces(tmp_path: Path) -> None:
         file.write_bytes(profile(rank, PREFETCHING))
     read = sccl.workload(files, name="traced")
     assert (read.name, read.ranks, read.collectives) == ("traced", 2, 2)
-    assert sccl.workload(files[0], rank=0).ranks == 2
+    assert sccl.workload(files[0], rank=0, alike=True).ranks == 2
     assert read.assumed
     assert f"assumed: {read.assumed[0]}" in unescape(read._repr_html_())
 
@@ -165,6 +169,7 @@ def test_a_step_is_planned(tmp_path: Path) -> None:
     assert merged.value.merge_bytes == 2**40
     assert merged.value.period_ns <= plan.value.period_ns
     assert merged.violations() == []
+    assert merged.workload.value == plan.workload.value
     with pytest.raises(sccl.InputError, match=r"w\.json: "):
         sccl.plan(sccl.make_workload("transformer", {**JOB, "dp": 64}).save(file), "dgx1-pcie")
     with pytest.raises(sccl.InputError, match="the fabrics are"):

@@ -320,14 +320,17 @@ def test_bounds_explain_themselves() -> None:
     assert code == 0
     assert "R/C >= 5/16" in out
     assert "every link" in out
+    assert "colouring: S = 2, R/C = 5/16, which meets both bounds" in out
+    code, out, _ = sccl("bounds", "--collective", "reducescatter", "--topo", "ring:8", "--json")
+    assert json.loads(out)["attained"] == {"steps": 4, "bandwidth": "7/16", "by": "breadth first"}
     code, out, _ = sccl("bounds", "--collective", "reduce", "--topo", "dgx1", "--json")
     assert json.loads(out)["certificate"]["problem"] == "broadcast on the reversed topology"
 
 
 def test_what_is_too_large_is_one_sentence_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for asked, says in (
-        (("bounds", "--collective", "alltoall", "--topo", "torus:48x48"), "5308416 chunks"),
-        (("pareto", "--collective", "alltoall", "--topo", "torus:48x48"), "5308416 chunks"),
+        (("bounds", "--collective", "alltoall", "--topo", "torus:128x100"), "163840000 chunks"),
+        (("pareto", "--collective", "alltoall", "--topo", "torus:128x100"), "163840000 chunks"),
     ):
         code, _, err = sccl(*asked)
         assert code == 2

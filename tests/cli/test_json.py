@@ -104,6 +104,7 @@ def instance(place: Path) -> str:
 GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "pareto": ("frontier", lambda _: [*ASKED, "--no-store", "--timeout", "60"]),
     "limits": ("frontier", lambda _: [*ASKED]),
+    "robust": ("robust", lambda _: [*ASKED, "--no-store", "--timeout", "60"]),
     "solve": ("solve", lambda d: [*ASKED, *SIZE, "--no-store", "-o", d / "a.json"]),
     "tacos": ("tacos", lambda _: [*ASKED, "--size", "1MB"]),
     "teccl": ("teccl", lambda _: [*ASKED, "--size", "1MB"]),
@@ -160,7 +161,10 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "topo show": ("topology", lambda _: ["dgx1"]),
     "topo without": ("topo-without", lambda d: ["dgx1", "--rank", "3", "-o", d / "m.json"]),
     "topo with": ("topo-with", lambda d: ["dgx1", "--link", "0-5", "-o", d / "n.json"]),
-    "workload import": ("workload-import", lambda d: [d / "rank0.json", "-o", d / "w.json"]),
+    "workload import": (
+        "workload-import",
+        lambda d: [d / "rank0.json", "--alike", "-o", d / "w.json"],
+    ),
     "workload make": (
         "workload-make",
         lambda d: [

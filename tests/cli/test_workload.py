@@ -38,7 +38,7 @@ def test_it_says_what_it_understood_and_what_it_assumed(traces: Path) -> None:
     lines = said.splitlines()
     assert lines[0] == (
         "rank 0, step 3 (kineto and pytorch-et): 2 collectives, 15 us of computation in 3 pieces, "
-        "in 89 us"
+        "in 89 us, 74 of which the device is idle: these are left out"
     )
     assert lines[1].startswith("rank 1, step 3 (kineto): 2 collectives")
     assert any(line.startswith("assumed: for which call a wait is, is not") for line in lines)
@@ -51,7 +51,11 @@ def test_it_says_what_it_understood_and_what_it_assumed(traces: Path) -> None:
 
 
 def test_without_a_file_the_workload_is_shown(traces: Path) -> None:
-    code, said = run("import", traces / "et0.json", "--name", "mine", "--ranks", "2")
+    alone = ("import", traces / "et0.json", "--name", "mine", "--ranks", "2")
+    code, said = run(*alone)
+    assert (code, len(said.splitlines())) == (2, 1)
+    assert "1 of 2 ranks have no trace (1): give theirs, too, or --alike" in said
+    code, said = run(*alone, "--alike")
     assert code == 0, said
     assert "mine: 2 ranks (pytorch-et of 1 rank)" in said
     assert "assumed: execution traces do not tell how long computation takes" in said
@@ -71,6 +75,10 @@ def test_a_workload_is_shown_in_numbers(tmp_path: Path) -> None:
         assert line in said.splitlines()
     told = json.loads(run("show", file, "--json")[1])["workload"]
     assert told["computation"] == [{"role": "all", "stream": "7", "operations": 3, "us": 9.5}]
+    again = CliRunner().invoke(app, ["show", str(file)])
+    assert (again.exit_code, again.output) == (0, said)
+    as_json = CliRunner().invoke(app, ["show", str(file), "--json"]).output
+    assert json.loads(as_json)["workload"] == told
     (first, second) = told["collectives"]
     assert (first["collective"], first["bytes"], first["uneven"]) == ("allreduce", 4096, 0)
     assert (second["collective"], second["bytes"], second["uneven"]) == ("alltoall", 240, 1)

@@ -17,21 +17,25 @@ from sccl.core.files.collectives import collective_to_wire
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.kinds import JUDGED, KINDS, SHAPES, AnyWire, Kind, kind_of_shape
 from sccl.core.files.measurements import measurements_to_wire, pcie_to_wire
+from sccl.core.files.offered_options import offered_options_to_wire
+from sccl.core.files.schedule_shapes import (
+    BandwidthIntervalWire,
+    PackedScheduleWire,
+    VariableBandwidthWire,
+)
 from sccl.core.files.schedules import schedule_to_wire
 from sccl.core.files.shapes import (
     AlgorithmWire,
     AnswerWire,
-    BandwidthIntervalWire,
     CustomCollectiveWire,
     GeneratorWire,
     NetworkWire,
-    PackedScheduleWire,
     SymmetricAlgorithmWire,
     SymmetryWire,
-    VariableBandwidthWire,
 )
 from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.files.text import digest, kind_in, parse, text_of, text_with_digest
+from sccl.core.files.timelines import timeline_to_wire
 from sccl.core.files.topologies import topology_to_wire
 from sccl.core.files.training_plans import training_plan_to_wire
 from sccl.core.files.workloads import workload_to_wire
@@ -41,8 +45,9 @@ from sccl.core.sketch import Joining, Relays, Sketch
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.errors import FormatError
 from sccl.topo import fabric_of, resolve
+from sccl.train.running import timeline_of
 from tests.kit.profiles import measured, pcie_of
-from tests.kit.training_plans import prefetching_plan
+from tests.kit.training_plans import prefetching_offers, prefetching_plan
 from tests.kit.workloads import prefetching
 
 RING = resolve("ring:4")
@@ -69,6 +74,8 @@ WIRES: list[AnyWire] = [
     pcie_to_wire(pcie_of(((0, 1), (2,)), 0, 1, 2, "kinds", 0.1)),
     workload_to_wire(prefetching()),
     training_plan_to_wire(prefetching_plan()),
+    timeline_to_wire(prefetching_plan(), timeline_of(prefetching_plan())),
+    offered_options_to_wire(prefetching_offers()),
     schedule_to_wire(schedule_of(RING, GATHER, [(0, 1, 0, 0, False)], Clock.of(RING, 1))),
     PackedScheduleWire(
         collective=collective_to_wire(GATHER),

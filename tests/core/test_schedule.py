@@ -20,8 +20,8 @@ from sccl.core import schedule as module
 from sccl.core.clock import AlphaModel
 from sccl.core.files import schedules as files
 from sccl.core.files.kinds import json_schema
+from sccl.core.files.schedule_shapes import ScheduleWire
 from sccl.core.files.schedules import load_schedule, pieces, schedule_of_wire, schedule_to_wire
-from sccl.core.files.shapes import ScheduleWire
 from sccl.core.files.text import digest, parse, text_of
 from sccl.core.packed import links_of
 from sccl.core.schedule import MAX_TIME, Schedule, schedule_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sccl.core.files.text import parse, text_of
+from sccl.core.files.timelines import load_timeline, timeline_to_wire
 from sccl.core.files.training_plan_shapes import TrainingPlanWire
 from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
 from sccl.errors import InputError
 from sccl.topo import resolve
+from sccl.train.running import timeline_of
 from tests.kit.nightly import times
 from tests.kit.training import random_training_plan
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
@@ -38,6 +41,53 @@ def test_any_plan_comes_back(seed: int) -> None:
     text = text_of(training_plan_to_wire(plan))
     again = parse(text, TrainingPlanWire, "it")
     assert text_of(again) == text
+
+
+@settings(max_examples=times(30))
+@given(st.integers(0, 10**9))
+def test_any_timeline_comes_back(seed: int) -> None:
+    plan = random_training_plan(seed)
+    assume(plan is not None)
+    assert plan is not None
+    timeline = timeline_of(plan)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "timeline.json"
+        file.write_text(text_of(timeline_to_wire(plan, timeline)))
+        assert load_timeline(file, resolve) == (plan, timeline, True)
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (("spans", 0, 0, "nobody"), "span 0: the plan has no motif 0 of 'nobody'"),
+        (("spans", 1, 1, 7), "span 1: the plan has no motif 7 of "),
+        (("spans", 1, 3, 9), "span 1: it is on lane 9, and there are 3, 0 to 2"),
+        (("spans", 0, 5, -1), ">= 0"),
+        (("prologue_ns", 3), "prologue_ns is 3, expected what spans of the first iterations"),
+        (("spans", []), "length >= 1"),
+        (("plan", "ops", 0, "option", 7), "plan: operation 'batch' takes option 7"),
+    ],
+)
+def test_bad_timelines_are_a_sentence(edit: tuple[Any, ...], says: str, tmp_path: Path) -> None:
+    plan, file = prefetching_plan(), tmp_path / "timeline.json"
+    told = json.loads(text_of(timeline_to_wire(plan, timeline_of(plan))))
+    *way, to = edit
+    _edit(*way, to=to)(told)
+    file.write_text(json.dumps(told))
+    with pytest.raises(InputError) as error:
+        load_timeline(file, resolve)
+    assert says in str(error.value)
+    assert str(error.value).startswith(str(file))
+    assert "\n" not in str(error.value)
+
+
+def test_a_timeline_without_its_first_iterations_is_none(tmp_path: Path) -> None:
+    plan, file = prefetching_plan(), tmp_path / "timeline.json"
+    told = json.loads(text_of(timeline_to_wire(plan, timeline_of(plan))))
+    told["spans"] = [[row[0], row[1], row[2] + 5, *row[3:]] for row in told["spans"]]
+    file.write_text(json.dumps(told))
+    with pytest.raises(InputError, match=r"prologue_ns is .* spans of the first iterations"):
+        load_timeline(file, resolve)
 
 
 def test_options_that_are_alike_are_written_once() -> None:

@@ -159,6 +159,53 @@ def test_groups_of_some_ranks_are_told() -> None:
     assert every == {ranks, (0, 1), (2, 3)}
 
 
+def test_a_collective_takes_as_long_as_its_motifs_do() -> None:
+    """Those of a channel that is full run one after the other, whatever waits for what."""
+    option = replace(RING, motifs=RING.motifs * 3)
+    plan = planned(prefetching_plan().workload, {"gradients": option, "batch": RING}, {})
+    stepped = formats.SteppedPlan("p", plan, timeline_of(plan), waits_of(plan.workload))
+    _, *found = messages(formats.step_writer("chakra")(stepped).files["p.0.et"], "p")
+    told_micros = {told(node[2]): node.get(7) for node in map(dict_of, found)}
+    assert (told_micros[b"gradients"], told_micros[b"batch"]) == (12, 4)
+
+
+def dict_of(message: bytes) -> dict[int, int | bytes]:
+    return {number: value for number, _, value in fields(message, "p")}
+
+
+def test_a_broadcast_of_two_ranks_is_a_send() -> None:
+    base = prefetching_plan().workload
+    roles = ("first", (0, 1)), ("second", (2, 3))
+    programs = ((HostAction.SUBMIT, "s"), (HostAction.WAIT, "s")), ((HostAction.SUBMIT, "s"),)
+    workload = replace(
+        base,
+        ranks=4,
+        roles=tuple(Role(*role) for role in roles),
+        ops=(
+            ComputeOp("c", "first", "7", 3.0),
+            CommOp("s", "broadcast", (0, 2), 8, "float32", root=2, beside=((1, 3),)),
+        ),
+        deps=(),
+        submits=tuple(
+            HostProgram(name, tuple(HostEvent(*event) for event in events))
+            for (name, _), events in zip(roles, programs, strict=True)
+        ),
+    )
+    plan = planned(workload, {"s": RING}, {})
+    stepped = formats.SteppedPlan("p", plan, timeline_of(plan), waits_of(plan.workload))
+    written = formats.step_writer("chakra")(stepped)
+    assert "comm_groups.json" not in written.files
+    kinds = [dict_of([*messages(written.files[f"p.{r}.et"], "p")][-1])[3] for r in range(4)]
+    assert sorted(kinds[:2]) in ([4, 6], [6, 6])
+    assert kinds[2:] == [5, 5]
+    again = workload_of(*(written.files[f"p.{rank}.et"] for rank in range(4))).workload
+    assert {(op.group, op.root, op.size_bytes) for op in again.collectives()} == {
+        ((2, 0), 2, 32),
+        ((3, 1), 3, 32),
+    }
+    assert "ASTRA-sim runs it by --workload-configuration=p" in written.notes
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -128,6 +128,24 @@ def test_what_is_exported_and_ends_at_another_time_is_told(
     assert "never" in never.output
 
 
+def test_a_step_ends_when_it_is_replayed_as_it_does_in_the_plan(
+    program: Callable[[str], Path], tmp_path: Path
+) -> None:
+    report = tmp_path / "report.json"
+    done = astra(program("cat"), "-o", str(report), verb="astra-steps")
+    assert done.exit_code == 0, done.output
+    found = json.loads(report.read_text())
+    assert found["complete"] is True
+    alone, pipeline = found["results"]
+    assert (alone["alike"], pipeline["alike"]) == (True, False)
+    assert abs(alone["replayed_ns"] - alone["alone_ns"]) <= 500 * alone["nodes"]
+    late = astra(program("sed 's/finished, /finished, 9/'"), verb="astra-steps")
+    assert late.exit_code == 1
+    never = astra(program("grep -v 'sys.3.'"), verb="astra-steps")
+    assert never.exit_code == 1
+    assert "never ends" in never.output
+
+
 def test_what_cannot_be_run_is_told(program: Callable[[str], Path], tmp_path: Path) -> None:
     nowhere = astra(tmp_path / "nowhere")
     assert nowhere.exit_code == 2

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from benchmarks import pictures
+from benchmarks import syndicate_jobs as training_jobs
 from benchmarks.__main__ import app
 from sccl.errors import FormatError, ParameterError
 from tests.kit.paths import PROGRAMS, ROOT
@@ -22,6 +23,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "table5",
         "frontier",
         "scale",
+        "reach",
         "startup",
         "collectives",
         "codegen",
@@ -33,6 +35,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "syndicate",
         "files",
         "fuzz",
+        "routed",
     ],
 )
 def test_smoke(verb: str, tmp_path: Path) -> None:
@@ -40,6 +43,10 @@ def test_smoke(verb: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [verb, "--smoke", "-o", str(report)])
     assert done.exit_code == 0, done.output
     assert json.loads(report.read_text())["complete"] is True
+
+
+def test_every_part_of_jobs_has_something_small() -> None:
+    assert training_jobs.SMOKE.keys() == training_jobs.PARTS.keys()
 
 
 CALLS = {

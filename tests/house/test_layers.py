@@ -40,6 +40,7 @@ FLOORS = {
     "synth": 7,
     "runtime": 7,
     "synth/network": 7,
+    "synth/direct": 8,
     "synth/flows": 8,
     "synth/intervals": 8,
     "synth/limit": 9,
@@ -79,6 +80,7 @@ _DOORS = {
 }
 _DOORS |= {"sim", "synth/fluid", "synth/allreduce", "synth/baselines", "synth/ksync", "synth/limit"}
 _DOORS |= {
+    "synth/direct",
     "synth/flows",
     "synth/intervals",
     "synth/network",
@@ -127,7 +129,8 @@ MAY_IMPORT = {
     "lower": {"core", "errors", "judge", "sim", "numpy"},
     "prove": set(),
     "prove/check": _NOUNS | {"collectives", "judge", "topo"},
-    "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "igraph"},
+    "prove/bounds": {"core", "errors", "collectives", "solvers", "topo/symmetry", "flint"}
+    | {"igraph", "numpy"},
     "emit": _NOUNS | {"lower", "jinja2", "sccl"},
     "formats": _NOUNS
     | {"collectives", "judge", "lower", "topo/importers", "defusedxml", "msgspec", "numpy"},
@@ -135,17 +138,19 @@ MAY_IMPORT = {
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "topo/symmetry"}
     | {"transform", "sccl", "msgspec", "platformdirs"},
     "synth/ksync": _NOUNS
-    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/direct"}
     | {"topo/symmetry", "transform", "msgspec", "pysmt"},
     "synth/limit": _NOUNS
-    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
+    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/direct"}
     | {"topo/symmetry", "transform", "msgspec", "flint", "numpy"},
     "synth/fluid": _NOUNS
     | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth"}
     | {"synth/flows", "synth/network", "msgspec", "numpy"},
     "synth/baselines": _NOUNS
-    | {"collectives", "compiled", "judge", "synth", "topo", "transform", "numpy"},
+    | {"collectives", "compiled", "judge", "synth", "synth/direct", "topo", "transform", "numpy"},
     "synth/network": {"compiled", "core", "errors", "topo/symmetry", "numpy"},
+    "synth/direct": {"collectives", "compiled", "core", "errors", "judge", "prove/bounds"}
+    | {"solvers", "topo/symmetry", "transform", "numpy"},
     "synth/flows": _NOUNS
     | {"collectives", "compiled", "solvers", "synth/network", "topo/symmetry", "numpy"}
     | {"prove/bounds"},

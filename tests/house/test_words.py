@@ -20,7 +20,7 @@ SHARED = {
     "Schedule": {"core.schedule", "api.schedule"},
     "Topology": {"core.topology", "api.machine"},
     "TrainingPlan": {"core.training_plan", "api.training"},
-    "Workload": {"core.workload", "api.training"},
+    "Workload": {"core.workload", "api.workloads"},
     # The contract of synthesisers wants this name of each.
     "Options": {
         "synth.contract",

@@ -12,8 +12,8 @@ from sccl.topo import resolve
 ROOTED = {"broadcast", "reduce", "gather", "scatter"}
 ALL = [(name, c) for name in baselines.names() for c in sorted(baselines.load(name).COLLECTIVES)]
 
-ONLY_ON = {"c-cube": "dgx1"}
-"""Algorithms that serve one machine."""
+ONLY_ON = {"c-cube": "dgx1", "trivance": "full:9"}
+"""Algorithms that serve few machines, and one of them."""
 
 
 def request(collective: str, topology: str, root: int = 0, size: int = 2**20) -> Request:

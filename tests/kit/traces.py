@@ -153,9 +153,12 @@ def _between_two(
 
 
 def workload_of(*traces: bytes, **hints: Any) -> ReadWorkload:
-    """Return the workload of some traces, which messages call t0, t1 and so on."""
+    """Return the workload of some traces, which messages call t0, t1 and so on.
+
+    Ranks without a trace do as those with one, where nothing else is said.
+    """
     named = [(f"t{number}", content) for number, content in enumerate(traces)]
-    return read_workload(named, TraceHints(**hints), "small")
+    return read_workload(named, TraceHints(**{"alike": True} | hints), "small")
 
 
 def refusal_of(*traces: bytes, **hints: Any) -> str:

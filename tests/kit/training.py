@@ -106,7 +106,7 @@ def random_plan(problem: CyclicProblem, seed: int) -> CyclicPlan | None:
         if not ready:
             return None
         order.append(rng.choice(ready))
-    return CyclicPlan(tuple(options), tuple(shifts), tuple(order))
+    return CyclicPlan(tuple(options), tuple(order), tuple(shifts[op] for op, _ in order))
 
 
 def training_plan(job: Job, plan: CyclicPlan, period: int) -> TrainingPlan:

@@ -8,7 +8,14 @@ from pathlib import Path
 
 from sccl.core.files.text import text_of
 from sccl.core.files.training_plans import training_plan_to_wire
-from sccl.core.training_plan import Issue, Option, OptionMotif, TrainingPlan
+from sccl.core.training_plan import (
+    Issue,
+    OfferedOptions,
+    Option,
+    OptionMotif,
+    RefusedRecipe,
+    TrainingPlan,
+)
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import (
     AnyOp,
@@ -74,6 +81,14 @@ def prefetching_plan(**more: object) -> TrainingPlan:
     first, second, third, gradients, batch = workload.ops
     ordered = replace(workload, ops=(batch, first, second, gradients, third))
     return planned(ordered, {"gradients": HALVES, "batch": TCP}, {}, **{"bound_ns": 9500, **more})
+
+
+def prefetching_offers() -> OfferedOptions:
+    """Return what is offered for the same workload: of the exchange the default, and another."""
+    plan = prefetching_plan()
+    options = (("batch", RING), *plan.options)
+    refused = (("gradients", RefusedRecipe("sag", "sag is of broadcast, reduce")),)
+    return OfferedOptions(plan.workload, plan.fabric, options, refused, costs=TABLE, bitwise=True)
 
 
 def layered_plan(layers: int, us: float = 900.0) -> TrainingPlan:

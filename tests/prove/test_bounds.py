@@ -16,7 +16,6 @@ from sccl.core.collective import Collective
 from sccl.core.topology import Link, Topology
 from sccl.errors import UnreachableError
 from sccl.prove.bounds import BandwidthProof, bandwidth_bound, check_proof, lower_bounds
-from sccl.prove.bounds.proof import entering_chunks
 from sccl.topo import resolve
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
@@ -58,7 +57,7 @@ def best_cut(topology: Topology, collective: Collective) -> Fraction:
         for ranks in combinations(range(topology.ranks), size):
             inside = set(ranks)
             width = sum(n for (u, v), n in lanes.items() if v in inside and u not in inside)
-            demand = entering_chunks(collective, inside)
+            demand = collective.entering(inside)
             if demand:
                 best = max(best, Fraction(demand, width))
     return best
@@ -104,3 +103,16 @@ def test_unreachable_demand_names_the_pair() -> None:
     one_way = Topology("half", 3, (Link(0, 1, 1, 1.0, 1.0), Link(1, 2, 1, 1.0, 1.0)), 1.0, 1.0)
     with pytest.raises(UnreachableError, match=r"starts on rank 1 and is wanted on rank 0"):
         lower_bounds(one_way, named("allgather", 3))
+
+
+@pytest.mark.parametrize(
+    ("machine", "cost"),
+    [("torus:16x8", "2"), ("torus:12x4x2", "3/2"), ("torus:16x16", "2"), ("hypercube:7", "1/2")],
+)
+def test_alltoall_is_bounded_by_the_longest_side(machine: str, cost: str) -> None:
+    """Of machines whose flows are too many for a linear program."""
+    topology = resolve(machine)
+    spec = named("alltoall", topology.ranks)
+    assert lower_bounds(topology, spec).bandwidth == Fraction(cost)
+    links = topology.links[:-1]  # one less: no translations, and no less is bounded
+    assert lower_bounds(replace(topology, links=links), spec).bandwidth > 0

@@ -130,6 +130,19 @@ def test_blocks_double() -> None:
     assert sizes == [{8}, {4}, {2}, {1}, {1}, {2}, {4}, {8}]
 
 
+@pytest.mark.parametrize("exponent", [1, 2, 3])
+def test_trivance_triples_and_loads_a_ring_alike_in_each_step(exponent: int) -> None:
+    """Distances are thirds of one another, so each step loads links as the first does."""
+    ranks = 3**exponent
+    made = pattern("trivance", "allgather", f"full:{ranks}")
+    assert violations(logical(made)) == []
+    assert made.steps == exponent
+    first = [count for (_, src), count in sorted(_by_rank(made).items()) if src == ranks // 2]
+    assert first == [2 * 3**step for step in range(exponent)]
+    over = on_machine(made, resolve(f"routed:ring:{ranks}"))
+    assert over.rounds_per_step == (3 ** (exponent - 1),) * exponent
+
+
 def _by_rank(made: Pattern) -> Counter[tuple[int, int]]:
     return Counter(zip(made.step.tolist(), made.src.tolist(), strict=True))
 
@@ -285,7 +298,7 @@ def test_columns_are_sorted() -> None:
 
 def test_the_same_bytes_twice() -> None:
     for name, collective in SMALL:
-        first, again = (pattern(name, collective, "full:8", 2) for _ in range(2))
+        first, again = (pattern(name, collective, ONLY_ON.get(name, "full:8"), 2) for _ in range(2))
         assert first.chunk.tobytes() == again.chunk.tobytes()
         assert first.dst.tobytes() == again.dst.tobytes()
 

@@ -317,7 +317,7 @@ def test_when_time_runs_out_both_bounds_hold(seconds: float) -> None:
     machine = resolve("ndv2x2")
     spec = named("allgather", machine.ranks)
     packed = step_limit(machine, spec, 6, lower_bounds(machine, spec), seconds)
-    assert 8 <= packed.limit.lower <= Fraction(167, 20) <= packed.limit.upper
+    assert 8 <= packed.limit.lower <= Fraction(167, 20) <= packed.limit.best
     (packing,) = packed.packings
     found = round_off(packing, 16)
     assert found is not None
@@ -355,7 +355,7 @@ class Invented(PackedClass):
 
 @pytest.mark.parametrize("name", ["known", "not known"])
 def test_a_frontier_is_whole_if_the_limits_of_all_steps_are_known(name: str) -> None:
-    found = Invented(resolve("ring:3"), Bounds(2, Fraction(1)), 1.0, name, "", 1)
+    found = Invented(resolve("ring:3"), Bounds(2, Fraction(1)), 1.0, name, "", 1, ())
     stopped, part = limits_until(4, found, None, lambda _: None, 0.0)
     assert (stopped, part.complete) == ("bandwidth-bound", name == "known")
 

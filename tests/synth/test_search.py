@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import cast
 
@@ -17,7 +17,7 @@ from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.candidate import Candidate, Range
 from sccl.core.limit import StepLimit
 from sccl.synth.candidates import candidates
-from sccl.synth.ksync.search import LimitOf, LimitsWhen, Search, Space
+from sccl.synth.ksync.search import BoundOf, LimitOf, LimitsWhen, Search, Space
 
 _ALGORITHM = cast("Algorithm", None)  # a search never looks at it
 
@@ -30,12 +30,14 @@ class World:
         most: the largest C, by (S, R) of the dual: with another round there is no less.
         silent: candidates on which the solver gives up.
         slack: how far below the truth limits are, by S; none: they cannot be computed.
+        looser: likewise of bounds, which come first.
     """
 
     space: Space
     most: dict[tuple[int, int], int]
     silent: frozenset[tuple[int, int, int]]
     slack: dict[int, Fraction]
+    looser: dict[int, Fraction]
 
     def has(self, c: Candidate) -> bool:
         phases = self.space.dual.phases
@@ -53,12 +55,17 @@ class World:
             return Unknown("gives up", "invented", 0.0)
         return Sat(_ALGORITHM, "invented", 0.0) if self.has(c) else Unsat("so", "invented", 0.0)
 
-    def limit(self, steps: int) -> StepLimit | None:
+    def bound(self, steps: int) -> StepLimit | None:
+        found = self.limit(steps, self.looser)
+        return replace(found, upper=None) if found else None
+
+    def limit(self, steps: int, slack: dict[int, Fraction] | None = None) -> StepLimit | None:
         """Return a bound that is true: of all k and C, of which there are those of the range."""
-        if steps not in self.slack:
+        slack = self.slack if slack is None else slack
+        if steps not in slack:
             return None
         costs = [c.cost for s in self.steps() if s <= steps for c in self.every(s) if self.has(c)]
-        lower = max(min(costs, default=self.space.bandwidth) - self.slack[steps], Fraction(0))
+        lower = max(min(costs, default=self.space.bandwidth) - slack[steps], Fraction(0))
         return StepLimit(steps, lower, lower)
 
     def frontier(self) -> list[Candidate]:
@@ -77,7 +84,9 @@ class World:
         search = Search.begin(self.space)
         yield search
         while (wanted := search.next()) is not None:
-            if isinstance(wanted, LimitOf):
+            if isinstance(wanted, BoundOf):
+                search = search.record_bound(self.bound(wanted.steps), 0.0)
+            elif isinstance(wanted, LimitOf):
                 search = search.record_limit(self.limit(wanted.steps), 0.0)
             else:
                 if asked is not None:
@@ -103,6 +112,7 @@ def worlds(draw: st.DrawFn, *, gives_up: bool = False) -> World:
         (first + levels - 1) * dual.phases,
         Range(k=k, max_chunks=most_chunks),
         draw(st.sampled_from(LimitsWhen)),
+        draw(st.booleans()),
     )
     most: dict[tuple[int, int], int] = {}
     for steps in range(first, first + levels):
@@ -110,11 +120,14 @@ def worlds(draw: st.DrawFn, *, gives_up: bool = False) -> World:
         for rounds in range(steps, steps + k + 1):
             chunks = max(chunks, draw(st.integers(0, most_chunks)))
             most[steps, rounds] = chunks
-    world = World(space, most, frozenset(), {})
+    world = World(space, most, frozenset(), {}, {})
     every = [(c.steps, c.rounds, c.chunks) for s in world.steps() for c in world.every(s)]
     silent = draw(st.sets(st.sampled_from(every))) if gives_up and every else set()
-    slack = {s: Fraction(draw(st.integers(0, 4)), 4) for s in world.steps() if draw(st.booleans())}
-    return World(space, most, frozenset(silent), slack)
+    slack, looser = (
+        {s: Fraction(draw(st.integers(0, 4)), 4) for s in world.steps() if draw(st.booleans())}
+        for _ in range(2)
+    )
+    return World(space, most, frozenset(silent), slack, looser)
 
 
 def last(moves: Iterator[Search]) -> Search:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +33,9 @@ from sccl.errors import (
     TooLargeError,
 )
 from sccl.judge import require_valid, violations
+from sccl.judge.plans import streamed
 from sccl.judge.stream import first_violation
+from sccl.judge.violation import Violation
 from sccl.prove.bounds import lower_bounds
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.orbits import answer as symmetric_answer
@@ -282,7 +285,7 @@ def test_chunk_orbits_and_their_ways() -> None:
     assert sorted(c for o in orbits for c in o.chunks) == list(range(collective.num_chunks))
     for orbit in orbits:
         first = orbit.chunks[0]
-        for chunk, way in zip(orbit.chunks, orbit.transport, strict=True):
+        for chunk, way in orbit.ways():
             for here, there in (
                 (collective.holders(first), collective.holders(chunk)),
                 (collective.wanted(first), collective.wanted(chunk)),
@@ -293,37 +296,36 @@ def test_chunk_orbits_and_their_ways() -> None:
 # --- the streaming judge -------------------------------------------------------------------------
 
 
-def streamed(algorithm: SymmetricAlgorithm) -> str:
-    found = violations(algorithm)
-    return found[0].kind if found else ""
-
-
-@pytest.mark.parametrize("most_ranks", [8192, 0])
-def test_the_streaming_judge_sees_every_kind_of_violation(
-    most_ranks: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("judge", [violations, streamed])
+def test_judges_of_symmetric_algorithms_see_every_kind_of_violation(
+    judge: Callable[[SymmetricAlgorithm], list[Violation]],
 ) -> None:
-    """With a table of all pairs of ranks and, as for more of them, without."""
-    monkeypatch.setattr("sccl.judge.stream._DENSE_RANKS", most_ranks)
+    """By what one chunk does, and by all sends."""
+
+    def kind(algorithm: SymmetricAlgorithm) -> str:
+        found = judge(algorithm)
+        return found[0].kind if found else ""
+
     good = symmetric()
-    assert streamed(good) == ""
+    assert kind(good) == ""
     first, *rest = good.sends
-    assert streamed(replace(good, sends=tuple(rest))) in {"availability", "postcondition"}
-    assert streamed(replace(good, rounds_per_step=(1, *good.rounds_per_step[1:]))) == "bandwidth"
-    assert streamed(replace(good, rounds_per_step=(0, *good.rounds_per_step[1:]))) == "rounds"
-    assert streamed(replace(good, rounds_per_step=good.rounds_per_step[:-1])) == "range"
+    assert kind(replace(good, sends=tuple(rest))) in {"availability", "postcondition"}
+    assert kind(replace(good, rounds_per_step=(1, *good.rounds_per_step[1:]))) == "bandwidth"
+    assert kind(replace(good, rounds_per_step=(0, *good.rounds_per_step[1:]))) == "rounds"
+    assert kind(replace(good, rounds_per_step=good.rounds_per_step[:-1])) == "range"
     far = replace(first, dst=Rank(10))
-    assert streamed(replace(good, sends=(far, *rest))) == "link"
+    assert kind(replace(good, sends=(far, *rest))) == "link"
     early = [replace(s, step=first.step) if s.step == 1 else s for s in good.sends]
-    assert streamed(replace(good, sends=tuple(early), rounds_per_step=(99, 99, 99, 99))) == (
+    assert kind(replace(good, sends=tuple(early), rounds_per_step=(99, 99, 99, 99))) == (
         "availability"
     )
     with pytest.raises(JudgeError, match="somebody"):
         require_valid(replace(good, sends=tuple(rest)), "somebody")
     other = replace(first, chunk=ChunkId(1))
     with pytest.raises(ParameterError, match="two chunks of one orbit"):
-        violations(replace(good, sends=(*good.sends, other)))
+        judge(replace(good, sends=(*good.sends, other)))
     with pytest.raises(ParameterError, match="do not fit"):
-        violations(replace(good, symmetries=(Symmetry(tuple(range(16)), 1, 3),)))
+        judge(replace(good, symmetries=(Symmetry(tuple(range(16)), 1, 3),)))
 
 
 @settings(max_examples=times(60))
@@ -350,15 +352,17 @@ def test_both_judges_agree_on_damaged_algorithms(rng: random.Random) -> None:
         rounds_per_step=tuple(rounds),
         num_sends=len(sends) * good.num_sends // len(good.sends),
     )
-    assert bool(violations(damaged)) == bool(violations(expand(damaged)))
+    found = bool(violations(expand(damaged)))
+    assert bool(violations(damaged)) == bool(streamed(damaged)) == found
 
 
 def test_streams_of_combining_collectives_are_refused() -> None:
     machine = resolve("ring:4")
     with pytest.raises(CollectiveError, match="combines"):
         first_violation(machine, named("allreduce", 4).at(4), (1,), [])
-    empty = (0, *(np.array([], np.int32) for _ in range(3)))
-    found = first_violation(machine, named("allgather", 4).at(1), (1,), [empty])  # type: ignore[list-item]
+    none = np.array([], np.int32)
+    batches = [(0, none, none, none)]
+    found = first_violation(machine, named("allgather", 4).at(1), (1,), batches)
     assert found is not None
     assert found.kind == "postcondition"
 
@@ -388,14 +392,14 @@ def test_what_is_too_large_to_write_out_says_so() -> None:
         expand(huge)
 
 
-def test_sends_come_by_step_and_all_of_them() -> None:
+def test_sends_come_by_chunk_and_all_of_them() -> None:
     good = symmetric()
-    steps = [step for step, *_ in all_sends(good)]
-    assert steps == sorted(steps)
+    chunks = [chunk for chunk, *_ in all_sends(good)]
+    assert sorted(chunks) == list(range(64))
     every = {
-        (step, int(c), int(u), int(v))
-        for step, chunks, sources, destinations in all_sends(good)
-        for c, u, v in zip(chunks, sources, destinations, strict=True)
+        (int(step), chunk, int(u), int(v))
+        for chunk, steps, sources, destinations in all_sends(good)
+        for step, u, v in zip(steps, sources, destinations, strict=True)
     }
     assert len(every) == good.num_sends == 960
     assert every == {(s.step, s.chunk, s.src, s.dst) for s in expand(good).sends}

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from sccl.core.clock import Clock
 from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.fabric import Channel, Fabric, Incast, SharedBudget
 from sccl.core.training_plan import Issue, Option, OptionMotif, TrainingPlan
@@ -27,12 +28,15 @@ from sccl.core.workload_ops import (
 )
 from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.motif import motifs_of, recipe_of
+from sccl.sim import Messages, simulate
+from sccl.tasks.motif_planning import motif_planner
 from sccl.topo import fabric_of, resolve
 from sccl.train.carriers import CARRIERS
 from sccl.train.costs import MotifCosts
 from sccl.train.finding import motif_of
-from sccl.train.link_timing import link_timing
+from sccl.train.link_timing import apart_timing, link_timing
 from sccl.train.running import timeline_of
+from sccl.train.scheduled import bytes_of_links, scheduled
 from sccl.train.timings import StepTiming, fluid_timing
 from tests.kit.nightly import times
 from tests.kit.training_plans import TABLE
@@ -168,6 +172,65 @@ def test_messages_of_two_motifs_pass_a_link_one_after_the_other() -> None:
     plan = plan_of(PAIR, [sent("a"), sent("b")], [DIRECT, DIRECT])
     assert three(plan)[:2] == (6000, 6000)
     assert link_timing(plan, timeline_of(plan)).ends_ns[0] == 7000
+    assert apart_timing(plan, timeline_of(plan)).ends_ns[0] == 6000
+
+
+def test_computations_are_slowed_down_as_is_claimed() -> None:
+    """While 6 us of a message last, 4 of 9 us are computed: the other 5 take as long."""
+    slow = replace(PAIR, channels=(replace(PAIR.channels[0], slowdown=0.5),))
+    ops: list[AnyOp] = [ComputeOp("c", "all", "s", 9.0), sent("a")]
+    plan = plan_of(slow, ops, [DIRECT], Dependency("c", "a", 1))
+    timeline = timeline_of(plan)
+    assert max(s.end_ns for s in timeline.spans if s.iteration == 0) == 11000
+    for model in (link_timing, apart_timing):
+        assert model(plan, timeline).ends_ns[0] == 11000
+
+
+def test_a_motif_that_is_in_nobodys_way_takes_on_links_what_it_does_alone() -> None:
+    """Where nothing overlaps, what is apart takes what it does together, on links of any kind."""
+    fabric, calls = fabric_of("hgx2x4"), [("m0", "allreduce"), ("m1", "alltoall")]
+    ops = [of_bytes(name, collective, range(32), 32 * 840) for name, collective in calls]
+    plan = plan_of(
+        fabric,
+        ops,
+        [("whole", "gpu", "direct")] * 2,
+        Dependency("m0", "m1"),
+        Dependency("m1", "m0", 1),
+    )
+    timeline = timeline_of(plan)
+    met, apart = link_timing(plan, timeline), apart_timing(plan, timeline)
+    assert met.ends_ns == pytest.approx(apart.ends_ns)
+
+
+@pytest.mark.parametrize("collective", ["alltoall", "allgather", "reducescatter", "allreduce"])
+@pytest.mark.parametrize("pieces", [1, 7])
+def test_what_a_synthesiser_planned_takes_on_links_what_its_schedule_does(
+    collective: str, pieces: int
+) -> None:
+    """As soon as it can: links are free while latency passes, other than in schedules."""
+    fabric, planner = fabric_of("dgx1-pcie"), motif_planner()
+    machine, launch = fabric.channels[0].topology, fabric.channels[0].launch_us * 1000
+    op = of_bytes("one", collective, range(8), 8 * 840 * pieces)
+    costs, whole = MotifCosts(fabric), motif_of(op)
+    assert whole is not None
+    cost = costs.planned(whole, 0, planner.plan, 1)
+    motif = OptionMotif(fabric.channels[0].name, planner.name, cost.ns, ())
+    plan = plan_of(fabric, [op], [("whole", fabric.channels[0].name, "direct")])
+    plan = replace(plan, options=(("one", Option("whole", (motif,))),))
+    timeline = timeline_of(plan)
+    met = link_timing(plan, timeline, planner=planner)
+    apart = apart_timing(plan, timeline, planner=planner)
+    assert met.ends_ns == pytest.approx(apart.ends_ns)
+    took = launch
+    for schedule in costs.schedules(whole, 0, planner.plan, 1):
+        sent = scheduled(schedule, machine)
+        assert sent.size.sum() == sum(bytes_of_links(schedule).values())
+        messages = Messages.of_schedule(schedule)
+        soon = replace(messages, release=0 * messages.release, at_least=0 * messages.at_least)
+        clock = Clock.of(machine, schedule.chunk_bytes, tick_ps=1)
+        took += simulate(soon, machine, clock).finish / 1000
+    assert met.ends_ns[0] == pytest.approx(took)
+    assert launch < took <= cost.ns
 
 
 def test_what_channels_share_is_shared() -> None:
@@ -304,11 +367,11 @@ def test_what_is_not_simulated_is_told() -> None:
         link_timing(plan, timeline, most_sent=9)
     with pytest.raises(ParameterError, match="times are of a table of costs"):
         link_timing(replace(plan, costs=TABLE), timeline)
-    slow = replace(PAIR, channels=(replace(PAIR.channels[0], slowdown=0.1),))
-    with pytest.raises(ParameterError, match="channels slow computations down"):
-        link_timing(replace(plan, fabric=slow), timeline)
     ((name, option),) = plan.options
     strange = replace(option, motifs=tuple(replace(m, carrier="tacos") for m in option.motifs))
+    other = motif_planner("teccl")
+    with pytest.raises(ParameterError, match="motif 0 of 'a' is carried by 'tacos', whose"):
+        link_timing(replace(plan, options=((name, strange),)), timeline, planner=other)
     with pytest.raises(ParameterError, match="motif 0 of 'a' is carried by 'tacos', whose"):
         link_timing(replace(plan, options=((name, strange),)), timeline)
     with pytest.raises(InputError, match="it makes 2 motifs with waits"):

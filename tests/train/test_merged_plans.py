@@ -72,7 +72,7 @@ def both(layers: int, us: float, elements: int) -> tuple[TrainingPlan, ...]:
     """Return the plan of a step as it is, and that where collectives may be merged."""
     found = []
     for kind, most in ((Planner, 0), (MergingPlanner, MOST)):
-        asked = PlanSettings("ho", seconds=0.0, merge_bytes=most)
+        asked = PlanSettings("ho", seconds=10.0, merge_bytes=most)
         planner = kind(step(layers, us, elements), HGX, asked)
         planner.run()
         found.append(planner.plan())

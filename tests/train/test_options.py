@@ -15,7 +15,7 @@ from sccl.errors import InputError, ParameterError
 from sccl.motif.whole import NAMES
 from sccl.topo import fabric_of
 from sccl.train.finding import OptionFinder
-from sccl.train.offers import kept
+from sccl.train.offers import kept, unbeaten
 from sccl.train.options import JobOptions, OptionSettings, options_of
 from tests.kit.nightly import times
 from tests.kit.workloads import calling, comm
@@ -137,7 +137,7 @@ def test_none_is_beaten_by_another_of_the_same_motifs() -> None:
     finder = OptionFinder(HGX, OptionSettings())
     for name in ("allreduce", "alltoall", "allgather", "broadcast"):
         every = finder.found(comm(name, name, range(32), 32 * MB))
-        chosen = kept(every, 99)
+        chosen = kept(unbeaten(every), 99)
         assert chosen[0] is every[0]
         for one in chosen[1:]:
             for other in every:
@@ -145,7 +145,7 @@ def test_none_is_beaten_by_another_of_the_same_motifs() -> None:
                     assert (other.work > one.work).any() or (
                         other.ns == one.ns and (other.work == one.work).all()
                     )
-        assert len(kept(every, 5)) == 5
+        assert len(kept(unbeaten(every), 5)) == 5
 
 
 def test_bitwise_keeps_the_order_of_the_default() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
@@ -25,16 +26,18 @@ from sccl.train.cycles import Arc, slowest_circle
 from sccl.train.cyclic import CyclicProblem, Lagged, wrong_in_cyclic
 from sccl.train.exact_periods import exact_period
 from sccl.train.periods import SpanProof, period_bounds, wrong_in_bound
+from sccl.train.problem import WHOLE
 from sccl.train.span_loads import SpanPrices, SpanProgram, proved_by, span_bound
 from sccl.train.spans import ComputeSpans, spans_of
 from sccl.train.stretches import by_first_span, inside_of
+from sccl.train.tightened import tightened
 from sccl.train.windows import repeated
 from tests.kit.layered import layered
 from tests.kit.nightly import times
 
 LINKS = 2
 STREAM = LINKS
-PARTS = (250, 500, 501, 1000)
+PARTS = (250, 500, 501, 700, 1000)
 CALLS = {"attention": 100, "experts": 200, "gathered": 1500}
 """Of layers, with which communication takes most."""
 
@@ -88,7 +91,7 @@ def least_of(problem: CyclicProblem) -> int:
 @given(cyclic())
 def test_no_bound_is_above_the_least_period(problem: CyclicProblem) -> None:
     least = least_of(problem)
-    for bound in period_bounds(problem):
+    for bound in (*period_bounds(tightened(problem)), least_period(problem)):
         assert wrong_in_bound(problem, bound) == ""
         assert bound.ticks <= least, bound
         more = replace(bound, ticks=bound.ticks + 1)
@@ -122,9 +125,60 @@ def test_the_least_period_is_that_of_its_plan(problem: CyclicProblem) -> None:
     found = exact_period(problem, Effort(units=20.0))
     assert found.proved
     plan = found.plan(problem)
-    if plan is not None:
-        assert wrong_in_cyclic(problem, plan) == ""
-        assert repeated(problem, plan).period <= found.most
+    assert wrong_in_cyclic(problem, plan) == ""
+    assert repeated(problem, plan).period <= found.most
+    known = exact_period(problem, Effort(units=20.0), 0, max(found.most, 1))
+    assert (known.proved, known.options) == (True, ())
+    if found.most:
+        again = exact_period(problem, Effort(units=20.0), 0, found.most + 1)
+        assert (again.proved, again.most) == (True, found.most)
+
+
+@settings(max_examples=times(100))
+@given(cyclic(), st.data())
+def test_shares_that_fit_fit_when_they_are_tightened(
+    problem: CyclicProblem, data: st.DataObject
+) -> None:
+    tight = tightened(problem)
+    pairs = [
+        (motif, more)
+        for op, other in zip(problem.step.ops, tight.step.ops, strict=True)
+        for option, lifted in zip(op.options, other.options, strict=True)
+        for motif, more in zip(option.motifs, lifted.motifs, strict=True)
+    ]
+    for motif, more in pairs:
+        assert (motif.ticks, motif.after) == (more.ticks, more.after)
+        assert more.uses[: len(motif.uses)] == motif.uses
+        before = zip(motif.parts, more.parts, strict=False)
+        assert all(part <= then for part, then in before)
+    chosen = data.draw(st.lists(st.sampled_from(pairs), max_size=4))
+    if max(shares_of([motif for motif, _ in chosen]).values(), default=0) <= WHOLE:
+        assert max(shares_of([more for _, more in chosen]).values(), default=0) <= WHOLE
+
+
+def shares_of(motifs: list[StepMotif]) -> Counter[int]:
+    """Return what motifs have of each resource together."""
+    found = Counter[int]()
+    for motif in motifs:
+        found.update(dict(zip(motif.uses, motif.parts, strict=True)))
+    return found
+
+
+def test_what_takes_too_long_alone_proves_no_bound_of_the_others() -> None:
+    """Mixed, options take 90 ticks beside 20 of another; a plan takes one: 120 or 150."""
+    other = StepOption("other", (StepMotif(50, (0,)), StepMotif(150, (1,))))
+    ops = (StepOp("one", (StepOption("whole", (StepMotif(100, (0,)),)), other)),)
+    alone = CyclicProblem(StepProblem(("one", "two", "stream"), ops))
+    assert least_period(alone).ticks == 100 == least_of(alone)
+    more = replace(ops[0], name="more", options=(StepOption("", (StepMotif(20, (0,)),)),))
+    both = CyclicProblem(StepProblem(("one", "two", "stream"), (*ops, more)))
+    bound = least_period(both)
+    assert (bound.ticks, bound.limit) == (120, 150)
+    assert max(b.ticks for b in period_bounds(tightened(both))) < 120 == least_of(both)
+    assert wrong_in_bound(both, bound) == ""
+    assert "70 are proved" in wrong_in_bound(both, replace(bound, limit=200))
+    assert "70 are proved" in wrong_in_bound(both, replace(bound, limit=0))
+    assert "110 are proved" in wrong_in_bound(both, replace(bound, limit=110))
 
 
 @pytest.mark.parametrize(

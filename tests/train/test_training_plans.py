@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from sccl.core.workload_ops import ComputeOp
+from sccl.solvers.effort import Effort
 from sccl.topo import fabric_of
-from sccl.train.cyclic import CyclicPlan, CyclicProblem, wrong_in_cyclic
+from sccl.train import planner as planner_module
+from sccl.train import policies, searches
+from sccl.train.cyclic import MAX_LAG, CyclicPlan, CyclicProblem, wrong_in_cyclic
 from sccl.train.exact_search import exactly
 from sccl.train.jobs import Job, job_of
+from sccl.train.options import OptionSettings, options_of
 from sccl.train.periodic import periodic
+from sccl.train.periods import PeriodBound, least_period
+from sccl.train.planner import Planner, PlanSettings
 from sccl.train.policies import POLICIES, PolicyEffort
 from sccl.train.problem import StepMotif, StepOp, StepOption, StepProblem
 from sccl.train.running import timeline_of
@@ -20,8 +29,10 @@ from sccl.train.timings import fluid_timing
 from sccl.train.turning import windows_of
 from sccl.train.verdict import faults_in
 from sccl.train.windows import Repeated, repeated
+from tests.kit.layered import layered
 from tests.kit.nightly import times
 from tests.kit.training import random_job, random_plan, training_plan
+from tests.kit.workloads import calling, comm
 
 
 @settings(max_examples=times(150))
@@ -54,7 +65,7 @@ def test_what_is_apart_repeats_by_itself() -> None:
             *(StepOp(f"call{k}", (StepOption("", (StepMotif(5, (1,)),)),)) for k in range(3)),
         ),
     )
-    plan = CyclicPlan((0,) * 4, (0,) * 4, tuple((k, 0) for k in range(4)))
+    plan = CyclicPlan((0,) * 4, tuple((k, 0) for k in range(4)), (0,) * 4)
     found = repeated(CyclicProblem(apart), plan)
     assert (found.period, found.steady, found.starts.shape) == (15, True, (24, 4))
 
@@ -68,20 +79,20 @@ def test_windows_are_steps_whose_plans_are_plans_of_all(seed: int) -> None:
     seen = set()
     for window in windows_of(job.problem):
         seen.add(window.shifts)
-        plan = CyclicPlan(
-            (0,) * len(window.ops),
-            window.shifts,
-            tuple(
-                (own, k)
-                for own in window.ops
-                for k in range(len(job.problem.step.ops[own].options[0].motifs))
-            ),
+        order = tuple(
+            (own, k)
+            for own in window.ops
+            for k in range(len(job.problem.step.ops[own].options[0].motifs))
         )
+        shifts = tuple(window.shifts[own] for own, _ in order)
+        plan = CyclicPlan((0,) * len(window.ops), order, shifts)
         assert wrong_in_cyclic(job.problem, plan) == ""
     assert (0,) * len(job.names) in seen
 
 
-def plans_of(name: str, problem: CyclicProblem) -> list[tuple[CyclicPlan, Repeated]]:
+def plans_of(
+    name: str, problem: CyclicProblem, seconds: float = 0.001, enough: int = 0
+) -> list[tuple[CyclicPlan, Repeated]]:
     """Return what a policy, or the search, tells."""
     found: list[tuple[CyclicPlan, Repeated]] = []
 
@@ -89,11 +100,11 @@ def plans_of(name: str, problem: CyclicProblem) -> list[tuple[CyclicPlan, Repeat
         found.append((plan, comes_to))
 
     if name == "sgs":
-        periodic(problem, 0.001, 0, 0, told)
+        periodic(problem, seconds, 0, enough, told)
     elif name == "exact":
         exactly(problem, 0.02, 0, 0, told)
     else:
-        POLICIES[name].run(problem, PolicyEffort(0.001, 0), told)
+        POLICIES[name].run(problem, PolicyEffort(seconds, 0, enough), told)
     return found
 
 
@@ -110,6 +121,107 @@ def test_what_is_planned_is_right(name: str, seed: int) -> None:
         assert wrong_in_cyclic(job.problem, plan) == ""
         assert comes_to.period == repeated(job.problem, plan).period
     assert [p for p, _ in plans_of(name, job.problem)] == [p for p, _ in found]
+
+
+@pytest.mark.parametrize("name", ["s-exec", "s-sched", "mcmc", "sgs"])
+def test_nothing_is_searched_once_the_bound_is_met(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = layered(3, attention=300, experts=300)
+    (_, first), *_ = told = plans_of(name, problem, 0.05)
+    best = min(found.period for _, found in told)
+    loops = []
+    for enough in (0, best, first.period):
+        rounds = list[str]()
+        for module, loop in ((searches, "anneal"), (searches, "chain"), (policies, "in_order")):
+            monkeypatch.setattr(module, loop, counted(rounds, getattr(module, loop)))
+        again = plans_of(name, problem, 0.05, enough)
+        monkeypatch.undo()
+        loops.append(len(rounds))
+        if enough:
+            assert again[-1][1].period <= enough
+            assert all(found.period > enough for _, found in again[:-2])
+    assert loops[0] >= loops[1] >= loops[2] < loops[0]
+    assert loops[2] <= 1
+
+
+@pytest.mark.parametrize(
+    ("fabric", "period"),
+    [("hgx2", 193067), ("hgx2x4", 248400)],
+    ids=["as a whole", "phases of different iterations"],
+)
+def test_one_collective_beside_computation_that_waits_for_nothing(fabric: str, period: int) -> None:
+    """One motif excludes itself; phases overlap with those of the iterations around."""
+    on = fabric_of(fabric)
+    gradients = comm("gradients", "allreduce", range(on.ranks), 4_000_000)
+    job = calling(on.ranks, gradients)
+    work = ComputeOp("work", "rank 0", "7", 100.0)
+    planner = Planner(replace(job, ops=(work, *job.ops)), on, PlanSettings(seconds=2.0))
+    planner.run()
+    plan = planner.plan()
+    assert (plan.period_ns, plan.bound_ns) == (period, period)
+    assert faults_in(plan) == ()
+    timeline = timeline_of(plan)
+    assert (timeline.period_ns, timeline.steady) == (period, True)
+    assert {issue.shift for issue in plan.order} == ({0} if fabric == "hgx2" else {0, 1, 2})
+    assert fluid_timing(plan, timeline).period_ns == pytest.approx(period)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "units", "least", "most"),
+    [
+        (0.0, 0.0, 0.0, 0.0),
+        (0.01, 0.00125, 0.0025, 0.0025),
+        (4.0, 0.5, 1.0, 2.99),
+        (20.0, 2, 15, 16),
+    ],
+)
+def test_seconds_are_of_options_bounds_and_search_together(
+    seconds: float, units: float, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on, efforts, searched = fabric_of("hgx2"), list[Effort](), list[float]()
+
+    def bounded(problem: CyclicProblem, effort: Effort) -> PeriodBound:
+        efforts.append(effort)
+        return least_period(problem, effort)
+
+    def search(_problem: CyclicProblem, seconds: float, *_: object) -> None:
+        searched.append(seconds)
+
+    monkeypatch.setattr(planner_module, "least_period", bounded)
+    monkeypatch.setattr(planner_module, "periodic", search)
+    job = calling(
+        8, comm("g", "allreduce", range(8), 2**20), comm("t", "alltoall", range(8), 2**20)
+    )
+    for _ in range(2):
+        Planner(job, on, PlanSettings(seconds=seconds)).run()
+    assert [effort.units for effort in efforts] == [pytest.approx(units)] * 2
+    assert searched[0] == searched[1]
+    assert least <= searched[0] <= most
+    few = options_of(job, on, OptionSettings(recipes=("whole",)))
+    assert 0 < few.seconds < options_of(job, on).seconds
+
+
+def counted(rounds: list[str], loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a loop that notes that it is run."""
+
+    def run(*given: Any) -> Any:
+        rounds.append(loop.__name__)
+        return loop(*given)
+
+    return run
+
+
+@settings(max_examples=times(100))
+@given(st.integers(0, 10**9))
+def test_first_users_are_those_of_the_definition(seed: int) -> None:
+    job = random_job(seed, 3)
+    assume(job is not None)
+    assert job is not None
+    for window in windows_of(job.problem):
+        for own, user in zip(window.ops, policies._first_users(window), strict=True):
+            users = [(lag, after) for before, after, lag in window.waits if before == own != after]
+            assert user == min(users, default=(MAX_LAG, len(window.ops)))
 
 
 @settings(max_examples=times(60))

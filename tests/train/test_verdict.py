@@ -72,9 +72,11 @@ def test_what_is_claimed_is_what_it_comes_to() -> None:
             "the order has operation 'checkpoint', which there is not",
         ),
         (
-            lambda: with_order(BATCH, FORWARD, BACKWARD, FIRST, Issue("gradients", 1, 1)),
-            "operations",
-            "'gradients' is 0 and 1 iterations ahead in one window",
+            lambda: with_order(
+                BATCH, FORWARD, BACKWARD, FIRST, replace(SECOND, shift=1), OPTIMIZER
+            ),
+            "order",
+            "motif 1 comes before 0, which it waits for",
         ),
         (
             lambda: with_order(BATCH, FORWARD, BACKWARD, SECOND, FIRST, OPTIMIZER),

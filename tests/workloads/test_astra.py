@@ -126,7 +126,10 @@ def test_bad_texts_are_a_sentence(text: str, says: str) -> None:
 def test_how_many_ranks_there_are_has_to_be_told() -> None:
     text = f"DATA\n{LAYERS}".encode()
     assert "how many ranks the job has is not told: give --ranks N" in refusal_of(text)
-    assert "t0: it tells of all ranks: give it alone" in refusal_of(text, text)
+    assert refusal_of(text, text) == (
+        "t0: it tells of all ranks (astra), and t1 of a job by itself (astra), whose sizes and "
+        "times are not those: give one of them"
+    )
     assert "no marks of steps" in refusal_of(text, step=3)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 import pytest
 
 from sccl.core.workload_ops import Dependency
+from sccl.errors import FormatError
 from sccl.formats.traces import Node, NodeKind, trace
-from sccl.workloads import contents
+from sccl.workloads import contents, readers
 from sccl.workloads.readers import chakra
 from sccl.workloads.readers.protocol_buffers import fields, messages
 from sccl.workloads.readers.rank_trace import Awaited, Call, Kernel
@@ -23,6 +25,45 @@ def computes(number: int, after: Iterable[int] = (), micros: int = 5, **more: in
 def calls(number: int, after: Iterable[int] = (), kind: int = 0, size: int = 64) -> Node:
     attributes = {"comm_type": kind, "comm_size": size}
     return Node(number, NodeKind.COLLECTIVE, tuple(after), 0, attributes)
+
+
+def jsonized(nodes: Iterable[Node]) -> bytes:
+    """Return nodes as chakra_jsonizer prints them: numbers of 64 bits are texts, 0 is left out."""
+    names = {4: "COMP_NODE", 5: "COMM_SEND_NODE", 6: "COMM_RECV_NODE", 7: "COMM_COLL_NODE"}
+    found: list[dict[str, object]] = [{"version": "0.0.4"}]
+    for node in nodes:
+        attributes: list[dict[str, object]] = [{"name": "is_cpu_op", "boolVal": False}]
+        for name, value in node.attributes.items():
+            if isinstance(value, str):
+                attributes.append({"name": name, "stringVal": value})
+            elif isinstance(value, bool):
+                attributes.append({"name": name, "boolVal": value})
+            else:
+                attributes.append({"name": name, "int64Val": str(value)})
+        told = {"name": node.name or f"{node.kind.name.lower()} {node.number}"}
+        told |= {"type": names[node.kind], "id": str(node.number)}
+        told |= {"durationMicros": str(node.micros)} if node.micros else {}
+        deps = {"dataDeps": node.after, "ctrlDeps": node.control}
+        lists = {name: [*map(str, which)] for name, which in deps.items() if which}
+        found.append({**told, **lists, "attr": attributes})
+    return "".join(json.dumps(one, indent=2) for one in found).encode()
+
+
+def graph(nodes: Iterable[Node]) -> bytes:
+    """Return nodes as simulators take them, attributes as fields."""
+    found = [
+        {
+            "Id": node.number,
+            "Name": node.name or node.kind.name,
+            "NodeType": int(node.kind),
+            "runtime": node.micros,
+            "data_deps": [*node.after],
+            "is_cpu_op": False,
+            **node.attributes,
+        }
+        for node in nodes
+    ]
+    return json.dumps({"workload_graph": found}).encode()
 
 
 def order(*nodes: Node) -> list[str]:
@@ -47,7 +88,10 @@ def test_collectives_come_as_soon_as_they_can_and_are_waited_for_where_they_are_
 def test_what_the_host_does_takes_no_time_and_passes_on_what_it_needs() -> None:
     host = computes(2, [1], 1000, is_cpu_op=True)
     assert order(computes(0), calls(1, [0]), host, computes(3, [2])) == ["5", "+64", "-1", "5"]
+    told = chakra.read(trace([computes(0), calls(1, [0]), host]), "t", WANTED).assumed
+    assert "what the host does in 1 node is left out" in told
     alone = [computes(number, micros=3, is_cpu_op=True) for number in range(2)]
+    assert not any("left out" in line for line in chakra.read(trace(alone), "t", WANTED).assumed)
     assert order(*alone, calls(4)) == ["+64", "3", "3"]
 
 
@@ -73,16 +117,28 @@ def test_ranks_are_told_by_names_and_merged() -> None:
     ("content", "says"),
     [
         (trace([computes(0), calls(1)])[:-3], "t0: it is cut off: a message of"),
-        (trace([Node(0, NodeKind.SEND)]), "t0, record 1: it is a send between two ranks"),
+        (
+            trace([Node(0, NodeKind.SEND, (), 0, {"comm_type": 5, "comm_size": 8})]),
+            "t0: node 0, 'send 0': it is between two ranks in a collective: give the trace of a",
+        ),
+        (
+            trace([computes(0), Node(1, NodeKind.SEND, (), 0, {"comm_size": 8})]),
+            "t0: node 1, 'send 1': its comm_dst is None, expected a rank",
+        ),
         (trace([calls(1, kind=9)]), "t0: node 1: its comm_type is 9, not of 0 allreduce"),
         (
             trace([Node(1, NodeKind.COLLECTIVE)]),
-            "t0: node 1, 'collective 1': its comm_size is None, expected bytes",
+            "t0: node 1, 'collective 1': how large it is is not told (comm_size): give the .et",
         ),
         (trace([computes(1, [2]), computes(2, [1])]), "t0: nodes wait for one another, among 1, 2"),
         (trace([computes(1), computes(1)]), "t0, record 2: node 1 is there twice"),
         (trace([computes(1)]), "t0: there are no collectives"),
-        (b'{"workload_graph": []}', "t0: this form of Chakra, JSON, does not tell how large"),
+        (b'{"workload_graph": []}', "t0: there are no collectives"),
+        (b'{"workload_graph": 3}', "t0: its workload_graph is no list of nodes"),
+        (b'{"workload_graph": [{"Id": 1}]}', "t0, node 0: its NodeType is None, expected a number"),
+        (b'{"workload_graph": [{"Id": 1', "t0: no JSON of Chakra, or one that is cut off"),
+        (jsonized([calls(1)]).replace(b'"64"', b'"-4"'), "t0: node 1, 'collective 1': how large"),
+        (jsonized([calls(1), calls(1)]), "t0, node 1: node 1 is there twice"),
         (b"\xff" * 20, "t0: it is cut off, or no file of protocol buffers"),
     ],
 )
@@ -107,6 +163,7 @@ def test_a_trace_of_2023_keeps_its_first_node(rank: int) -> None:
     assert kernels[0].duration_us == 13003
     assert {call.request for call in found.calls()} <= set(range(215 * rank, 215 * rank + 215))
     assert {call.collective for call in found.calls()} == {"allreduce"}
+    assert any("they may be the nanoseconds of that" in line for line in found.assumed)
 
 
 def test_a_trace_of_pytorch_by_chakra_has_collectives_of_the_device() -> None:
@@ -125,12 +182,59 @@ def test_nodes_that_need_too_many_collectives_are_refused(monkeypatch: pytest.Mo
     assert "its nodes need too many collectives" in told
 
 
-def test_json_forms_and_traces_of_algorithms_are_refused() -> None:
+def test_json_that_does_not_tell_sizes_and_traces_of_algorithms_are_refused() -> None:
     for name in ("traces/chakra/small_chakra.0.json", "traces/chakra/chakra.0.json.gz"):
         ((_, content),) = contents(sample(name))
-        assert "this form of Chakra, JSON, does not tell how large" in refusal_of(content)
+        assert "how large it is is not told (comm_size): give the .et" in refusal_of(content)
     folder = sample("chakra_et/custom_ring_allreduce_8npus_1MB")
     (_, content), *_ = contents(folder)
-    assert "between two ranks, and collectives are read" in refusal_of(content)
+    assert "that of an algorithm" in refusal_of(content)
     (_, content), *_ = contents(sample("chakra_et/microbenchmarks"))
     assert len(list(workload_of(content, ranks=4).workload.collectives())) == 1
+
+
+JOB = [computes(0), calls(1, [0], kind=6), computes(2, [1]), calls(3, [2]), computes(4, [2, 3], 9)]
+
+
+def test_both_forms_of_json_are_read_as_the_trace_is() -> None:
+    of_trace = chakra.read(trace(JOB), "t", WANTED)
+    for content in (jsonized(JOB), graph(JOB)):
+        assert readers.who_reads(content, "t") is readers.load("chakra")
+        assert chakra.read(content, "t", WANTED) == of_trace
+    assert chakra.read(jsonized(JOB), "step.3.json", WANTED).rank == 3
+    host = [computes(9, is_cpu_op=True), *JOB]
+    assert chakra.read(jsonized(host), "t", WANTED) == chakra.read(trace(host), "t", WANTED)
+
+
+@pytest.mark.parametrize(
+    ("name", "collective"),
+    [
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "allreduce"),
+        ("ncclKernel_ReduceScatter_RING_LL_Sum_float(...)", "reducescatter"),
+        ("ncclKernel_AllGather_RING_LL_Sum_int8_t", "allgather"),
+        ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t", "alltoall"),
+        ("ncclKernel_Broadcast_RING_LL_Sum_int8_t", "broadcast"),
+    ],
+)
+def test_what_a_collective_is_may_be_told_by_its_name(name: str, collective: str) -> None:
+    node = Node(1, NodeKind.COLLECTIVE, (), 0, {"comm_size": 64}, name=name)
+    (call,) = chakra.read(graph([node]), "t", WANTED).calls()
+    assert (call.collective, call.given) == (collective, 64)
+    with pytest.raises(FormatError, match="its comm_type is None"):
+        chakra.read(trace([node]), "t", WANTED)
+
+
+def test_sends_are_those_of_two_ranks() -> None:
+    ends = {"comm_size": 40, "comm_tag": 1, "comm_src": 0, "comm_dst": 1}
+    gives = [computes(0), Node(1, NodeKind.SEND, (0,), 3, ends)]
+    takes = [Node(1, NodeKind.RECEIVE, (), 3, ends), computes(2, [1])]
+    found = workload_of(trace(gives), trace(takes)).workload
+    (sent,) = found.collectives()
+    assert (sent.collective, sent.group, sent.root, sent.size_bytes) == ("broadcast", (0, 1), 0, 40)
+    assert {(dep.before, dep.after) for dep in found.deps} == {
+        ("role-0/npu/0", sent.id),
+        (sent.id, "role-0/npu/0"),  # of the next iteration
+        (sent.id, "role-1/npu/2"),
+    }
+    other = [Node(1, NodeKind.RECEIVE, (), 3, {**ends, "comm_size": 41}), computes(2, [1])]
+    assert "ranks disagree about send 0 of ranks (0, 1)" in refusal_of(trace(gives), trace(other))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 
 import pytest
 
 from sccl.core.files.text import text_of
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.workload import Workload
-from sccl.core.workload_ops import Dependency
+from sccl.core.workload_ops import Dependency, Role
 from tests.kit.traces import (
     GEMM,
     PREFETCHING,
@@ -134,16 +136,88 @@ def test_ranks_of_other_programs_are_other_roles() -> None:
     assert program(found, 1) == ["+allreduce-0", "-allreduce-0", "-allreduce-0"]
 
 
-def test_ranks_that_were_not_traced_do_the_same_or_nobody_knows() -> None:
+def test_ranks_without_a_trace_are_asked_for_or_do_as_those_with_one() -> None:
     events = (GEMM, ("call", 1, "allreduce", 8), ("wait", 1))
-    alone = workload_of(profile(3, events, ranks=8))
-    assert [role.ranks for role in alone.workload.roles] == [tuple(range(8))]
+    eight = [profile(rank, events, ranks=8) for rank in range(8)]
+    assert refusal_of(*eight[:3], alike=False) == (
+        "5 of 8 ranks have no trace (3, 4, 5, 6, 7): give theirs, too, or --alike: they do as "
+        "those with one"
+    )
+    assert "7 of 8 ranks have no trace (0, 1, 2" in refusal_of(eight[3], alike=False)
+    alone, some = workload_of(eight[3]), workload_of(eight[0], eight[2], eight[6])
+    assert alone.workload.roles == some.workload.roles == (Role("all", tuple(range(8))),)
     assert "7 of 8 ranks were not traced: they do the same" in alone.assumed
-    pair = profile(1, events, told=True, ranks=2).replace(b'"world_size": 2', b'"world_size": 4')
-    some = workload_of(pair)
-    assert [role.name for role in some.workload.roles] == ["role-0", "not-traced"]
-    assert some.workload.submits[1].events == ()
-    assert "3 of 4 ranks were not traced: what they do is not known" in some.assumed
+    assert "5 of 8 ranks were not traced: they do the same in groups of theirs" in some.assumed
+    assert some.workload.source == "kineto of 3 ranks, step 3"
+    whole = workload_of(*eight, alike=False)
+    assert whole.workload.ops == some.workload.ops == alone.workload.ops
+    assert not any("not traced" in line for line in whole.assumed)
+
+
+def mesh(rank: int, groups: Sequence[Sequence[int]]) -> bytes:
+    """Return the trace of a rank of 8, which adds up among each of some groups of 2."""
+    calls = tuple(("call", number, "allreduce", 8) for number in range(len(groups)))
+    text = profile(rank, (GEMM, *calls), told=True).replace(b'"world_size": 2', b'"world_size": 8')
+    listed = iter(groups)
+    return re.sub(rb"\[0, 1\]", lambda _: str(list(next(listed))).encode(), text)
+
+
+def test_groups_of_ranks_without_a_trace_are_those_of_a_mesh() -> None:
+    alone = workload_of(mesh(2, [(2, 3), (2, 6)]))
+    every = [mesh(rank, [(rank & ~1, rank | 1), (rank & ~4, rank | 4)]) for rank in range(8)]
+    whole = workload_of(*every, alike=False)
+    groups = [op.group for op in whole.workload.collectives()]
+    assert sorted(groups) == sorted(op.group for op in alone.workload.collectives())
+    assert len(set(groups)) == 8
+    assert {op.id: op for op in alone.workload.ops} == {op.id: op for op in whole.workload.ops}
+    assert alone.workload.roles == whole.workload.roles
+    assert "7 of 8 ranks were not traced: they do the same in groups of theirs" in alone.assumed
+    assert "6 of 8 ranks have no trace" in refusal_of(every[0], every[1], alike=False)
+    for group in ((2, 7), (3, 2), (0, 3)):
+        said = refusal_of(mesh(2 if 2 in group else 0, [group]))
+        assert said.startswith(f"t0: which groups of 8 ranks are like ({group[0]}, {group[1]}), in")
+
+
+def test_groups_whose_ranks_are_not_told_stand_for_no_others() -> None:
+    text = mesh(0, [(0, 1)]).replace(b'"Process Group Ranks"', b'"Group"')
+    said = (
+        "which groups of 8 ranks are like (2 ranks), in which rank 0 calls allreduce, is not told"
+    )
+    assert said in refusal_of(text)
+    assert "7 of 8 ranks have no trace" in refusal_of(text, alike=False)
+
+
+def test_a_group_of_more_ranks_than_the_job_is_refused() -> None:
+    one = (("call", 1, "allreduce", 8),)
+    told = profile(0, one, told=True)
+    listed = told.replace(b'"[0, 1]"', b'"[0, 1, 2, 3, 4, 5, 6, 7, 8]"')
+    assert refusal_of(listed).endswith(
+        "a group is said to have 2 ranks, and 9 are listed: give the trace as it was written"
+    )
+    larger = listed.replace(b'"Group size": 2', b'"Group size": 9')
+    assert refusal_of(larger) == (
+        "t0: the job is said to have 2 ranks, and allreduce is called by a group of 9, up to rank "
+        "8: give the trace as it was written"
+    )
+    beside = execution_trace(0, one, ranks=4)
+    assert "the job is said to have 2 ranks" in refusal_of(told, beside_of(beside))
+
+
+def beside_of(text: bytes) -> bytes:
+    """Return an execution trace with the group that all ranks are in, which are 9."""
+    graph = json.loads(text)
+    made = '[{"pg_name": "99", "ranks": [], "group_size": 9}]'
+    node = {"name": "## process_group:init ##", "id": 1, "inputs": [made], "op_schema": ""}
+    graph["nodes"].insert(0, node)
+    return json.dumps(graph).encode()
+
+
+def test_how_many_ranks_there_are_is_told_or_said_to_be_assumed() -> None:
+    first, second = (profile(None, (GEMM, ("call", 1, "allreduce", 8))) for _ in range(2))
+    found = workload_of(first, second, alike=False)
+    assert found.workload.ranks == 2
+    assert "how many ranks the job has is not told: 2, as traces were given" in found.assumed
+    assert "1 of 3 ranks have no trace (2)" in refusal_of(first, second, ranks=3, alike=False)
 
 
 def test_which_rank_it_is_may_be_told() -> None:
@@ -240,7 +314,9 @@ def test_ranks_that_wait_for_one_another_in_a_circle_are_told() -> None:
 
 def test_steps_that_differ_are_refused() -> None:
     marks = profile(0, PREFETCHING), profile(1, PREFETCHING).replace(b"Step#3", b"Step#8")
-    assert refusal_of(*marks) == "traces are of several steps (3, 8): give --step N, which all have"
+    assert refusal_of(*marks) == (
+        "traces are of several steps, t0 of step 3 and t1 of step 8: give --step N, which all have"
+    )
 
 
 def test_the_same_traces_make_the_same_bytes() -> None:
@@ -259,7 +335,7 @@ def test_groups_of_millions_are_refused() -> None:
     assert "distributedInfo says rank 0 of 99999 ranks" in refusal_of(
         profile(0, (one,)).replace(b'"world_size": 2', b'"world_size": 99999')
     )
-    strided = profile(0, (one,), told=True).replace(b"Process Group Ranks", b"Global rank start")
+    strided = profile(None, (one,), told=True).replace(b"Process Group Ranks", b"Global rank start")
     strided = strided.replace(b'"[0, 1]"', b'5, "Global rank stride": 70000')
     assert refusal_of(strided) == "traces tell of 70006 ranks, and up to 65536 are read"
 
@@ -299,10 +375,13 @@ def test_a_send_that_nobody_gets_is_said() -> None:
         "ranks disagree about send 0 of ranks (0, 1): rank 0 calls send of 40 float32 (t0), and "
         "rank 1 nothing more (t1): give traces of the same step"
     )
-    alone = profile(0, PIPELINE[0]).replace(b"0->1", b"0->0")
-    assert refusal_of(alone).endswith("t0: rank 0 sends to itself, expected another rank")
+    itself = profile(0, PIPELINE[0]).replace(b"0->1", b"0->0")
+    said = refusal_of(itself, traces[1])
+    assert said == "t0: rank 0 sends to itself, expected another rank"
+    assert "what other ranks do is not told by that" in refusal_of(traces[0])
     far = profile(0, PIPELINE[0]).replace(b"0->1", b"0->5")
-    assert "rank 0 sends to, or gets from, place 5 of a group of 2 ranks" in refusal_of(far)
+    said = refusal_of(far, traces[1])
+    assert "rank 0 sends to, or gets from, place 5 of a group of 2 ranks" in said
     silent = profile(0, PIPELINE[0]).replace(b" 0->1", b"")
     assert "does not tell its other end: give the execution trace" in refusal_of(silent)
 
@@ -356,3 +435,42 @@ def test_marks_that_are_not_in_the_trace_are_left_out() -> None:
     found = workload_of(synchronised(told=False)).workload
     assert [op.id for op in found.computation()] == ["all/20/0", "all/7/0"]
     assert found.deps[0] == Dependency("all/20/0", "allreduce-0")
+
+
+def with_host(*, blocked: bool) -> bytes:
+    """Return a step of 79 us: a kernel, a sum, a wait, and a kernel, where the host may wait."""
+    events = (("kernel", 9), ("call", 1, "allreduce", 8), ("wait", 1), ("kernel", 30))
+    graph = json.loads(profile(0, events, ranks=2))
+    if blocked:
+        sync = {"cat": "cuda_runtime", "name": "cudaDeviceSynchronize", "tid": "main", "ph": "X"}
+        graph["traceEvents"].append(sync | {"ts": 1045, "dur": 14})
+    return json.dumps(graph).encode()
+
+
+@pytest.mark.parametrize("blocked", [False, True])
+def test_what_the_host_does_is_left_out_and_said_or_kept(blocked: bool) -> None:
+    text = with_host(blocked=blocked)
+    without = workload_of(text)
+    idle = 59 - 9 - 16  # until the step ends, in which the second kernel does not
+    said = f", in 59 us, {idle} of which the device is idle: these are left out"
+    assert without.understood[0].endswith(said)
+    assert (without.workload.iteration_us, without.workload.left_out_us) == (59, idle)
+    kept = workload_of(text, host_time=True)
+    took = [op.duration_us for op in kept.workload.computation() if op.stream == "host"]
+    assert took == [20, 10, 29 - 14 * blocked]
+    assert kept.understood[0].endswith(f", in 59 us, {sum(took):.0f} of the host")
+    assert kept.workload.left_out_us == 0
+    assert {one for one in kept.workload.deps if "host" in one.before + one.after} == {
+        Dependency("all/host/0", "allreduce-0"),
+        Dependency("all/host/1", "all/7/2"),
+        Dependency("all/host/2", "all/7/0", 1),
+        *([Dependency("all/7/2", "all/host/0", 1)] if blocked else []),
+    }
+    assert set(without.workload.deps) < set(kept.workload.deps)
+
+
+def test_of_other_traces_what_the_host_does_is_not_read() -> None:
+    said = refusal_of(*(execution_trace(rank, PREFETCHING) for rank in range(2)), host_time=True)
+    assert said == (
+        "t0: what the host does is read of traces of Kineto alone: leave --host-time out"
+    )

@@ -110,7 +110,7 @@ ASKED = {"layers": 2, "hidden": 8, "heads": 2, "sequence": 4}
         ("transformer", {**ASKED, "zero": 3, "overlap_next": True}, "leave one of both out"),
         ("moe", {**ASKED, "dp": 4, "experts": 4, "ep": 3}, "experts is 4, which is no multiple of"),
         ("moe", {**ASKED, "dp": 2, "experts": 4, "ep": 4}, r"tp \* dp is 2, which is no multiple"),
-        ("moe", {**ASKED, "dp": 2, "experts": 1}, "experts is 1, expected 2 to"),
+        ("moe", {**ASKED, "dp": 2, "experts": 1}, "top-k is 2 and a layer has 1 experts"),
         ("dlrm", {**TABLES, "tables": 1}, "1 tables are fewer than 2 ranks, and each is to have"),
         ("dlrm", {**TABLES, "top": (3,)}, "top has 1 widths, expected two or more, as in 512/256"),
         ("dlrm", {**TABLES, "ranks": 1}, "ranks is 1, expected 2 to"),

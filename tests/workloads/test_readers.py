@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from typing import Any
 
 import pytest
@@ -277,3 +278,30 @@ def test_words_of_pytorch_are_known() -> None:
     assert elements_of_dims([[], []]) is None
     assert numbers_of("[1, 2]") == (1, 2)
     assert numbers_of("[0, 1, ..., 7]") == numbers_of(None) == numbers_of([1, -1]) == ()
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (
+            '{"pg_name": "7", "ranks": [0, 1], "group_size": 9}',
+            "node 3, process group '7': a group ",
+        ),
+        ('{"pg_name": "7", "ranks": {"4": 0, "9": 1}}', "rank 9 is in a process group, and that"),
+        ('{"pg_name": "5", "ranks": [0, 1], "group_size": 2}', "t: node 8: it is of a group of 9 "),
+    ],
+)
+def test_process_groups_that_contradict_one_another_are_refused(made: str, said: str) -> None:
+    groups = f'[{{"pg_name": "0", "ranks": [], "group_size": 4}}, {made}]'
+    values = [[1, 2, 0, 8, 4, "cpu"], 12, ["5", ""], 0, "all_reduce", [], [], 0, 1, 9]
+    nodes = [
+        {"id": 3, "name": "## process_group:init ##", "inputs": {"values": [groups]}},
+        {
+            "id": 8,
+            "name": "record_param_comms",
+            "inputs": {"values": values, "types": ["Tensor(float)"]},
+        },
+    ]
+    text = json.dumps({"schema": "1.1.1-chakra.0.0.4", "nodes": nodes, "rf_id": 0}).encode()
+    with pytest.raises(FormatError, match=re.escape(said)):
+        pytorch_et.read(text, "t", WANTED)

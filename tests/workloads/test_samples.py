@@ -24,9 +24,9 @@ def unpacked(name: str) -> list[tuple[str, bytes]]:
 
 
 def imported(*names: str, **hints: int) -> ReadWorkload:
-    """Return the workload of samples, which comes back from its file."""
+    """Return the workload of samples, of one rank some, which comes back from its file."""
     traces = [one for name in names for one in unpacked(name)]
-    found = read_workload(traces, TraceHints(**hints), "sample")  # type: ignore[arg-type]
+    found = read_workload(traces, TraceHints(alike=True, **hints), "sample")  # type: ignore[arg-type]
     text = text_of(workload_to_wire(found.workload))
     assert workload_of_text(text, "w") == found.workload
     assert text_of(workload_to_wire(workload_of_text(text, "w"))) == text
@@ -109,7 +109,23 @@ def test_the_same_step_takes_the_time_that_its_kernels_took() -> None:
         if trace.rank == 0:
             assert sum(call.duration_us or 0 for call in trace.calls()) == 5798
             assert sum(kernel.duration_us for kernel in kernels) == 1053
-    assert imported(TIMED).workload.iteration_us == 16126
+    found = imported(TIMED).workload
+    assert (found.iteration_us, found.left_out_us) == (16126, 8722.5)
+
+
+def test_the_same_step_is_as_long_as_the_host_takes_where_that_is_kept() -> None:
+    found = imported(TIMED, host_time=True).workload
+    assert [role.name for role in found.roles] == ["all"]
+    host = [op for op in found.computation() if op.stream == "host"]
+    assert len(host) == 14
+    assert sum(op.duration_us for op in host) == 13380.5
+    assert found.left_out_us == 0
+    without = imported(TIMED).workload
+    took = [op.duration_us for op in found.computation() if op.stream != "host"]
+    assert took == [op.duration_us for op in without.computation()]
+    called = [op for op in without.deps if op.after in {c.id for c in without.collectives()}]
+    after_host = [op for op in found.deps if op.before.startswith("all/host/")]
+    assert {op.after for op in called} < {op.after for op in after_host}
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -29,6 +29,7 @@ def test_what_is_packed_is_unpacked(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b"{1}")
     (tmp_path / "b.json.gz").write_bytes(gzip.compress(b"{2}") + gzip.compress(b"{3}"))
     (tmp_path / "notes.md").write_bytes(b"no trace")
+    (tmp_path / "comm_groups.json").write_bytes(b"no trace, but what Chakra has beside some")
     assert [content for _, content in contents(tmp_path)] == [b"{1}", b"{2}{3}"]
     packed = {"x/0.json": b"{4}", "x/1.json.gz": gzip.compress(b"{5}"), "x/._0.json": b"", "m": b""}
     for mode in ("w", "w:gz"):

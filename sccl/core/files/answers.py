@@ -5,6 +5,7 @@ from __future__ import annotations
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, made_by, verdict
 from sccl.core.files.algorithms import algorithm_of_wire, algorithm_to_wire
 from sccl.core.files.collectives import collective_of_wire, collective_to_wire
+from sccl.core.files.fields import cost_of_text
 from sccl.core.files.shapes import AlgorithmWire, AnswerWire, InstanceWire, SymmetricAlgorithmWire
 from sccl.core.files.topologies import topology_of_wire, topology_to_wire
 from sccl.core.instance import Instance
@@ -52,6 +53,7 @@ def answer_to_wire(answer: Answer) -> AnswerWire:
         group=answer.group if isinstance(answer, Sat) else "",
         seconds=answer.seconds,
         reason=reason,
+        best="" if not isinstance(answer, Unknown) or answer.best is None else str(answer.best),
         algorithm=algorithm if isinstance(algorithm, AlgorithmWire) else None,
         symmetric=algorithm if isinstance(algorithm, SymmetricAlgorithmWire) else None,
     )
@@ -66,7 +68,8 @@ def answer_of_wire(wire: AnswerWire, where: str) -> Answer:
     if wire.answer == "unsat":
         return Unsat(wire.reason, wire.solver, wire.seconds)
     if wire.answer == "unknown":
-        return Unknown(wire.reason, wire.solver, wire.seconds)
+        best = cost_of_text(wire.best) if wire.best else None
+        return Unknown(wire.reason, wire.solver, wire.seconds, best=best)
     name = "algorithm" if wire.symmetric is None else "symmetric"
     algorithm = wire.algorithm if wire.symmetric is None else wire.symmetric
     if algorithm is None:

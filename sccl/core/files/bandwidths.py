@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sccl.core.bandwidth import BandwidthInterval, VariableBandwidth
 from sccl.core.files.disk import read_text
-from sccl.core.files.shapes import BandwidthIntervalWire, VariableBandwidthWire
+from sccl.core.files.schedule_shapes import BandwidthIntervalWire, VariableBandwidthWire
 from sccl.core.files.text import parse
 from sccl.errors import FormatError, ParameterError
 

@@ -172,7 +172,19 @@ class LimitWire(Part, frozen=True, kw_only=True):
 
     steps: Count
     lower: FractionText
-    upper: FractionText
+    upper: Annotated[
+        FractionText | UnsetType, Meta(description="Of what was found; none: nothing was.")
+    ] = UNSET
+
+
+class TimedCutWire(Part, frozen=True, kw_only=True):
+    """What starts inside, and is wanted outside, gets out in some step, at a weight."""
+
+    labels: Annotated[
+        tuple[int, ...],
+        Meta(description="By rank: the time from 0 on which it is inside from; S+1: never."),
+    ]
+    weight: FractionText
 
 
 class LimitProofWire(Part, frozen=True, kw_only=True):
@@ -185,6 +197,10 @@ class LimitProofWire(Part, frozen=True, kw_only=True):
         tuple[tuple[str, int, FractionText], ...] | str,
         Meta(description="[constraint, step, price]; or 'bandwidth bound', which says it."),
     ]
+    cuts: Annotated[
+        tuple[TimedCutWire, ...] | UnsetType,
+        Meta(description="Through time, which prove it; prices are then of shared budgets."),
+    ] = UNSET
 
 
 class ProvedLimitWire(LimitWire, frozen=True, kw_only=True):
@@ -198,7 +214,7 @@ def proved_limit_to_wire(limit: StepLimit) -> ProvedLimitWire:
     return ProvedLimitWire(
         steps=limit.steps,
         lower=str(limit.lower),
-        upper=str(limit.upper),
+        upper=_upper(limit),
         certificates=tuple(
             LimitProofWire(
                 problem=proof.problem,
@@ -207,7 +223,11 @@ def proved_limit_to_wire(limit: StepLimit) -> ProvedLimitWire:
                 prices=tuple(
                     (constraint_name(key), step, str(price)) for key, step, price in proof.prices
                 )
-                or "bandwidth bound",
+                or (() if proof.cuts else "bandwidth bound"),
+                cuts=tuple(
+                    TimedCutWire(labels=cut.labels, weight=str(cut.weight)) for cut in proof.cuts
+                )
+                or UNSET,
             )
             for proof in limit.proofs
         ),
@@ -216,7 +236,11 @@ def proved_limit_to_wire(limit: StepLimit) -> ProvedLimitWire:
 
 def limits_to_wire(limits: Iterable[StepLimit]) -> tuple[LimitWire, ...]:
     """Return the shapes of limits, without their proofs."""
-    return tuple(LimitWire(steps=x.steps, lower=str(x.lower), upper=str(x.upper)) for x in limits)
+    return tuple(LimitWire(steps=x.steps, lower=str(x.lower), upper=_upper(x)) for x in limits)
+
+
+def _upper(limit: StepLimit) -> str | UnsetType:
+    return UNSET if limit.upper is None else str(limit.upper)
 
 
 def limits_of_wire(wires: Iterable[LimitWire]) -> tuple[StepLimit, ...]:
@@ -226,6 +250,10 @@ def limits_of_wire(wires: Iterable[LimitWire]) -> tuple[StepLimit, ...]:
         ParameterError: a number is out of range.
     """
     return tuple(
-        StepLimit(checked_steps(x.steps), cost_of_text(x.lower), cost_of_text(x.upper))
+        StepLimit(
+            checked_steps(x.steps),
+            cost_of_text(x.lower),
+            None if x.upper is UNSET else cost_of_text(x.upper),
+        )
         for x in wires
     )

@@ -18,6 +18,7 @@ _Count = Annotated[int, Meta(ge=1, le=2**22)]
 _Bytes = Annotated[int, Meta(ge=1, le=2**60)]
 _Halves = Literal["equal", "any"]
 _Steps = Annotated[int, Meta(ge=1, le=512)]  # a limit of more is not computed
+_Label = Annotated[int, Meta(ge=0, le=513)]
 
 
 class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +45,8 @@ class LimitClaimWire(
 ):
     """No algorithm of so many steps has a smaller R/C: prices of constraints in steps.
 
-    With ``trees``: no allreduce in which each chunk goes up one timed tree and down another.
+    With ``trees``: no allreduce in which each chunk goes up one timed tree and down another. With
+    ``cuts``, (a label of each rank, weight): by cuts through time, and prices of shared budgets.
     """
 
     steps: _Steps
@@ -52,6 +54,7 @@ class LimitClaimWire(
     machine: int
     prices: tuple[tuple[str, int, ClaimFraction], ...]
     trees: bool = False
+    cuts: tuple[tuple[tuple[_Label, ...], ClaimFraction], ...] = ()
 
 
 class AlgorithmClaimWire(_Wire, frozen=True, kw_only=True, tag="algorithm", tag_field="claim"):
@@ -210,7 +213,7 @@ TimeClaim = TimeCutWire | TimeGroupsWire | TimeBandwidthWire | TimePricesWire | 
 Claim = StepClaim | TimeClaim | ScheduleClaimWire | TimePointWire
 
 
-class CertificateWire(_Wire, frozen=True, kw_only=True):
+class CertificateWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """All claims about one collective on one topology."""
 
     schema: Literal[1] = 1
@@ -218,3 +221,11 @@ class CertificateWire(_Wire, frozen=True, kw_only=True):
     topology: TopologyWire
     collective: Annotated[CollectiveWire, Meta(description="At the smallest C it can have.")]
     claims: Annotated[tuple[Claim, ...], Meta(min_length=1)]
+    symmetries: Annotated[
+        tuple[tuple[int, ...], ...],
+        Meta(
+            max_length=64,
+            description="Of large machines: translations, as the image of each rank, by which what "
+            "holds of rank 0 holds of all. They are checked.",
+        ),
+    ] = ()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+
+import msgspec
 
 from sccl.core.collective import MAX_CHUNKS, Collective, Relation, RelationKind
 from sccl.core.files.disk import read_text
@@ -12,6 +15,8 @@ from sccl.core.ids import Rank
 from sccl.core.topology import as_ranks
 from sccl.errors import FormatError, InputError, TooLargeError
 
+Counts = list[int | list[int]]
+"""A number for each rank, or a row of these for each."""
 _MAX_UNSENT = 2**18
 """Pairs of chunk and rank that a file may speak of without a line for each of them."""
 _PER_LINE = 16
@@ -25,6 +30,40 @@ def load_custom_collective(path: Path) -> CustomCollectiveWire:
         InputError: the file cannot be read, or is not a custom collective.
     """
     return parse(read_text(path), CustomCollectiveWire, str(path))
+
+
+def load_counts(path: Path) -> Counts:
+    """Return counts of elements: a number for each rank, or a row of these for each.
+
+    The file is a JSON array, or lines of numbers with spaces or commas between them: one line, or
+    one number a line, is a number for each rank.
+
+    Raises:
+        InputError: the file cannot be read, or holds something else.
+    """
+    text = read_text(path)
+    if text.lstrip().startswith("["):
+        try:
+            return msgspec.json.decode(text, type=Counts)
+        except msgspec.MsgspecError as error:
+            raise FormatError(
+                f"{path}: {error}; expected an array of counts, or of rows of them"
+            ) from error
+    rows = list[list[int]]()
+    for number, line in enumerate(text.splitlines(), 1):
+        words = re.split(r"\s*,\s*|\s+", line.strip()) if line.strip() else []
+        odd = next((word for word in words if not re.fullmatch(r"[0-9]{1,13}", word)), None)
+        if odd is not None:
+            raise FormatError(
+                f"{path}, line {number}: {odd[:40]!r} is no count, expected whole numbers with "
+                "spaces or commas between them, or a JSON array"
+            )
+        if words:
+            rows.append([int(word) for word in words])
+    if not rows:
+        raise FormatError(f"{path}: there are no counts, expected a number or a row for each rank")
+    flat = len(rows) == 1 or all(len(row) == 1 for row in rows)
+    return [count for row in rows for count in row] if flat else list(rows)
 
 
 def _relation_to_wire(relation: Relation) -> RelationWire:

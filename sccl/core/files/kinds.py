@@ -12,6 +12,7 @@ from sccl.core.files.claims import CertificateWire
 from sccl.core.files.fabric_shapes import FabricWire
 from sccl.core.files.measurement_shapes import MeasurementsWire, PcieMeasurementsWire
 from sccl.core.files.programs import ProjectWire
+from sccl.core.files.schedule_shapes import PackedScheduleWire, ScheduleWire, VariableBandwidthWire
 from sccl.core.files.shapes import (
     AlgorithmWire,
     AnswerWire,
@@ -20,15 +21,16 @@ from sccl.core.files.shapes import (
     CustomCollectiveWire,
     InstanceWire,
     NetworkWire,
-    PackedScheduleWire,
-    ScheduleWire,
     SymmetricAlgorithmWire,
     SymmetryWire,
     TopologyWire,
-    VariableBandwidthWire,
 )
 from sccl.core.files.sketch_shapes import SketchWire
-from sccl.core.files.training_plan_shapes import TrainingPlanWire
+from sccl.core.files.training_plan_shapes import (
+    OfferedOptionsWire,
+    TimelineWire,
+    TrainingPlanWire,
+)
 from sccl.core.files.workload_shapes import WorkloadWire
 
 
@@ -65,7 +67,7 @@ SKETCH = _kind("sketch", "nnodes intranode_sketch", SketchWire)
 COLLECTIVE = _kind("collective", "num_chunks pre post", CollectiveWire)
 CUSTOM_COLLECTIVE = _kind(
     "custom-collective",
-    "pre post|ranks allgatherv|ranks alltoallv|ranks reducescatterv",
+    "pre post|ranks allgatherv|ranks alltoallv|ranks gatherv|ranks reducescatterv|ranks scatterv",
     CustomCollectiveWire,
 )
 ALGORITHM = _kind("algorithm", "sends", AlgorithmWire)
@@ -79,12 +81,15 @@ CERTIFICATE = _kind("certificate", "claims", CertificateWire)
 FRONTIER = _kind("frontier", "points bounds")
 WORKLOAD = _kind("workload", "roles ops submits", WorkloadWire)
 TRAINING_PLAN = _kind("training-plan", "period_ns order workload", TrainingPlanWire)
+TIMELINE = _kind("timeline", "plan spans", TimelineWire)
+OPTION = _kind("option", "options refused ops", OfferedOptionsWire)
 PROGRAM = _kind("program", "target collectives", ProjectWire)
 
 KINDS = (
     *(TOPOLOGY, NETWORK, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
     *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM, BANDWIDTH),
     *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT, FABRIC, WORKLOAD, TRAINING_PLAN),
+    *(TIMELINE, OPTION),
 )
 
 AnyWire = (
@@ -105,6 +110,8 @@ AnyWire = (
     | FabricWire
     | WorkloadWire
     | TrainingPlanWire
+    | TimelineWire
+    | OfferedOptionsWire
 )
 """Whatever is written as canonical text."""
 
@@ -114,7 +121,10 @@ ALGORITHMS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})
 PLANS = ALGORITHMS | {SCHEDULE, PACKED_SCHEDULE}
 """The kinds that whatever moves data is kept in, by steps or by times."""
 
-JUDGED = PLANS | {TRAINING_PLAN}
+STEPPED = frozenset({TRAINING_PLAN, TIMELINE})
+"""The kinds that a training plan is kept in, as it is, or as it runs."""
+
+JUDGED = PLANS | STEPPED
 """The kinds that the judge looks at before anything is made of them, believing no claim."""
 
 SHAPES: dict[str, type[msgspec.Struct]] = {k.name: k.shape for k in KINDS if k.shape is not None}

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sccl.core.clock import AlphaModel
 from sccl.core.files.collectives import check_pairs, collective_of_wire, collective_to_wire
 from sccl.core.files.disk import PACKED_MAGIC, reading, write_pieces_atomically
-from sccl.core.files.shapes import PackedScheduleWire
+from sccl.core.files.schedule_shapes import PackedScheduleWire
 from sccl.core.files.text import digest, parse, text_with_digest
 from sccl.core.files.topologies import topology_of_wire, topology_to_wire
 from sccl.core.packed import PackedSchedule, Pass, let_go

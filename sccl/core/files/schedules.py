@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sccl.core.clock import AlphaModel
 from sccl.core.files.collectives import check_pairs, collective_of_wire, collective_to_wire
 from sccl.core.files.disk import read_text
-from sccl.core.files.shapes import ScheduleWire
+from sccl.core.files.schedule_shapes import ScheduleWire
 from sccl.core.files.text import as_written, parse, text_with_digest
 from sccl.core.files.topologies import topology_of_wire, topology_to_wire
 from sccl.core.schedule import Schedule, TransferColumns, Whole

@@ -1,4 +1,4 @@
-"""The shape of files of training plans: what a fabric does of a workload, and when."""
+"""The shapes of files of training plans: what a fabric does of a workload, in which order, when."""
 
 from __future__ import annotations
 
@@ -14,6 +14,21 @@ from sccl.core.workload_ops import MOST_NAME
 _Count = Annotated[int, Meta(ge=0)]
 _Named = Annotated[str, Meta(min_length=1, max_length=MOST_NAME)]
 _Load = Annotated[int, Meta(ge=1, le=1000, description="Thousandths of it.")]
+_Costs = Annotated[
+    str,
+    Meta(
+        pattern="^(sha256:[0-9a-f]{64})?$",
+        description="Digest of the table of costs that times are of, where it has them; or "
+        "empty: all are what carriers take.",
+    ),
+]
+_MaxMotifs = Annotated[int, Meta(ge=1, description="Of an option that was offered, at the most.")]
+_Bitwise = Annotated[
+    bool, Meta(description="Only options were offered that reduce as the whole does.")
+]
+_PlannedBy = Annotated[
+    str, Meta(description="The synthesiser of which options were offered, too; or empty.")
+]
 
 
 class _PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,23 +73,10 @@ class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True)
     search: Annotated[str, Meta(min_length=1, description="Which found it.")]
     seed: _Count = 0
     memory_bytes: Annotated[int, Meta(ge=0, description="That held results may take; 0: any.")] = 0
-    costs: Annotated[
-        str,
-        Meta(
-            pattern="^(sha256:[0-9a-f]{64})?$",
-            description="Digest of the table of costs that times are of, where it has them; or "
-            "empty: all are what carriers take.",
-        ),
-    ] = ""
-    max_motifs: Annotated[
-        int, Meta(ge=1, description="Of an option that was offered, at the most.")
-    ] = 16
-    bitwise: Annotated[
-        bool, Meta(description="Only options were offered that reduce as the whole does.")
-    ] = False
-    planned_by: Annotated[
-        str, Meta(description="The synthesiser of which options were offered, too; or empty.")
-    ] = ""
+    costs: _Costs = ""
+    max_motifs: _MaxMotifs = 16
+    bitwise: _Bitwise = False
+    planned_by: _PlannedBy = ""
     merge_bytes: Annotated[
         int, Meta(ge=0, description="Up to which collectives might be merged; 0: none.")
     ] = 0
@@ -99,5 +101,73 @@ class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True)
             "computation has motif 0."
         ),
     ]
+    workload: WorkloadWire
+    fabric: FabricWire
+
+
+class TimelineWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
+    """A training plan as it runs: when each computation and each motif starts and ends."""
+
+    schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
+    kind: Literal["timeline"] = "timeline"
+    digest: Annotated[
+        str | None, Meta(description="sha256 of the content without this field; or null.")
+    ] = None
+    period_ns: Annotated[
+        int, Meta(ge=0, description="Nanoseconds from an iteration to the next, once they repeat.")
+    ]
+    prologue_ns: Annotated[
+        int, Meta(description="That the first ones take more than as many that repeat; or less.")
+    ]
+    steady: Annotated[bool, Meta(description="Iterations were seen to repeat.")]
+    first: Annotated[int, Meta(ge=0, description="The iteration from which on they repeat.")]
+    lanes: Annotated[
+        tuple[str, ...], Meta(description="Streams of roles that compute, and channels.")
+    ]
+    spans: Annotated[
+        tuple[tuple[str, _Count, _Count, _Count, _Count, _Count], ...],
+        Meta(
+            min_length=1,
+            description="[operation, motif, iteration, lane by its place, start, end], by start; "
+            "nanoseconds from the beginning. What a motif takes of links meanwhile, the plan's "
+            "options say.",
+        ),
+    ]
+    plan: TrainingPlanWire
+
+
+class RefusedRecipeWire(_PlanPart, frozen=True, kw_only=True):
+    """A recipe of which there is no option."""
+
+    recipe: _Named
+    why: Annotated[
+        str, Meta(description="It is none for it, nothing carries it, or others are better.")
+    ]
+
+
+class OfferedOpWire(_PlanPart, frozen=True, kw_only=True):
+    """A collective of the workload, its options and what was refused, by their places."""
+
+    op: _Named
+    options: Annotated[tuple[_Count, ...], Meta(min_length=1, description="The default first.")]
+    refused: tuple[_Count, ...]
+
+
+class OfferedOptionsWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
+    """The options that a fabric offers for the collectives of a workload, before any plan."""
+
+    schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
+    kind: Literal["option"] = "option"
+    digest: Annotated[
+        str | None, Meta(description="sha256 of the content without this field; or null.")
+    ] = None
+    seed: Annotated[int, Meta(ge=0, description="Of what plans motifs.")] = 0
+    costs: _Costs = ""
+    max_motifs: _MaxMotifs = 16
+    bitwise: _Bitwise = False
+    planned_by: _PlannedBy = ""
+    options: Annotated[tuple[OptionWire, ...], Meta(description="Of any of the collectives.")]
+    refused: Annotated[tuple[RefusedRecipeWire, ...], Meta(description="Likewise.")]
+    ops: Annotated[tuple[OfferedOpWire, ...], Meta(description="In the workload's order.")]
     workload: WorkloadWire
     fabric: FabricWire

@@ -30,9 +30,19 @@ def load_training_plan(path: Path, named: Named) -> tuple[TrainingPlan, bool]:
     Raises:
         InputError: the file cannot be read, is no training plan, or names what it has not.
     """
-    where = str(path)
-    wire = parse(read_text(path), TrainingPlanWire, where)
-    options = [_option(option, f"{where}, option {k}") for k, option in enumerate(wire.options)]
+    wire = parse(read_text(path), TrainingPlanWire, str(path))
+    return training_plan_of_wire(wire, str(path), named), as_written(wire)
+
+
+def training_plan_of_wire(wire: TrainingPlanWire, where: str, named: Named) -> TrainingPlan:
+    """Return the training plan of a file shape.
+
+    Raises:
+        InputError: it names what it has not, or what it is of contradicts itself.
+    """
+    options = [
+        option_of_wire(option, f"{where}, option {k}") for k, option in enumerate(wire.options)
+    ]
     for one in wire.ops:
         if one.option >= len(options):
             raise FormatError(
@@ -44,7 +54,7 @@ def load_training_plan(path: Path, named: Named) -> tuple[TrainingPlan, bool]:
         workload = with_merged(given, wire.merges)
     except ParameterError as error:
         raise FormatError(f"{where}: merges: {error}") from error
-    plan = TrainingPlan(
+    return TrainingPlan(
         workload=workload,
         fabric=fabric_of_wire(wire.fabric, where, named),
         options=tuple((one.op, options[one.option]) for one in wire.ops),
@@ -62,10 +72,14 @@ def load_training_plan(path: Path, named: Named) -> tuple[TrainingPlan, bool]:
         merge_bytes=wire.merge_bytes,
         asked=given if wire.merges else None,
     )
-    return plan, as_written(wire)
 
 
-def _option(wire: OptionWire, where: str) -> Option:
+def option_of_wire(wire: OptionWire, where: str) -> Option:
+    """Return the option of a file shape.
+
+    Raises:
+        FormatError: a motif waits for one that is not before it.
+    """
     for number, motif in enumerate(wire.motifs):
         if late := [k for k in motif.after if k >= number]:
             raise FormatError(f"{where}: motif {number} waits for {late[0]}, which is not before")
@@ -74,6 +88,17 @@ def _option(wire: OptionWire, where: str) -> Option:
         for m in wire.motifs
     )
     return Option(wire.recipe, tuple(motifs), wire.bitwise)
+
+
+def option_to_wire(option: Option) -> OptionWire:
+    """Return the file shape of an option."""
+    motifs = (
+        OptionMotifWire(
+            channel=m.channel, carrier=m.carrier, ns=m.ns, loads=dict(m.loads), after=m.after
+        )
+        for m in option.motifs
+    )
+    return OptionWire(recipe=option.recipe, bitwise=option.bitwise, motifs=tuple(motifs))
 
 
 def training_plan_to_wire(plan: TrainingPlan) -> TrainingPlanWire:
@@ -93,23 +118,7 @@ def training_plan_to_wire(plan: TrainingPlan) -> TrainingPlanWire:
         period_ns=plan.period_ns,
         bound_ns=plan.bound_ns,
         binding=plan.binding,
-        options=tuple(
-            OptionWire(
-                recipe=option.recipe,
-                bitwise=option.bitwise,
-                motifs=tuple(
-                    OptionMotifWire(
-                        channel=m.channel,
-                        carrier=m.carrier,
-                        ns=m.ns,
-                        loads=dict(m.loads),
-                        after=m.after,
-                    )
-                    for m in option.motifs
-                ),
-            )
-            for option in places
-        ),
+        options=tuple(map(option_to_wire, places)),
         ops=tuple(PlannedOpWire(op=name, option=number[option]) for name, option in plan.options),
         order=tuple((issue.op, issue.motif, issue.shift) for issue in plan.order),
         workload=workload_to_wire(plan.given),

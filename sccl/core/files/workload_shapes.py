@@ -113,6 +113,13 @@ class WorkloadWire(_WorkloadPart, frozen=True, kw_only=True, omit_defaults=True)
     iteration_us: Annotated[
         float | None, Meta(description="What an iteration took where it was traced.")
     ] = None
+    left_out_us: Annotated[
+        float | None,
+        Meta(
+            description="Of that, time in which devices did nothing and which is in no operation, "
+            "as that of the host."
+        ),
+    ] = None
     roles: Annotated[tuple[RoleWire, ...], Meta(min_length=1)]
     ops: tuple[ComputeOpWire | CommOpWire, ...]
     deps: tuple[DependencyWire, ...]

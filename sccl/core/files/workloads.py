@@ -67,6 +67,7 @@ def workload_of_wire(wire: WorkloadWire, where: str) -> Workload:
             submits=tuple(_program(program) for program in wire.submits),
             iteration_us=wire.iteration_us,
             source=wire.source,
+            left_out_us=wire.left_out_us,
         )
     except ParameterError as error:
         raise FormatError(f"{where}: {error}") from error
@@ -94,6 +95,7 @@ def workload_to_wire(workload: Workload) -> WorkloadWire:
         source=workload.source,
         ranks=workload.ranks,
         iteration_us=workload.iteration_us,
+        left_out_us=workload.left_out_us,
         roles=tuple(RoleWire(name=role.name, ranks=role.ranks) for role in workload.roles),
         ops=tuple(_op_to_wire(op) for op in workload.ops),
         deps=tuple(

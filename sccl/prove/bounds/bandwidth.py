@@ -13,10 +13,10 @@ from fractions import Fraction
 
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
-from sccl.prove.bounds.proof import BandwidthProof, check_proof, entering_chunks
+from sccl.prove.bounds.proof import BandwidthProof, check_proof
 from sccl.prove.bounds.simple import simple_proofs
 
-_CUT_LP_RANKS = 64  # above, only simple proofs: valid bounds, perhaps not the best
+_CUT_LP_RANKS = 64  # above, with budgets, only simple proofs: valid, perhaps not the best
 
 
 def bandwidth_bound(topology: Topology, collective: Collective) -> BandwidthProof:
@@ -26,20 +26,26 @@ def bandwidth_bound(topology: Topology, collective: Collective) -> BandwidthProo
         collective: a non-combining one whose demand is reachable.
     """
     best = _best(topology, collective, simple_proofs(topology, collective))
-    return _best(topology, collective, (best, *_by_linear_programming(topology, collective, best)))
+    other = _best(topology, collective, _by_linear_programming(topology, collective, best))
+    return other if other.value > best.value else best
 
 
 def _by_linear_programming(
     topology: Topology, collective: Collective, start: BandwidthProof
 ) -> Iterator[BandwidthProof]:
     # Imported here because MathOpt takes longer to load than most bounds take to compute.
+    from sccl.prove.bounds.by_kind import proofs_by_kind  # noqa: PLC0415
     from sccl.prove.bounds.cut_lp import cut_proof  # noqa: PLC0415
     from sccl.prove.bounds.flow_lp import flow_proof  # noqa: PLC0415
+    from sccl.prove.bounds.sinks import sinks_proof  # noqa: PLC0415
 
-    several = any(len(wanted - sources) > 1 for sources, wanted in collective.classes())
     proposal = None
-    if not several:
+    if collective.to_one:
         proposal = flow_proof(topology, collective)
+        if proposal is None and collective.is_transpose:
+            yield from proofs_by_kind(topology, collective)
+    elif collective.is_gathered and not topology.budgets:
+        proposal = sinks_proof(topology, collective, start)
     elif topology.ranks <= _CUT_LP_RANKS:
         proposal = cut_proof(topology, collective, start)
     if proposal is not None and proposal.prices:
@@ -57,5 +63,5 @@ def _best(
         value = check_proof(topology, collective, proposal)
         if value > best.value:
             best = replace(proposal, value=value)
-    cuts = (replace(c, chunks=entering_chunks(collective, set(c.ranks))) for c in best.cuts)
+    cuts = (replace(c, chunks=collective.entering(set(c.ranks))) for c in best.cuts)
     return replace(best, cuts=tuple(cuts))

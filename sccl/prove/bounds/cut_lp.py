@@ -18,7 +18,7 @@ from sccl.core.bounds import Cut
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology
-from sccl.prove.bounds.proof import BandwidthProof, entering_chunks, priced
+from sccl.prove.bounds.proof import BandwidthProof, priced
 from sccl.solvers.lp import Model, fast_sum, rational, solve
 
 _TOLERANCE = 1e-6
@@ -78,7 +78,7 @@ def _solve_cut_lp(
     cut_rows = [
         model.add_linear_constraint(
             fast_sum([x for (u, v), x in load.items() if v in inside and u not in inside])
-            >= float(entering_chunks(collective, set(inside)))
+            >= float(collective.entering(inside))
         )
         for inside in cuts
     ]

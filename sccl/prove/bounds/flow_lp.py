@@ -25,6 +25,8 @@ _Commodity = tuple[frozenset[int], Counter[int]]
 
 def flow_proof(topology: Topology, collective: Collective) -> BandwidthProof | None:
     """Return the proof of the flow LP, or None where it does not apply or is too large."""
+    if collective.is_transpose and len(topology.links) * topology.ranks > _MAX_VARIABLES:
+        return None
     amount = collective.amount
     demand = [
         (frozenset(int(r) for r in sources), int(next(iter(wanted - sources))), amount(chunks))

@@ -27,8 +27,12 @@ from sccl.core.collective import Collective
 from sccl.core.ids import Edge, Rank
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
 from sccl.errors import UnreachableError
+from sccl.topo.symmetry.groups import some_symmetries
+from sccl.topo.symmetry.orbits import rank_orbits
 
 Number = int | Fraction
+
+_FEW = 64  # ranks whose shortest paths take less than symmetries do
 
 ConstraintPrices = tuple[tuple[ConstraintKey, Fraction], ...]
 """(constraint, price), in the order of the constraints' names."""
@@ -90,7 +94,7 @@ def check_proof(topology: Topology, collective: Collective, proof: BandwidthProo
         if cut.weight < 0:
             raise ValueError(f"cut {cut.ranks} has the negative weight {cut.weight}")
         inside = set(cut.ranks)
-        demand += cut.weight * entering_chunks(collective, inside)
+        demand += cut.weight * collective.entering(inside)
         for src, dst in topology.edges:
             if dst in inside and src not in inside:
                 spent[src, dst] += cut.weight
@@ -100,15 +104,6 @@ def check_proof(topology: Topology, collective: Collective, proof: BandwidthProo
     return demand / bought
 
 
-def entering_chunks(collective: Collective, inside: set[int]) -> int:
-    """Return how many chunks, or elements, start wholly outside a set and are wanted in it."""
-    return sum(
-        collective.amount(chunks)
-        for (sources, wanted), chunks in collective.classes().items()
-        if inside.isdisjoint(sources) and not inside.isdisjoint(wanted)
-    )
-
-
 def _shortest_total(
     topology: Topology, collective: Collective, length: dict[Edge, Fraction]
 ) -> Fraction:
@@ -116,6 +111,13 @@ def _shortest_total(
     scale = lcm(*(price.denominator for price in length.values()))
     whole = {edge: int(price * scale) for edge, price in length.items()}  # far faster to add
     successors = topology.successors()
+    if collective.is_transpose:
+        for source, images in _alike(topology, collective, whole).items():
+            far = shortest_paths(successors, whole, [source])
+            if len(far) < topology.ranks:
+                raise UnreachableError(f"from rank {source} some rank cannot be reached")
+            total += len(images) * collective.alike * sum(far.values())
+        return Fraction(total) / scale
     reached: dict[frozenset[Rank], dict[int, Number]] = {}
     for (sources, wanted), chunks in collective.classes().items():
         if sources not in reached:
@@ -125,6 +127,18 @@ def _shortest_total(
             raise UnreachableError(f"chunk {chunks[0]} cannot reach rank {unreached[0]}")
         total += collective.amount(chunks) * max((far[r] for r in wanted), default=0)
     return Fraction(total) / scale
+
+
+def _alike(
+    topology: Topology, collective: Collective, length: Mapping[Edge, int]
+) -> dict[int, list[int]]:
+    """Return ranks that are images of one another by symmetries that keep lengths, by the first."""
+    symmetries = [
+        image
+        for image in (some_symmetries(topology, collective) if topology.ranks > _FEW else ())
+        if all(length[image[u], image[v]] == own for (u, v), own in length.items())
+    ]
+    return rank_orbits(topology, symmetries)
 
 
 def shortest_paths(

@@ -9,11 +9,10 @@ from sccl.core.bounds import Cut
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology
-from sccl.prove.bounds.proof import BandwidthProof, entering_chunks, priced
-from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.prove.bounds.proof import BandwidthProof, priced
+from sccl.topo.symmetry.groups import some_symmetries
 from sccl.topo.symmetry.orbits import rank_orbits
 
-_SYMMETRIC_LINKS = 50_000  # beyond, symmetries take longer to find than cuts to try
 _LENGTH_WORK = 12_000_000  # sources times edges: beyond, exact shortest paths take minutes
 
 
@@ -22,23 +21,27 @@ def simple_proofs(topology: Topology, collective: Collective) -> Iterator[Bandwi
 
     On symmetric machines one of them is already the best bound there is.
     """
-    priced = (_price_cut(topology, cut) for cut in common_cuts(topology, collective))
+    priced = (price_cut(topology, cut) for cut in common_cuts(topology, collective))
     cuts = [proof for proof in priced if proof is not None]
     if cuts:
         yield max(cuts, key=lambda c: _ratio(topology, collective, c))
-    classes = collective.classes()
-    single = all(len(wanted - sources) <= 1 for sources, wanted in classes)
-    starts = len({sources for sources, _ in classes})
-    if single and starts * len(topology.edges) <= _LENGTH_WORK:
+    if collective.to_one and _starts(topology, collective) * len(topology.links) <= _LENGTH_WORK:
         prices = tuple((edge, Fraction(1)) for edge in sorted(topology.edges))
         yield BandwidthProof(Fraction(0), prices, ())
+
+
+def _starts(topology: Topology, collective: Collective) -> int:
+    """Return how many sets of ranks shortest paths have to be sought from."""
+    if collective.is_transpose:
+        return len(rank_orbits(topology, some_symmetries(topology, collective)))
+    return len({sources for sources, _ in collective.classes()})
 
 
 def _ratio(topology: Topology, collective: Collective, proof: BandwidthProof) -> Fraction:
     """Return what a single cut proves: chunks that must enter over what can in a round."""
     carried = {c.key: c.chunks_per_round for c in topology.constraints()}
     capacity = sum(carried[key] for key, _ in proof.prices)
-    return Fraction(entering_chunks(collective, set(proof.cuts[0].ranks)), capacity)
+    return Fraction(collective.entering(set(proof.cuts[0].ranks)), capacity)
 
 
 def common_cuts(topology: Topology, collective: Collective) -> Iterator[frozenset[int]]:
@@ -48,16 +51,16 @@ def common_cuts(topology: Topology, collective: Collective) -> Iterator[frozense
     """
     everyone = frozenset(range(topology.ranks))
     ranks: Iterable[int] = everyone
-    if len(topology.links) <= _SYMMETRIC_LINKS:
-        ranks = rank_orbits(topology, automorphisms(topology, collective))
+    if symmetries := some_symmetries(topology, collective):
+        ranks = rank_orbits(topology, symmetries)
     sets = [frozenset([r]) for r in ranks] + [frozenset(g) for g in topology.chassis]
     for some in sets:
         for inside in (some, everyone - some):
-            if inside and entering_chunks(collective, set(inside)):
+            if inside and collective.entering(inside):
                 yield inside
 
 
-def _price_cut(topology: Topology, inside: frozenset[int]) -> BandwidthProof | None:
+def price_cut(topology: Topology, inside: frozenset[int]) -> BandwidthProof | None:
     """Return the proof of a single cut: the cheapest cover of the edges that enter it.
 
     A shared budget covers several edges at one price, so it is taken greedily where that is cheaper

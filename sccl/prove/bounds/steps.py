@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sccl.core.collective import Collective
@@ -10,8 +10,8 @@ from sccl.core.ids import Rank
 from sccl.core.instance import Instance
 from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.errors import UnreachableError
-from sccl.topo.symmetry.automorphisms import automorphisms
-from sccl.topo.symmetry.orbits import set_orbits
+from sccl.topo.symmetry.groups import some_symmetries
+from sccl.topo.symmetry.orbits import rank_orbits, set_orbits
 
 _MANY_SOURCES = 256
 
@@ -44,15 +44,9 @@ def farthest_pair(topology: Topology, collective: Collective) -> FarthestPair:
     """
     successors = topology.successors()
     best = FarthestPair(0, 0, (), 0)
-    first: dict[frozenset[Rank], dict[frozenset[Rank], int]] = {}
-    for (sources, wanted), chunks in collective.classes().items():
-        first.setdefault(sources, {})[wanted] = chunks[0]
-    some: Iterable[frozenset[Rank]] = first
-    if len(first) > _MANY_SOURCES:  # of sources that are images of each other one is enough
-        some = set_orbits(first, automorphisms(topology, collective))
-    for sources in some:
+    for sources, wanted_by in _by_sources(topology, collective):
         far = distances(successors, sources)
-        for wanted, chunk in first[sources].items():
+        for wanted, chunk in wanted_by:
             for rank in sorted(wanted):
                 if far[rank] == UNREACHED:
                     origin = ", ".join(str(r) for r in sorted(sources))
@@ -64,6 +58,32 @@ def farthest_pair(topology: Topology, collective: Collective) -> FarthestPair:
                 if far[rank] > best.steps:
                     best = FarthestPair(far[rank], chunk, tuple(sorted(sources)), rank)
     return best
+
+
+def _by_sources(
+    topology: Topology, collective: Collective
+) -> Iterator[tuple[frozenset[Rank], Iterable[tuple[frozenset[Rank], int]]]]:
+    """Yield sets of sources, and of each the sets that want chunks of theirs, with the first chunk.
+
+    Of sources that are images of each other one is enough, where there are many.
+    """
+    ranks = topology.ranks
+    if collective.is_transpose:
+        some: Iterable[int] = range(ranks)
+        if ranks > _MANY_SOURCES:
+            some = rank_orbits(topology, some_symmetries(topology, collective))
+        for rank in some:
+            chunks = range(rank, ranks * ranks, ranks)
+            yield collective.holders(rank), ((collective.wanted(c), c) for c in chunks)
+        return
+    first: dict[frozenset[Rank], dict[frozenset[Rank], int]] = {}
+    for (sources, wanted), own in collective.classes().items():
+        first.setdefault(sources, {})[wanted] = own[0]
+    several: Iterable[frozenset[Rank]] = first
+    if len(first) > _MANY_SOURCES:
+        several = set_orbits(first, some_symmetries(topology, collective))
+    for sources in several:
+        yield sources, first[sources].items()
 
 
 def require_reachable(instances: Iterable[Instance]) -> None:

@@ -11,7 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
-from sccl.core.algorithm import Algorithm
 from sccl.core.candidate import MAX_K
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.claims import (
@@ -27,18 +26,22 @@ from sccl.core.files.claims import (
     TimeWire,
     UnsatWire,
 )
+from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
+from sccl.core.words import counted
 from sccl.errors import InputError, TooLargeError
 from sccl.judge import violations
 from sccl.prove.check.cover import Covered, Triple, needed
 from sccl.prove.check.impossible import unsat
 from sccl.prove.check.least import at_least, judged, time_point
 from sccl.prove.check.members import is_member
-from sccl.prove.check.plain import written_out
+from sccl.prove.check.plain import SEND, written_out
 from sccl.prove.check.prices import by_steps, keys_of, overall, short
 from sccl.prove.check.question import Case, read_case, read_regular
 from sccl.prove.check.steps import farthest, fewest_sends, fewest_up_and_down
+from sccl.prove.check.timed_cuts import by_timed_cuts
+from sccl.prove.check.translated import check_translated, takes
 from sccl.prove.check.words import claim_in_words
-from sccl.prove.check.work import ClaimState, TooMuchError, Work
+from sccl.prove.check.work import PER_CLAIM, ClaimState, TooMuchError, Work
 
 _SUPPORT: dict[ClaimState, str] = {
     "ok": "follows from the claims above",
@@ -77,7 +80,7 @@ class _Held:
     """
 
     claims: list[tuple[Claim, ClaimState]]
-    algorithms: dict[Triple, list[Algorithm]]
+    algorithms: dict[Triple, list[AnyAlgorithm]]
 
 
 def check_folder(folder: Path) -> Iterator[Verdict]:
@@ -148,7 +151,9 @@ def _proved(case: Case, claim: _Proved, held: _Held, work: Work) -> str:
 
 
 def _steps(case: Case, claim: StepsWire, work: Work) -> str:
-    found = [farthest(phase.topology, case.unit, work.spend) for phase in case.phases]
+    found = [
+        farthest(phase.topology, case.unit, work.spend, case.symmetries) for phase in case.phases
+    ]
     steps, chunk, rank = max(found, key=lambda far: far[0])
     if steps * case.dual.phases < claim.at_least:
         raise ValueError(f"no chunk has more than {steps} links to go")
@@ -160,7 +165,7 @@ def _bandwidth(case: Case, claim: BandwidthWire, work: Work) -> str:
     key_of = keys_of(machine)
     prices = [(key_of(name), Fraction(price)) for name, price in claim.prices]
     cuts = [(ranks, Fraction(weight)) for ranks, weight in claim.cuts]
-    found = overall(machine, case.unit, prices, cuts, work.spend)
+    found = overall(machine, case.unit, prices, cuts, work.spend, case.symmetries)
     proves = case.dual.bandwidth(found)
     if proves < Fraction(claim.at_least):
         raise ValueError(f"the prices prove only R/C >= {short(proves)}")
@@ -178,17 +183,21 @@ def _limit(case: Case, claim: LimitClaimWire, work: Work) -> str:
     machine = case.topology if claim.trees else case.machine(claim.machine)
     key_of = keys_of(machine)
     prices = [(key_of(name), step, Fraction(price)) for name, step, price in claim.prices]
-    found = by_steps(
-        machine,
-        case.spec.at(case.spec.unit) if claim.trees else case.unit,
-        claim.steps // phases,
-        prices,
-        work.spend,
-        trees=claim.trees,
-    )
+    steps = claim.steps // phases
+    if claim.cuts and claim.trees:
+        raise ValueError("cuts through time are not for trees up and down")
+    if claim.cuts:
+        cuts = [(labels, Fraction(weight)) for labels, weight in claim.cuts]
+        found = by_timed_cuts(machine, case.unit, steps, cuts, prices, work.spend)
+    else:
+        of = case.spec.at(case.spec.unit) if claim.trees else case.unit
+        found = by_steps(machine, of, steps, prices, work.spend, trees=claim.trees)
     proves = found if claim.trees else case.dual.bandwidth(found)
     if proves < Fraction(claim.at_least):
-        raise ValueError(f"the prices prove only R/C >= {short(proves)}")
+        what = "cuts" if claim.cuts else "prices"
+        raise ValueError(f"the {what} prove only R/C >= {short(proves)}")
+    if claim.cuts:
+        return counted(len(claim.cuts), "cut") + " through time"
     return f"cheapest timed trees at {len(prices)} prices"
 
 
@@ -203,11 +212,17 @@ def _algorithm(case: Case, claim: AlgorithmClaimWire, held: _Held, work: Work) -
         raise ValueError(f"{path.name} is for another collective")
     if not algorithm.topology.carries_like(case.topology):
         raise ValueError(f"{path.name} is for another topology")
+    edited = "" if intact else "; its file was edited since sccl wrote it (its digest says so)"
+    few = SEND * algorithm.num_sends <= PER_CLAIM // 8
+    if not few and isinstance(algorithm, SymmetricAlgorithm) and takes(algorithm):
+        check_translated(algorithm, work.spend)
+        held.algorithms.setdefault(triple, []).append(algorithm)
+        own = f"the {len(algorithm.sends)} sends of rank 0's chunks executed, and"
+        return f"{own} all {algorithm.num_sends} are their translations{edited}"
     whole = written_out(algorithm, work.spend)
     if wrong := violations(whole):
         raise ValueError(f"{path.name}: {wrong[0].message}")
     held.algorithms.setdefault(triple, []).append(whole)
-    edited = "" if intact else "; its file was edited since sccl wrote it (its digest says so)"
     return f"{algorithm.num_sends} sends re-executed{edited}"
 
 

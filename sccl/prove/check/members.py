@@ -9,21 +9,25 @@ from sccl.collectives import Spec, named
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.claims import LimitPointWire, ParetoWire
 from sccl.core.ids import Step
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.judge import violations
 from sccl.prove.check.plain import SEND
 from sccl.prove.check.trees import Spend
 
 
 def is_member(
-    algorithm: Algorithm, claim: ParetoWire | LimitPointWire, spec: Spec, spend: Spend
+    algorithm: AnyAlgorithm, claim: ParetoWire | LimitPointWire, spec: Spec, spend: Spend
 ) -> bool:
     """Return whether a valid algorithm is in the class of a claim, but for C and rounds.
 
     Raises:
+        ValueError: it is an allreduce that is not written out.
         TooMuchError: that takes too much work to say.
     """
     if spec.name != "allreduce":
         return True
+    if not isinstance(algorithm, Algorithm):
+        raise ValueError("an allreduce has to be written out")  # noqa: TRY004 - a claim is wrong
     if isinstance(claim, LimitPointWire) and claim.trees:
         return is_by_trees(algorithm)
     cuts = range(1, algorithm.steps)

@@ -14,6 +14,7 @@ from math import lcm
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
+from sccl.prove.check.translated import Images, check_translations, is_invariant
 from sccl.prove.check.trees import Spend, cheapest_paths, cheapest_tree, cheapest_up_and_down
 from sccl.prove.check.work import TooMuchError
 
@@ -81,12 +82,13 @@ def by_steps(  # noqa: PLR0913 - a question, prices, and two variants
     return Fraction(total, scale * collective.chunks)
 
 
-def overall(
+def overall(  # noqa: PLR0913, PLR0917 - a claim
     machine: Topology,
     collective: Collective,
     prices: Sequence[tuple[ConstraintKey, Fraction]],
     cuts: Cuts,
     spend: Spend,
+    translations: Images = (),
 ) -> Fraction:
     """Return what R/C is at least, by cuts at these prices; without cuts, by shortest paths.
 
@@ -95,10 +97,12 @@ def overall(
 
     Args:
         collective: non-combining.
+        translations: of the machine, perhaps: they are checked.
 
     Raises:
         ValueError: a price or weight is negative, a constraint does not exist, the cuts together
-            outweigh the price of a link, nothing is priced, or a chunk cannot be served.
+            outweigh the price of a link, nothing is priced, a chunk cannot be served, or
+            translations are none.
         TooMuchError: that takes too much work.
     """
     constraints = {c.key: c for c in machine.constraints()}
@@ -114,11 +118,15 @@ def overall(
             costs[edge] += int(price * scale)
     if bought <= 0:
         raise ValueError("nothing has a price")
-    demand = (
-        _entering(costs, collective, cuts, scale, spend)
-        if cuts
-        else _shortest(costs, collective, machine.ranks, spend)
-    )
+    alike = bool(translations) and collective.is_transpose and not cuts
+    if alike:
+        check_translations(machine, translations, spend)
+    if cuts:
+        demand = _entering(costs, collective, cuts, scale, spend)
+    elif alike and is_invariant(costs, translations, spend):
+        demand = machine.ranks * _from_first(costs, collective, spend)
+    else:
+        demand = _shortest(costs, collective, machine.ranks, spend)
     return Fraction(demand, bought * collective.chunks)
 
 
@@ -225,6 +233,18 @@ def _shortest(costs: Mapping[Edge, int], collective: Collective, ranks: int, spe
             raise ValueError(f"chunk {chunks[0]} cannot reach all ranks that want it")
         total += collective.amount(chunks) * max((far[key][rank] for rank in wanted), default=0)
     return total
+
+
+def _from_first(costs: Mapping[Edge, int], collective: Collective, spend: Spend) -> int:
+    """Return what the chunks of rank 0 cost by shortest paths, of an alltoall."""
+    spend(8 * len(costs) + collective.ranks)
+    out: list[list[tuple[int, int]]] = [[] for _ in range(collective.ranks)]
+    for (u, v), cost in costs.items():
+        out[u].append((v, cost))
+    far = _distances(out, [0])
+    if len(far) < collective.ranks:
+        raise ValueError("some chunk of rank 0 cannot reach the rank that wants it")
+    return sum(far.values()) * (collective.chunks // collective.ranks)
 
 
 def _distances(out: Sequence[Sequence[tuple[int, int]]], holders: Iterable[int]) -> dict[int, int]:

@@ -38,6 +38,7 @@ class Case:
 
     Attributes:
         phases: those that are solved, each with its machine.
+        symmetries: translations, as the certificate has it: not checked yet.
         origin: what the machine's name stands for, if that is another machine or none.
         is_named: whether the collective is one of sccl's own.
     """
@@ -48,6 +49,7 @@ class Case:
     dual: Dual
     phases: tuple[Phase, ...]
     claims: tuple[Claim, ...]
+    symmetries: tuple[tuple[int, ...], ...]
     origin: str
     is_named: bool
 
@@ -151,6 +153,7 @@ def read_case(folder: Path) -> Case:
         dual,
         dual.solved_on(topology),
         wire.claims,
+        wire.symmetries,
         _origin(topology, timed=timed),
         spec.name in names(),
     )

@@ -6,20 +6,27 @@ from fractions import Fraction
 
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
-from sccl.core.topology import Topology
+from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.prove.check.translated import Images, check_translations, is_served
 from sccl.prove.check.trees import Spend
 
 
-def farthest(machine: Topology, collective: Collective, spend: Spend) -> tuple[int, int, int]:
+def farthest(
+    machine: Topology, collective: Collective, spend: Spend, translations: Images = ()
+) -> tuple[int, int, int]:
     """Return the most links that a chunk has to go, such a chunk, and the rank that wants it.
 
     Args:
         collective: non-combining.
+        translations: of the machine, perhaps: they are checked.
 
     Raises:
-        ValueError: a chunk cannot reach a rank that wants it at all.
+        ValueError: a chunk cannot reach a rank that wants it at all, or translations are none.
         TooMuchError: that takes too much work.
     """
+    if translations and is_served(collective):
+        check_translations(machine, translations, spend)
+        return _farthest_from_first(machine, collective, spend)
     starts: dict[frozenset[int], int] = {}
     left: list[
         tuple[int, int, list[int]]
@@ -48,6 +55,21 @@ def farthest(machine: Topology, collective: Collective, spend: Spend) -> tuple[i
         if then == reached:
             raise ValueError(f"chunk {chunk} cannot reach rank {rank} at all")
         reached = then
+
+
+def _farthest_from_first(
+    machine: Topology, collective: Collective, spend: Spend
+) -> tuple[int, int, int]:
+    """Return what :func:`farthest` does, by the chunks of rank 0 alone.
+
+    Of an alltoall rank 0 has a chunk for every rank, and of an allgather one for all.
+    """
+    spend(2 * len(machine.links))
+    far = distances(machine.successors(), [0])
+    if UNREACHED in far:
+        raise ValueError(f"chunk 0 cannot reach rank {far.index(UNREACHED)} at all")
+    rank = max(range(machine.ranks), key=far.__getitem__)
+    return far[rank], rank * machine.ranks if collective.is_transpose else 0, rank
 
 
 def fewest_up_and_down(machine: Topology, spend: Spend) -> int:

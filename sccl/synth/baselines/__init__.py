@@ -9,12 +9,11 @@ in a line.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from typing import Protocol, cast
 
-from sccl.errors import CollectiveError, ParameterError, TooLargeError, unknown_name
+from sccl.core.modules import module_names, named_module
+from sccl.errors import CollectiveError, ParameterError, TooLargeError
 from sccl.synth.baselines.pattern import (
     Maker,
     Pattern,
@@ -62,8 +61,7 @@ class Baseline(Protocol):
 
 def names() -> tuple[str, ...]:
     """Return the names of the algorithms; none is loaded."""
-    files = (m.name for m in pkgutil.iter_modules(__path__) if not m.ispkg)
-    return tuple(sorted(name.replace("_", "-") for name in files))
+    return module_names(__path__)
 
 
 def load(name: str) -> Baseline:
@@ -72,10 +70,9 @@ def load(name: str) -> Baseline:
     Raises:
         UnknownNameError: there is none of that name.
     """
-    if name not in names():
-        hint = f"the classical algorithms are {', '.join(names())}"
-        raise unknown_name("classical algorithm", name, names(), hint)
-    return cast("Baseline", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+    hint = f"the classical algorithms are {', '.join(names())}"
+    module = named_module(__name__, name, "classical algorithm", names(), hint)
+    return cast("Baseline", module)
 
 
 def by_size(name: str) -> bool:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from math import lcm
 
 import numpy as np
 
 from sccl.core.topology import Topology, distances
 from sccl.synth.baselines.pattern import Maker, Pattern, backwards, cut, pattern_of, there_and_back
-from sccl.synth.baselines.pattern.flow import Classes, least_load, shares
 from sccl.synth.baselines.pattern.links import check_links
 from sccl.synth.baselines.pattern.noun import Numbers, check_rows
 from sccl.synth.contract import Request
+from sccl.synth.direct.breadth_first import costs
+from sccl.synth.direct.shares import Classes, shares
 
 NAME = "bfb"
 SOURCE = "Zhao et al., NSDI 2025 (arXiv 2202.03356), breadth-first broadcast"
@@ -63,22 +63,6 @@ def _arrivals(topology: Topology) -> Iterator[_Arrivals]:
             yield _Arrivals(t - 1, rank, [by_mask[m] for m in masks], classes, into, lanes)
 
 
-def costs(topology: Topology) -> tuple[Fraction, ...]:
-    """Return the rounds per chunk of each step: the best of all that use shortest paths only.
-
-    That is exact for machines without shared budgets; with these a step may take longer.
-    """
-    return _costs(list(_arrivals(topology)))
-
-
-def _costs(arrivals: list[_Arrivals]) -> tuple[Fraction, ...]:
-    worst: dict[int, Fraction] = {}
-    for a in arrivals:
-        load = least_load(a.classes, a.lanes)
-        worst[a.step] = max(worst.get(a.step, load), load)
-    return tuple(worst[step] for step in sorted(worst))
-
-
 def _rows(arrived: _Arrivals, pieces: int, rounds: int, ranks: int) -> Iterator[Numbers]:
     """Yield rows (step, chunk, src, dst): pieces of each class in order, link after link."""
     split = shares(arrived.classes, arrived.lanes, pieces, rounds)
@@ -92,7 +76,7 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     topology = request.topology
     check_links("BFB", topology, MAX_RANKS)
     arrivals = list(_arrivals(topology))
-    least = _costs(arrivals)
+    least = costs(topology)
     split = lcm(*(cost.denominator for cost in least))
     collective = request.spec.at(split)
     check_rows(collective.num_chunks * (topology.ranks - 1), collective)

@@ -17,6 +17,7 @@ from sccl.core.symmetric import SymmetricAlgorithm
 from sccl.errors import SolverError, unknown_name
 from sccl.judge import require_valid
 from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort, Spending
+from sccl.synth import direct
 from sccl.synth.ksync.transfer_model import MAX_TRANSFERS, size
 from sccl.topo.symmetry.expand import MAX_EXPANDED, expand
 from sccl.topo.symmetry.group import Group
@@ -35,6 +36,7 @@ __all__ = [
 ]
 
 DEFAULT = "cpsat"
+_DIRECT_RANKS = 12  # below, solvers need no help, and what they say is worth knowing
 _SYMMETRIC_SHARE = 1 / 12  # units by second of a query: a sixth of its time
 _SYMMETRIC_EFFORT = 20.0  # units, if there is no timeout
 
@@ -94,8 +96,8 @@ def solve(
     """Return what ``solver`` says of ``instance``; an algorithm has passed the judge.
 
     Args:
-        groups: of symmetries. An algorithm that is invariant under one of them is sought first; if
-            none is found, the solver is asked.
+        groups: of symmetries. An algorithm that is invariant under one of them is sought first,
+            without a search where there is a construction; if none is found, the solver is asked.
 
     Raises:
         UnknownNameError: there is no such solver.
@@ -107,7 +109,15 @@ def solve(
     backend = load(solver)
     spending = Spending(effort)
     why = ""
+    if instance.topology.ranks >= _DIRECT_RANKS:
+        from sccl.synth.direct import one_flow, trees  # noqa: PLC0415 - loads CP-SAT
+
+        direct = one_flow.answer(instance) or trees.answer(instance)
+        if direct is not None:
+            return _judged(direct, "an answer without search")
     if groups:
+        if (found := direct.answer(instance, groups)) is not None:
+            return _judged(found, "an answer without search")
         from sccl.synth.ksync import orbits  # noqa: PLC0415 - loads CP-SAT
 
         symmetric = orbits.answer(instance, groups, _for_symmetry(instance, effort))
@@ -133,6 +143,8 @@ def solve_symmetric(instance: Instance, groups: Sequence[Group], effort: Effort)
         JudgeError: it is not valid.
         KeyboardInterrupt: the user interrupted; the solver has been stopped.
     """
+    if (found := direct.answer(instance, groups)) is not None:
+        return _judged(found, "an answer without search")
     from sccl.synth.ksync import orbits  # noqa: PLC0415 - loads CP-SAT
 
     return _judged(orbits.answer(instance, groups, effort), "symmetric synthesis")

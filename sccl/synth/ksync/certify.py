@@ -103,6 +103,8 @@ class _Writer:
         if not self.frontier.points:
             return
         last = self.frontier.points[-1].steps
+        if self.frontier.points[-1].cost == self.bounds.bandwidth:  # of these the bound says all
+            last -= dual_of(self.spec).phases
         known = {limit.steps: limit for limit in self.frontier.classes[0].limits}
         for steps in range(self.bounds.steps, last + 1, dual_of(self.spec).phases):
             self.notify(f"limit of R/C for S={steps}")

@@ -19,7 +19,8 @@ class Level:
         undecided: cheapest first, each cheaper than the best.
         best: the cheapest that has an algorithm.
         asked: whether any has been asked for.
-        limited: whether the limit has been.
+        bounded: whether a bound for these steps has been,
+        limited: and their limit.
     """
 
     steps: int
@@ -28,6 +29,7 @@ class Level:
     open: tuple[Open, ...] = ()
     best: Candidate | None = None
     asked: bool = False
+    bounded: bool = False
     limited: bool = False
 
     def next(self) -> Candidate | None:
@@ -65,8 +67,14 @@ class Level:
                 )
                 return without.refute(candidate.implies_unsat, follows)
             case Unknown(reason):
-                still = (*self.open, Open(candidate, reason))
-                return replace(level, undecided=self._but(candidate), open=still)
+                gone = [c for c in self.undecided if answer.best and c.cost < answer.best]
+                still = (Open(c, reason) for c in dict.fromkeys((candidate, *gone)))
+                left = tuple(c for c in self.undecided if c != candidate and c not in gone)
+                return replace(level, undecided=left, open=(*self.open, *still))
+
+    def record_bound(self, bound: StepLimit | None, seconds: float) -> Level:
+        """Return what is known with a bound for these steps, likewise; None: there is none."""
+        return replace(self.record_limit(bound, seconds), bounded=True, limited=False)
 
     def record_limit(self, limit: StepLimit | None, seconds: float) -> Level:
         """Return what is known with the limit: it refutes whatever is below, of any k and C.
@@ -78,7 +86,8 @@ class Level:
         level = replace(self, limited=True)
         if limit is None:
             return level
-        why = f"no algorithm of {limit.steps} steps has R/C below {limit.lower} (limit of R/C)"
+        what = "limit of R/C" if limit.known else "bound on R/C"
+        why = f"no algorithm of {limit.steps} steps has R/C below {limit.lower} ({what})"
         return level.refute(lambda c: c.cost < limit.lower, why, seconds)
 
     def refute(

@@ -142,7 +142,7 @@ class _Chunk:
         ]
         self.links = Orbits(links)
         self.ranks = Orbits(range(instance.topology.ranks))
-        for image in orbit.stabiliser:
+        for image in orbit.stabiliser():
             for u, v in links:
                 self.links.join((u, v), (image[u], image[v]))
             for rank, there in enumerate(image):

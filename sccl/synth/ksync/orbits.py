@@ -43,7 +43,7 @@ def answer(instance: Instance, groups: Sequence[Group], effort: Effort) -> Sat |
         groups: of symmetries, to be tried in this order: the largest first.
     """
     spending = Spending(effort)
-    single = all(len(wanted - held) <= 1 for held, wanted in instance.collective.classes())
+    single = instance.collective.to_one
     search = _Search(instance, spending)
     reasons = []
     for group in groups:

@@ -8,8 +8,9 @@ queries: the cheapest is tried first (it ends the search if it meets the bound),
 what is left. A refutation carries to every candidate with no more rounds and no fewer chunks
 (:meth:`Candidate.implies_unsat`), and a solution makes everything dearer irrelevant.
 
-The limit of R/C for that many steps refutes what is cheaper before any search. It is asked for
-first where that is quick, else once the cheapest candidate has not been satisfiable.
+A bound on R/C for that many steps refutes what is cheaper before any search. Their limit, which
+takes longer, is asked for once the cheapest candidate that is left has not been satisfiable; first
+only where there is no such bound, and the limit is quick.
 
 A candidate on which the solver gives up stays open. It never closes anything: a point that it might
 dominate is reported as the best found, not as proved.
@@ -48,6 +49,7 @@ class Space:
         bandwidth: lower bound on R/C: where it ends.
         last_steps: the last S.
         covered: k and the largest C.
+        bounded: whether bounds for numbers of steps are asked for.
     """
 
     dual: Dual
@@ -56,11 +58,19 @@ class Space:
     last_steps: int
     covered: Range
     limits: LimitsWhen = LimitsWhen.NEVER
+    bounded: bool = False
 
     def level(self, steps: int, below: Fraction | None) -> Level:
         """Return the candidates of a number of steps that cost less; None: all of them."""
         every = candidates(self.dual, self.bandwidth, steps, self.covered)
         return Level(steps, tuple(sorted(c for c in every if below is None or c.cost < below)))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundOf:
+    """The question what bounds R/C for a number of steps, that is quickly found."""
+
+    steps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +106,7 @@ class Search:
         best: of the numbers of steps before, where that improves.
         refuted: candidates of the numbers of steps before.
         open: likewise.
-        limits: as far as they are known, this level's too.
+        limits: or bounds, as far as they are known, this level's too.
         stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``; empty: it goes on.
     """
 
@@ -113,15 +123,16 @@ class Search:
         """Return the search at the fewest steps."""
         return _advanced(Search(space, space.level(space.steps, None)))
 
-    def next(self) -> Candidate | LimitOf | None:
+    def next(self) -> Candidate | BoundOf | LimitOf | None:
         """Return what to ask; None: it is over."""
+        level, when = self.level, self.space.limits
         if self.stopped:
             return None
-        when = self.space.limits
-        wanted = when is LimitsWhen.FIRST or (
-            when is LimitsWhen.IF_NOT_CHEAPEST and self.level.asked
-        )
-        return LimitOf(self.level.steps) if wanted and not self.level.limited else self.level.next()
+        if self.space.bounded and not level.bounded:
+            return BoundOf(level.steps)
+        first = when is LimitsWhen.FIRST and self.limit is None
+        wanted = first or (when is not LimitsWhen.NEVER and level.asked)
+        return LimitOf(level.steps) if wanted and not level.limited else level.next()
 
     def ahead(self) -> Iterator[Candidate]:
         """Yield the candidates that are likely to be asked for, the next one first."""
@@ -137,7 +148,7 @@ class Search:
 
     @property
     def limit(self) -> StepLimit | None:
-        """Return the limit of this level, if it is known."""
+        """Return the limit of this level, or the bound on it, if it is known."""
         return next((x for x in self.limits if x.steps == self.level.steps), None)
 
     def record(self, answer: Answer) -> Search:
@@ -146,9 +157,19 @@ class Search:
 
     def record_limit(self, limit: StepLimit | None, seconds: float) -> Search:
         """Return the search after a limit; None: it could not be computed."""
-        limits = (*self.limits, limit) if limit else self.limits
         level = self.level.record_limit(limit, seconds)
-        return _advanced(replace(self, level=level, limits=limits))
+        return _advanced(replace(self, level=level, limits=self._with(limit)))
+
+    def record_bound(self, bound: StepLimit | None, seconds: float) -> Search:
+        """Return the search after the bound of this level; None: there is none."""
+        level = self.level.record_bound(bound, seconds)
+        return _advanced(replace(self, level=level, limits=self._with(bound)))
+
+    def _with(self, limit: StepLimit | None) -> tuple[StepLimit, ...]:
+        """Return the limits with one more, in place of what bounded it."""
+        if limit is None:
+            return self.limits
+        return (*(x for x in self.limits if x.steps != limit.steps), limit)
 
     def interrupted(self) -> Search:
         """Return the search as it ends if nothing more may be asked; if it goes on, that is."""
@@ -193,9 +214,14 @@ def _settled(search: Search) -> Search:
         refuted=(*search.refuted, *sorted(level.refuted, key=lambda r: r.candidate)),
         open=(*search.open, *level.left_open()),
     )
-    if level.best is None:
-        return search
-    return replace(search, best=(*search.best, _judged(search, level.best)))
+    if level.best is not None:
+        search = replace(search, best=(*search.best, _judged(search, level.best)))
+    return replace(search, limits=tuple(_with_found(x, search.least) for x in search.limits))
+
+
+def _with_found(limit: StepLimit, cost: Fraction | None) -> StepLimit:
+    """Return the limit of the latest steps with what was found of as many or fewer."""
+    return replace(limit, upper=cost) if limit.upper is None else limit
 
 
 def _judged(search: Search, candidate: Candidate) -> Best:

@@ -25,7 +25,7 @@ from sccl.synth.ahead import Expect
 from sccl.synth.ask import Solve, ask
 from sccl.synth.candidates import last_step, scope_of, settled
 from sccl.synth.folder import Folder
-from sccl.synth.ksync.search import Best, LimitOf, LimitsWhen, Search, Space
+from sccl.synth.ksync.search import Best, BoundOf, LimitOf, LimitsWhen, Search, Space
 from sccl.synth.oracle import LimitOracle, Limits
 from sccl.transform import Question, pose
 
@@ -72,11 +72,13 @@ class _Answers:
         why = f"each of {vectors} round vectors (up to symmetry) packs fewer chunks (prices)"
         return Unsat(why, "packing", time.perf_counter() - begin)
 
-    def limit(self, steps: int) -> StepLimit | None:
-        """Return the limit of a number of steps; None: the search does without."""
+    def limit(self, wanted: BoundOf | LimitOf) -> StepLimit | None:
+        """Return the limit of a number of steps, or a bound; None: the search does without."""
         assert self.limits is not None
         try:
-            return self.limits.of_steps(steps)
+            if isinstance(wanted, BoundOf):
+                return self.limits.bound_of_steps(wanted.steps)
+            return self.limits.of_steps(wanted.steps)
         except (SolverError, TooLargeError):
             return None
 
@@ -134,8 +136,8 @@ class _Sweep:
         """Search until it is over or the user interrupts."""
         try:
             while (wanted := self.search.next()) is not None:
-                if isinstance(wanted, LimitOf):
-                    self.limit(wanted.steps)
+                if isinstance(wanted, BoundOf | LimitOf):
+                    self.limit(wanted)
                 else:
                     self.ask(wanted)
                 self.settle()
@@ -143,12 +145,16 @@ class _Sweep:
             self.search = self.search.interrupted()
         self.settle()
 
-    def limit(self, steps: int) -> None:
-        """Let the limit of a number of steps prune its candidates."""
-        self.notify(Limiting(steps))
+    def limit(self, wanted: BoundOf | LimitOf) -> None:
+        """Let the limit of a number of steps, or a bound on it, prune its candidates."""
+        self.notify(Limiting(wanted.steps))
         begin = time.perf_counter()
-        limit = self.answers.limit(steps)
-        self.search = self.search.record_limit(limit, time.perf_counter() - begin)
+        limit = self.answers.limit(wanted)
+        seconds = time.perf_counter() - begin
+        if isinstance(wanted, BoundOf):
+            self.search = self.search.record_bound(limit, seconds)
+        else:
+            self.search = self.search.record_limit(limit, seconds)
         if limit:
             self.notify(Limited(limit))
 
@@ -267,10 +273,12 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     if folder:
         folder.prepare()
     asked, when = None, LimitsWhen.NEVER
-    if limits is not None and topology.ranks <= _LIMIT_RANKS:
+    if limits is not None:
         asked = limits(topology, spec, bounds)
+    if asked is not None and topology.ranks <= _LIMIT_RANKS:
         when = LimitsWhen.FIRST if asked.are_quick() else LimitsWhen.IF_NOT_CHEAPEST
-    space = Space(dual, bounds.steps, bounds.bandwidth, last_steps, covered, when)
+    bounded = asked is not None
+    space = Space(dual, bounds.steps, bounds.bandwidth, last_steps, covered, when, bounded)
     answers = _Answers(topology, spec, solve, solver, asked, when, expect)
     run = _Sweep(Search.begin(space), answers, _Files(folder), notify)
     run.run()

@@ -10,6 +10,7 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
 from sccl.core.collective import MAX_CLASSIFIED
 from sccl.core.limit import StepLimit
+from sccl.core.topology import Topology
 from sccl.synth.ask import Solve, ask
 from sccl.synth.limit.steps import Packed
 from sccl.topo.symmetry.expand import expand
@@ -38,10 +39,14 @@ def attain(
     from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads the LP solver
     from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
 
-    limit, packings = packed.limit, packed.packings
-    topology = packings[0].problem.topology
+    limit, packings, found = packed.limit, packed.packings, packed.direct
+    if found is None and not packings:
+        return None  # it takes too many sends to be written down
+    topology = found.topology if found else packings[0].problem.topology
     if limit.proofs[0].on_reversed:
         topology = topology.reversed()
+    if found is not None:  # of as few chunks as flows have, or the best that is known
+        return _of_original(found, topology, dual)
     for chunks, rounds in _smallest(limit, dual):
         if solve is None or chunks * topology.ranks > MAX_CLASSIFIED:
             break
@@ -55,10 +60,13 @@ def attain(
     if found is None and packing.exact:  # from other trees, perhaps with smaller denominators
         found = multiply_out(solve_packing(packing.problem, packing.lower, effort=_AGAIN_EFFORT))
     found = found or near(packing)
-    if found is None:
-        return None
-    whole = found.collective.chunks * dual.chunk_factor
-    question = pose(topology, dual.original, whole, limit.steps, found.rounds * dual.phases)
+    return None if found is None else _of_original(found, topology, dual)
+
+
+def _of_original(found: Algorithm, topology: Topology, dual: Dual) -> Algorithm:
+    """Return the algorithm of the collective that was asked for, from one of its dual."""
+    whole, phases = found.collective.chunks * dual.chunk_factor, dual.phases
+    question = pose(topology, dual.original, whole, found.steps * phases, found.rounds * phases)
     return expand(question.recover([found]))
 
 
@@ -72,9 +80,9 @@ def near(packing: Packing) -> Algorithm | None:
 def _smallest(limit: StepLimit, dual: Dual) -> Iterator[tuple[int, int]]:
     """Yield the smallest (C, R) with R/C at the limit."""
     unit = dual.spec.unit * dual.chunk_factor
-    per_unit = limit.upper * unit / dual.phases
+    per_unit = limit.best * unit / dual.phases
     chunks = unit * per_unit.denominator
-    while chunks * limit.upper < limit.steps:
+    while chunks * limit.best < limit.steps:
         chunks += unit * per_unit.denominator
     for times in _ASKED_TIMES:
-        yield chunks * times, int(chunks * times * limit.upper)
+        yield chunks * times, int(chunks * times * limit.best)

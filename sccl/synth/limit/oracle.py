@@ -11,7 +11,7 @@ from sccl.core.instance import Instance
 from sccl.core.limit import Prices, StepLimit
 from sccl.core.topology import Topology
 from sccl.errors import SolverError
-from sccl.synth.limit.steps import Packed, step_limit
+from sccl.synth.limit.steps import Packed, is_packed, step_bound, step_limit
 from sccl.synth.oracle import SWEEP_LIMIT_UNITS
 from sccl.synth.round_vectors import round_vectors
 from sccl.transform import Question
@@ -42,8 +42,16 @@ class PackingLimits:
         phases = dual.solved_on(self.topology)
         return all(needs_no_search(phase.topology, unit) for phase in phases)
 
+    def bound_of_steps(self, steps: int) -> StepLimit | None:
+        """Return what no algorithm of S = ``steps`` beats, by cuts through time."""
+        return step_bound(self.topology, self.spec, steps, self.bounds)
+
     def of_steps(self, steps: int) -> StepLimit:
         """Return the limit of R/C for S = ``steps``, or bounds around it."""
+        if not is_packed(self.topology, self.spec):
+            bound = self.bound_of_steps(steps)  # trees that are grown say nothing more of it
+            if bound is not None:
+                return bound
         self.latest = step_limit(
             self.topology, self.spec, steps, self.bounds, earlier=self.latest, effort=self.units
         )

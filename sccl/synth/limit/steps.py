@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from sccl.collectives import Spec, dual_of
+from sccl.collectives import Dual, Phase, Spec, dual_of
+from sccl.core.algorithm import Algorithm
 from sccl.core.bounds import Bounds
 from sccl.core.limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
@@ -25,11 +26,13 @@ class Packed:
     """The limit of a number of steps, and the packings that it is known by.
 
     Attributes:
-        packings: of the dual, by machine it is solved on.
+        packings: of the dual, by machine it is solved on; none where trees are not packed.
+        direct: then, an algorithm of the dual that was found without.
     """
 
     limit: StepLimit
     packings: tuple[Packing, ...]
+    direct: Algorithm | None = None
 
     @property
     def timed_out(self) -> bool:
@@ -37,13 +40,117 @@ class Packed:
         return any(packing.timed_out for packing in self.packings)
 
 
-def proof_of(packing: Packing, *, on_reversed: bool = False) -> LimitProof:
-    """Return why a packing cannot be improved beyond its lower bound."""
+def proof_of(
+    packing: Packing, *, on_reversed: bool = False, cuts: LimitProof | None = None
+) -> LimitProof:
+    """Return why a packing cannot be improved beyond its lower bound.
+
+    Args:
+        cuts: the proof of what was known before, which stands where no prices prove more.
+    """
     of = packing.problem
+    if cuts is not None and not packing.prices:
+        return cuts
     machine = of.topology.name
     return LimitProof(
         of.collective.name, on_reversed, machine, of.steps, packing.lower, packing.prices
     )
+
+
+def step_bound(topology: Topology, spec: Spec, steps: int, bounds: Bounds) -> StepLimit | None:
+    """Return what no algorithm of S = ``steps`` beats, by cuts through time and the bandwidth.
+
+    None: cuts say nothing of such a collective.
+
+    Args:
+        bounds: of the same collective.
+
+    Raises:
+        ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
+    """
+    dual = dual_of(spec)
+    _check_steps(spec, steps, bounds, dual.phases)
+    proofs = tuple(
+        _cuts_of(phase, dual, bounds, steps // dual.phases) for phase in dual.solved_on(topology)
+    )
+    known = [proof for proof in proofs if proof is not None]
+    if len(known) < len(proofs):
+        return None
+    return StepLimit(steps, max(dual.bandwidth(x.bound) for x in known), None, tuple(known))
+
+
+def _cuts_of(phase: Phase, dual: Dual, bounds: Bounds, steps: int) -> LimitProof | None:
+    """Return what cuts through time prove on a phase's machine; where they add none, the bandwidth.
+
+    None: they say nothing of such a collective.
+    """
+    from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
+
+    unit = dual.spec.at(dual.spec.unit)
+    found = timed_bound(phase.topology, unit, steps)
+    if found is None:
+        return None
+    floor = _floor(dual, bounds, phase)
+    of = (unit.name, phase.on_reversed, phase.topology.name, steps)
+    if found.value <= floor:
+        return LimitProof(*of, floor, ())
+    return LimitProof(*of, found.value, found.prices, found.cuts)
+
+
+def _without_packing(
+    topology: Topology, phase: Phase, dual: Dual, proof: LimitProof | None, steps: int
+) -> Packed | None:
+    """Return what is known where no trees are packed: chunks are one flow, or ranks are too many.
+
+    None: a packing tells more.
+
+    Args:
+        proof: of a lower bound.
+    """
+    from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.direct import one_flow, trees  # noqa: PLC0415 - likewise
+    from sccl.synth.direct.scattered import scattered  # noqa: PLC0415 - likewise
+
+    if proof is None or dual.phases > 1:
+        return None
+    unit = dual.spec.at(dual.spec.unit)
+    bound = timed_bound(phase.topology, unit, steps)
+    assert bound is not None, "it is what the proof is of, or less than that"
+    found = None
+    if bound.value >= proof.bound:
+        found = one_flow.at_bound(phase.topology, unit, bound)
+    lower, cost = dual.bandwidth(proof.bound), found.bandwidth_cost if found else None
+    if found is None and not is_packed(topology, dual.original):
+        halves = scattered(phase.topology, unit)
+        if halves is not None and halves.steps == steps:
+            found, cost = halves.algorithm, halves.cost
+        else:
+            found = trees.near_bound(phase.topology, unit, bound)
+            cost = found.bandwidth_cost
+    if cost is None:
+        return None
+    return Packed(StepLimit(steps, lower, dual.bandwidth(cost), (proof,)), (), found)
+
+
+def steps_of_halves(topology: Topology, spec: Spec) -> int | None:
+    """Return the steps of a scatter and an allgather; None: they are not at hand, or not needed."""
+    if is_packed(topology, spec):
+        return None
+    from sccl.synth.direct.scattered import scattered  # noqa: PLC0415 - loads CP-SAT
+
+    dual = dual_of(spec)
+    (phase,) = dual.solved_on(topology)
+    halves = scattered(phase.topology, dual.spec.at(dual.spec.unit))
+    return halves.steps if halves else None
+
+
+def _floor(dual: Dual, bounds: Bounds, phase: Phase) -> Fraction:
+    """Return the bandwidth bound of a phase, per C of the dual.
+
+    On one-way links allreduce has two machines, and the bound may be that of the other one.
+    """
+    alone = dual.phases == 1 or phase.topology.reversed().carries_like(phase.topology)
+    return bounds.bandwidth * dual.chunk_factor / dual.phases if alone else Fraction(0)
 
 
 def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, and a start
@@ -74,28 +181,40 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     _check_steps(spec, steps, bounds, dual.phases)
     unit = dual.spec.at(dual.spec.unit)
     phases = dual.solved_on(topology)
-    # On one-way links allreduce has two machines, and the bound may be that of the other one.
-    floor = bounds.bandwidth * dual.chunk_factor / dual.phases
-    if len(phases) > 1:
-        floor = Fraction(0)
-    before = earlier.packings if earlier else (None,) * len(phases)
+    cuts = [_cuts_of(phase, dual, bounds, steps // dual.phases) for phase in phases]
+    direct = _without_packing(topology, phases[0], dual, cuts[0], steps)
+    if direct is not None:
+        return direct
+    before = (earlier and earlier.packings) or (None,) * len(phases)
     packings = tuple(
         solve_packing(
             pose_packing(phase.topology, unit, steps // dual.phases),
-            floor,
+            proved.bound if proved else _floor(dual, bounds, phase),
             seconds / len(phases),
             earlier=start,
             effort=effort / len(phases),
         )
-        for phase, start in zip(phases, before, strict=True)
+        for phase, start, proved in zip(phases, before, cuts, strict=True)
     )
     proofs = tuple(
-        proof_of(packing, on_reversed=phase.on_reversed)
-        for phase, packing in zip(phases, packings, strict=True)
+        proof_of(packing, on_reversed=phase.on_reversed, cuts=proved)
+        for phase, packing, proved in zip(phases, packings, cuts, strict=True)
     )
     lower = max(dual.bandwidth(packing.lower) for packing in packings)
     upper = max(dual.bandwidth(packing.upper) for packing in packings)
     return Packed(StepLimit(steps, lower, upper, proofs), packings)
+
+
+def is_packed(topology: Topology, spec: Spec) -> bool:
+    """Return whether limits are those of packings: not where all want the same of too many ranks.
+
+    There trees are grown one after the other, and cuts through time bound them.
+    """
+    from sccl.synth.direct.trees import SEARCHED, is_served  # noqa: PLC0415 - loads NumPy
+
+    dual = dual_of(spec)
+    many = topology.ranks > SEARCHED and dual.phases == 1
+    return not (many and is_served(dual.spec.at(dual.spec.unit)))
 
 
 def _check_steps(spec: Spec, steps: int, bounds: Bounds, phases: int) -> None:
@@ -130,7 +249,7 @@ def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None
     dual = dual_of(spec)
     _check_most(steps or 0)
     unit = dual.spec.at(dual.spec.unit)
-    for phase in dual.solved_on(topology):
+    for phase in dual.solved_on(topology) if is_packed(topology, spec) else ():
         if not needs_no_search(phase.topology, unit):
             of_phase = steps // dual.phases if steps else farthest_pair(phase.topology, unit).steps
             problem = pose_packing(phase.topology, unit, of_phase)

@@ -21,7 +21,7 @@ from sccl.synth.candidates import last_step, scope_of
 from sccl.synth.folder import Folder
 from sccl.synth.limit.attain import attain
 from sccl.synth.limit.options import MAX_STEPS
-from sccl.synth.limit.steps import Packed, check_size, step_limit
+from sccl.synth.limit.steps import Packed, check_size, step_limit, steps_of_halves
 from sccl.transform import pose
 
 NotifyLimit = Callable[[StepLimit | Point], None]
@@ -43,7 +43,8 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     Args:
         solve: answers an instance with little effort; asked for algorithms of few chunks. What it
             finds must not depend on how busy the machine is.
-        max_steps: last S; None: three steps (of the dual) more than the latency bound.
+        max_steps: last S; None: three steps (of the dual) more than the latency bound; and those of
+            a scatter and then an allgather, where that is a broadcast of many ranks.
         seconds: for each limit; by default effort alone ends them. Where time has run out, nothing
             is written from a packing, there or for more steps.
         folder: where to keep the algorithms; None: nowhere.
@@ -61,7 +62,9 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     if folder:
         folder.prepare()
     scope = scope_of(None, dual.scope)
-    every = _OfCollective(topology, bounds, seconds, "", scope, dual.phases, spec, solve)
+    halves = None if max_steps else steps_of_halves(topology, spec)
+    beyond = (halves,) if halves and halves > last else ()
+    every = _OfCollective(topology, bounds, seconds, "", scope, dual.phases, beyond, spec, solve)
     stopped, part = limits_until(last, every, folder, notify, begin)
     return Frontier(
         topology.name,
@@ -86,6 +89,7 @@ class PackedClass(ABC):
         name: of the class; empty: the collective has this class alone.
         scope: the class, in words.
         stride: from one S to the next.
+        beyond: more S to look at, after the last.
     """
 
     topology: Topology
@@ -94,6 +98,7 @@ class PackedClass(ABC):
     name: str
     scope: str
     stride: int
+    beyond: tuple[int, ...]
 
     @abstractmethod
     def packed(self, steps: int, earlier: Packed | None) -> Packed:
@@ -153,7 +158,7 @@ class _Run:
         """Look at numbers of steps until ``last``; return why it stopped."""
         bounds = self.of.bounds
         try:
-            for steps in range(bounds.steps, last + 1, self.of.stride):
+            for steps in (*range(bounds.steps, last + 1, self.of.stride), *self.of.beyond):
                 if self.look_at(steps).upper == bounds.bandwidth:
                     return "bandwidth-bound"
         except KeyboardInterrupt:
@@ -167,7 +172,7 @@ class _Run:
         self.packed.append(self.of.packed(steps, before))
         limit = self.packed[-1].limit
         self.notify(limit)
-        if not self.points or limit.upper < self.points[-1].cost:
+        if not self.points or limit.best < self.points[-1].cost:
             point = Point.at(limit, self.of.bounds)
             seconds = time.perf_counter() - started
             self.points.append(replace(point, missing="interrupted", seconds=seconds))

@@ -63,7 +63,7 @@ def tree_frontier(
             is written from a packing, there or for more steps.
     """
     begin = time.perf_counter()
-    trees = _Trees(topology, tree_bounds(topology), seconds, TREES, SCOPE, 1)
+    trees = _Trees(topology, tree_bounds(topology), seconds, TREES, SCOPE, 1, ())
     last = max_steps or trees.bounds.steps + 2 * EXTRA_STEPS
     stopped, part = limits_until(last, trees, folder, notify, begin)
     return Frontier(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.files.shapes import VariableBandwidthWire
+from sccl.core.files.schedule_shapes import VariableBandwidthWire
 from sccl.synth import contract
 
 

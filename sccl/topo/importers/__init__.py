@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from typing import cast
 
-from sccl.errors import FormatError, InputError, unknown_name
+from sccl.core.modules import module_names, named_module
+from sccl.errors import FormatError, InputError
 from sccl.topo.importers.contract import MAX_BYTES, Hints, Imported, Importer
 from sccl.topo.network import Nic
 
@@ -45,8 +44,7 @@ _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-
 
 def names() -> tuple[str, ...]:
     """Return the names of the formats, as ``--format`` takes them; none is loaded."""
-    files = {module.name for module in pkgutil.iter_modules(__path__)} - NO_IMPORTERS
-    return tuple(sorted(name.replace("_", "-") for name in files))
+    return module_names(__path__, NO_IMPORTERS)
 
 
 def load(name: str) -> Importer:
@@ -55,10 +53,9 @@ def load(name: str) -> Importer:
     Raises:
         UnknownNameError: there is none of that name.
     """
-    if name not in names():
-        hint = f"the formats are auto, {', '.join(names())}"
-        raise unknown_name("format", name, names(), hint)
-    return cast("Importer", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+    hint = f"the formats are auto, {', '.join(names())}"
+    module = named_module(__name__, name, "format", names(), hint)
+    return cast("Importer", module)
 
 
 def read(text: str, hints: Hints, where: str, name: str = "auto") -> tuple[Importer, Imported]:

@@ -7,7 +7,7 @@ Algorithms (2003), chapter 4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,34 +21,74 @@ RankArray = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class ChunkOrbit:
-    """The images of a chunk.
+    """The images of a chunk, as a tree of symmetries that lead from one to the next.
 
     Attributes:
         chunks: the orbit; its first is the representative.
-        transport: shape (chunks, ranks): for each of ``chunks`` the rank permutation of a symmetry
-            that makes it of the representative.
-        stabiliser: rank permutations of symmetries that keep the representative: generators.
+        before: of each, the place in ``chunks`` of one before it; of the first its own.
+        by: of each, which symmetry makes it of that one.
+        onward: of each, all symmetries' images of it.
     """
 
     chunks: tuple[int, ...]
-    transport: RankArray
-    stabiliser: tuple[tuple[int, ...], ...]
+    before: tuple[int, ...]
+    by: tuple[int, ...]
+    onward: tuple[tuple[int, ...], ...]
+    symmetries: tuple[Symmetry, ...]
+
+    def ways(self, start: int | None = None) -> Iterator[tuple[int, RankArray]]:
+        """Yield each chunk, with what its symmetry makes of the ranks, depth first.
+
+        Args:
+            start: the chunk of the orbit that ways lead from; None: its representative.
+        """
+        images = [np.array(s.ranks, np.int32) for s in self.symmetries]
+        after: list[list[int]] = [[] for _ in self.chunks]
+        for place, before in enumerate(self.before[1:], 1):
+            after[before].append(place)
+        first = np.arange(len(images[0]) if images else 0, dtype=np.int32)
+        place = 0 if start is None else self.chunks.index(start)
+        back = []
+        while place:
+            back.append(images[self.by[place]])
+            place = self.before[place]
+        for image in reversed(back):
+            first = image[first]
+        stack: list[tuple[int, RankArray]] = [(0, np.argsort(first).astype(np.int32))]
+        while stack:  # a chunk's way is made when its turn has come: few are held at a time
+            place, way = stack.pop()
+            if place:
+                way = images[self.by[place]][way]
+            yield self.chunks[place], way
+            stack += [(next_place, way) for next_place in reversed(after[place])]
+
+    def stabiliser(self) -> tuple[tuple[int, ...], ...]:
+        """Return rank permutations of symmetries that keep the representative: generators.
+
+        They are Schreier's: for each chunk and symmetry the way there, the symmetry, and the way
+        back.
+        """
+        images = [np.array(s.ranks, np.int32) for s in self.symmetries]
+        ways = dict(self.ways())
+        keep: dict[tuple[int, ...], None] = {}
+        for chunk, onward in zip(self.chunks, self.onward, strict=True):
+            for there, image in zip(onward, images, strict=True):
+                walked = image[ways[chunk]]
+                if not np.array_equal(walked, ways[there]):
+                    keep[tuple(np.argsort(ways[there])[walked].tolist())] = None
+        return tuple(keep)
 
 
 def chunk_orbits(collective: Collective, symmetries: Sequence[Symmetry]) -> tuple[ChunkOrbit, ...]:
     """Return the orbits of chunks, by ascending representative.
 
-    The stabilisers are Schreier's: for each chunk and generator the way there, the generator, and
-    the way back.
-
     Raises:
         ValueError: a symmetry does not map classes of chunks to classes.
     """
-    ranks = [np.array(s.ranks, np.int32) for s in symmetries]
     images = [s.chunks(collective) for s in symmetries]
     seen = np.zeros(collective.num_chunks, dtype=bool)
     return tuple(
-        _orbit(first, collective.ranks, ranks, images, seen)
+        _orbit(first, tuple(symmetries), images, seen)
         for first in range(collective.num_chunks)
         if not seen[first]
     )
@@ -56,23 +96,19 @@ def chunk_orbits(collective: Collective, symmetries: Sequence[Symmetry]) -> tupl
 
 def _orbit(
     first: int,
-    num_ranks: int,
-    ranks: list[RankArray],
+    symmetries: tuple[Symmetry, ...],
     images: list[tuple[int, ...]],
     seen: NDArray[np.bool_],
 ) -> ChunkOrbit:
-    way: dict[int, RankArray] = {first: np.arange(num_ranks, dtype=np.int32)}
-    keep: dict[tuple[int, ...], None] = {}
-    for chunk in (order := [first]):
-        seen[chunk] = True
-        for image, permutation in zip(images, ranks, strict=True):
-            there, walked = image[chunk], permutation[way[chunk]]
-            if there not in way:
-                way[there] = walked
-                order.append(there)
-            elif not np.array_equal(walked, way[there]):
-                back = np.empty_like(walked)
-                back[way[there]] = np.arange(num_ranks, dtype=np.int32)
-                keep[tuple(back[walked].tolist())] = None
-    transport = np.stack([way[chunk] for chunk in order])
-    return ChunkOrbit(tuple(order), transport, tuple(keep))
+    chunks, before, by = [first], [0], [0]
+    onward = []
+    seen[first] = True
+    for place, chunk in enumerate(chunks):
+        onward.append(tuple(image[chunk] for image in images))
+        for number, there in enumerate(onward[-1]):
+            if not seen[there]:
+                seen[there] = True
+                chunks.append(there)
+                before.append(place)
+                by.append(number)
+    return ChunkOrbit(tuple(chunks), tuple(before), tuple(by), tuple(onward), symmetries)

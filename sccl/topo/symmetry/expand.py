@@ -29,9 +29,9 @@ def expand(algorithm: AnyAlgorithm) -> Algorithm:
 
     sends = tuple(
         send(chunk, src, dst, step)
-        for step, chunks, sources, destinations in all_sends(algorithm)
-        for chunk, src, dst in zip(
-            chunks.tolist(), sources.tolist(), destinations.tolist(), strict=True
+        for chunk, steps, sources, destinations in all_sends(algorithm)
+        for step, src, dst in zip(
+            steps.tolist(), sources.tolist(), destinations.tolist(), strict=True
         )
     )
     return Algorithm(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import product
-from math import gcd, prod
+from math import prod
 
 from sccl.core.collective import Collective
 from sccl.core.symmetric import Symmetry
@@ -35,7 +35,6 @@ def generated_groups(topology: Topology, collective: Collective) -> Iterator[Gro
         return
     root = next((r.root for r in (collective.pre, collective.post) if r.root is not None), None)
     shifts = [] if root is not None else [_translation(sides, d) for d in range(len(sides))]
-    chunks = gcd(*(len(c) for c in collective.classes().values()))
     turn = _turn(sides, root or 0)
     try:
         for image in (*shifts, turn):
@@ -45,7 +44,7 @@ def generated_groups(topology: Topology, collective: Collective) -> Iterator[Gro
     translations = tuple(Symmetry(s) for s in shifts if s != identity_of(topology.ranks))
     order = order_of(turn)
     for period in range(order, 1, -1):
-        if order % period == 0 and chunks % period == 0:
+        if order % period == 0 and collective.alike % period == 0:
             generator = Symmetry(power(turn, order // period), 1, period)
             name = f"turns of order {period}"
             name = f"translations and {name}" if translations else f"{name} about rank {root}"

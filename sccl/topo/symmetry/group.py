@@ -25,5 +25,4 @@ class Group:
 
     def fits(self, collective: Collective) -> bool:
         """Return whether each class of chunks has whole blocks of every symmetry's period."""
-        sizes = {len(chunks) for chunks in collective.classes().values()}
-        return all(size % symmetry.period == 0 for symmetry in self.generators for size in sizes)
+        return all(collective.alike % symmetry.period == 0 for symmetry in self.generators)

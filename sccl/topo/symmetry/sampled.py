@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from math import gcd
 
 from sccl.core.collective import Collective
 from sccl.core.symmetric import Symmetry
@@ -58,10 +57,9 @@ def sampled_groups(topology: Topology, collective: Collective) -> Iterator[Group
 
 
 def _about_root(generators: Sequence[Permutation], collective: Collective) -> Iterator[Group]:
-    chunks = gcd(*(len(c) for c in collective.classes().values()))
     for image in sorted(generators, key=order_of, reverse=True):
         order = order_of(image)
-        if chunks % order == 0:
+        if collective.alike % order == 0:
             yield Group(f"a turn of order {order}", (Symmetry(image, 1, order),))
 
 

@@ -13,6 +13,7 @@ from sccl.view.charts.busy import (
     shares_chart,
 )
 from sccl.view.charts.comparison import ComparedSystem, Measured, comparison_chart
+from sccl.view.charts.failures import FailureBar, failures_chart
 from sccl.view.charts.frontier import frontier_chart
 from sccl.view.charts.grouped import grouped_chart
 from sccl.view.charts.heat import arrival_chart, utilisation_chart
@@ -37,6 +38,7 @@ __all__ = [
     "Bar",
     "BusyLinks",
     "ComparedSystem",
+    "FailureBar",
     "FrontierData",
     "LogicalTopology",
     "Measured",
@@ -47,6 +49,7 @@ __all__ = [
     "busy_chart",
     "check_picture",
     "comparison_chart",
+    "failures_chart",
     "frontier_chart",
     "grouped_chart",
     "lines_of",

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from typing import cast
 
-from sccl.errors import FormatError, unknown_name
+from sccl.core.modules import module_names, named_module
+from sccl.errors import FormatError
 from sccl.workloads.readers.contract import MAX_BYTES, MAX_RANKS, TraceReader, WantedStep
 
 __all__ = ["MAX_BYTES", "MAX_RANKS", "TraceReader", "WantedStep", "load", "names", "who_reads"]
 
 NO_READERS = frozenset(
     {
+        "chakra_json",
+        "chakra_nodes",
         "contract",
         "kineto_calls",
         "kineto_events",
+        "kineto_host",
         "protocol_buffers",
         "rank_trace",
         "torch_names",
@@ -26,8 +28,7 @@ NO_READERS = frozenset(
 
 def names() -> tuple[str, ...]:
     """Return the names of the formats, as ``--format`` takes them; none is loaded."""
-    files = {module.name for module in pkgutil.iter_modules(__path__)} - NO_READERS
-    return tuple(sorted(name.replace("_", "-") for name in files))
+    return module_names(__path__, NO_READERS)
 
 
 def load(name: str) -> TraceReader:
@@ -36,10 +37,9 @@ def load(name: str) -> TraceReader:
     Raises:
         UnknownNameError: there is none of that name.
     """
-    if name not in names():
-        hint = f"the formats are auto, {', '.join(names())}"
-        raise unknown_name("format", name, names(), hint)
-    return cast("TraceReader", importlib.import_module(f"{__name__}.{name.replace('-', '_')}"))
+    hint = f"the formats are auto, {', '.join(names())}"
+    module = named_module(__name__, name, "format", names(), hint)
+    return cast("TraceReader", module)
 
 
 def who_reads(content: bytes, where: str) -> TraceReader:

@@ -49,6 +49,10 @@ _HEAD = 2**17
 
 _THREAD, _STREAM = "main", "npu"
 _MOST_TIME = 10**15
+_UNITS = (
+    "times are nanoseconds, as ASTRA-sim takes them (Chakra's converter of such texts takes them "
+    "for microseconds), and those of updates of weights are left out"
+)
 _COLUMNS = 11  # and the time of updates, which is not read
 
 
@@ -116,7 +120,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
     program = list(islice(_program(header, len(layers)), MAX_LINES + 1))
     if len(program) > MAX_LINES:
         raise TooLargeError(f"{where}: it computes again more than is read: give fewer checkpoints")
-    assumed = ["times are nanoseconds, and those of updates of weights are left out"]
+    assumed = [_UNITS]
     if header.mode.startswith("HYBRID_") and header.mode not in _DLRM and not header.model_ranks:
         assumed.append("which ranks share a model is not told: collectives are of all ranks")
     return RankTrace(

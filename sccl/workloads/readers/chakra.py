@@ -3,7 +3,7 @@
 A node computes or calls a collective, and names the nodes whose results it needs. Here they come in
 an order in which that is so: collectives as soon as they can, and before each node waits for the
 collectives that it needs, also by way of what the host does. Where any node is of a device, what
-the host does takes no time. JSON forms of them do not tell how large collectives are.
+the host does takes no time. Sends and receives are those of two ranks.
 """
 
 from __future__ import annotations
@@ -12,16 +12,26 @@ import heapq
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
-from sccl.core.workload_ops import MOST_ELEMENTS, MOST_US, ROOTED
+from sccl.core.words import counted
+from sccl.core.workload_ops import MOST_ELEMENTS, ROOTED
 from sccl.errors import FormatError, TooLargeError
-from sccl.workloads.readers.contract import MAX_EVENTS, MAX_RANKS, NO_MARKS, WantedStep
-from sccl.workloads.readers.protocol_buffers import LENGTH, VARINT, fields, messages, numbers
-from sccl.workloads.readers.rank_trace import Awaited, Call, Kernel, RankTrace, TraceEvent
+from sccl.workloads.readers.chakra_json import is_json_of_chakra, json_nodes
+from sccl.workloads.readers.chakra_nodes import (
+    COLLECTIVE,
+    COMPUTE,
+    RECEIVE,
+    SEND,
+    ChakraNode,
+    is_node,
+    nodes_of,
+)
+from sccl.workloads.readers.contract import MAX_RANKS, NO_MARKS, WantedStep
+from sccl.workloads.readers.protocol_buffers import messages
+from sccl.workloads.readers.rank_trace import Awaited, Call, Kernel, OtherEnd, RankTrace, TraceEvent
 
 NAME = "chakra"
-ABOUT = "Chakra execution traces of MLCommons (.et)"
+ABOUT = "Chakra execution traces of MLCommons (.et, and as JSON)"
 SOURCE = "et_def.proto of MLCommons Chakra, 0.0.4 to 1.0.0, and of 2023"
 
 EXAMPLE = bytes.fromhex(
@@ -31,54 +41,28 @@ EXAMPLE = bytes.fromhex(
 )
 """A record of the version, 9 us of computation, and an allreduce of 64 bytes that waits for it."""
 
-_ID, _NAME, _TYPE, _CONTROL, _DATA, _MICROS, _ATTRIBUTE = 1, 2, 3, 4, 5, 7, 10
-_ATTRIBUTE_NAME, _ATTRIBUTE_TEXT = 1, 29
-_COMPUTE, _COLLECTIVE = 4, 7
-_KINDS = {5: "send", 6: "receive"}
 _COLLECTIVES = (
     *("allreduce", "reduce", "allgather", "gather", "scatter", "broadcast", "alltoall"),
     "reducescatter",
 )
+_CALLS = (SEND, RECEIVE, COLLECTIVE)
 _MOST_NEEDED = 2**22
 """Collectives that nodes need, of all nodes together."""
 
 _THREAD = "main"
-_GROUP = re.compile(rb"[0-9]{1,7}(,[0-9]{1,7}){0,65535}")
-_RANK = re.compile(r"\.([0-9]{1,7})\.et(\.gz)?$")
+_OF_TEXTS = "COMP_NODE_"
+"""How Chakra's converter of ASTRA-sim's texts begins names."""
 
-
-@dataclass(slots=True)
-class _Node:
-    """A node, as far as it is read.
-
-    Attributes:
-        data: nodes whose results it needs; some may not be in the file.
-        control: nodes that come before it, or that it is a part of.
-        group: the ranks that it is among, where sccl has written it; empty: not told.
-    """
-
-    number: int = 0
-    name: str = ""
-    kind: int = 0
-    micros: int = 0
-    data: list[int] = field(default_factory=list)
-    control: list[int] = field(default_factory=list)
-    attributes: dict[str, int] = field(default_factory=dict)
-    group: tuple[int, ...] = ()
-
-    @property
-    def on_host(self) -> bool:
-        """Return whether the host does it."""
-        return bool(self.attributes.get("is_cpu_op", 0))
+_RANK = re.compile(r"\.([0-9]{1,7})\.(et|json)(\.gz)?$")
 
 
 def sniff(content: bytes) -> bool:
     """Return whether one of the first two messages is a node, with its name and its kind."""
-    if content[:1] in b"{[":
-        return b'"workload_graph"' in content
+    if content.lstrip()[:1] in (b"{", b"["):
+        return is_json_of_chakra(content)
     try:
         for number, message in enumerate(messages(content, "")):
-            if _is_node(message, ""):
+            if is_node(message, ""):
                 return True
             if number:
                 break
@@ -87,30 +71,30 @@ def sniff(content: bytes) -> bool:
     return False
 
 
-def _is_node(message: bytes, where: str) -> bool:
-    kinds = [value for number, _, value in fields(message, where) if number == _TYPE]
-    return len(kinds) == 1 and isinstance(kinds[0], int) and 1 <= kinds[0] <= 16
-
-
 def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
     """Return what a rank does, by the nodes of its trace.
 
     Raises:
-        InputError: it is no such trace, is cut off, or has sends between two ranks.
+        InputError: it is no such trace, is cut off, or is that of an algorithm.
     """
     wanted.place([], where)
-    if content[:1] in b"{[":
-        raise FormatError(
-            f"{where}: this form of Chakra, JSON, does not tell how large collectives are: give "
-            "the .et that it was made of"
-        )
-    nodes = _nodes(content, where)
+    as_json = content.lstrip()[:1] in (b"{", b"[")
+    nodes = json_nodes(content, where) if as_json else nodes_of(content, where)
     if not any(node.data for node in nodes.values()):
         for node in nodes.values():  # those of 2023 have all that they name there
             node.data = node.control
-    on_device = any(node.kind == _COMPUTE and not node.on_host for node in nodes.values())
+    on_device = any(node.kind == COMPUTE and not node.on_host for node in nodes.values())
     told = _RANK.search(where)
     rank = int(told[1]) if told and int(told[1]) < MAX_RANKS else None
+    assumed = [NO_MARKS, "of a collective that tells no ranks it is taken to be of all of them"]
+    host = [node for node in nodes.values() if node.on_host and node.kind == COMPUTE]
+    if on_device and any(node.micros for node in host):
+        assumed.append(f"what the host does in {counted(len(host), 'node')} is left out")
+    if any(node.name.startswith(_OF_TEXTS) for node in nodes.values()):
+        assumed.append(
+            "times are microseconds, as Chakra has them; if it was converted from a text of "
+            "ASTRA-sim, as names of its nodes look, they may be the nanoseconds of that"
+        )
     return RankTrace(
         where=where,
         format=NAME,
@@ -118,67 +102,13 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         rank=rank,
         main=_THREAD,
         timed=True,
-        assumed=(NO_MARKS, "of a collective that tells no ranks it is taken to be of all of them"),
+        assumed=tuple(assumed),
     )
 
 
-def _nodes(content: bytes, where: str) -> dict[int, _Node]:
-    found: dict[int, _Node] = {}
-    for number, message in enumerate(messages(content, where)):
-        if number > MAX_EVENTS:
-            raise TooLargeError(f"{where}: it has more than {MAX_EVENTS} nodes: trace fewer steps")
-        if not number and not _is_node(message, where):
-            continue  # the version, and what else is told of the whole
-        node = _node(message, f"{where}, record {number}")
-        if node.number in found:
-            raise FormatError(f"{where}, record {number}: node {node.number} is there twice")
-        found[node.number] = node
-    return found
-
-
-def _node(message: bytes, where: str) -> _Node:
-    node = _Node()
-    for number, kind, value in fields(message, where):
-        if number in (_CONTROL, _DATA):
-            (node.data if number == _DATA else node.control).extend(numbers(value, where))
-        elif number == _ATTRIBUTE and isinstance(value, bytes):
-            _add_attribute(node, value, where)
-        elif number == _NAME and isinstance(value, bytes):
-            node.name = value[:200].decode(errors="replace")
-        elif kind == VARINT and isinstance(value, int):
-            if number == _ID:
-                node.number = value
-            elif number == _TYPE:
-                node.kind = value
-            elif number == _MICROS:
-                node.micros = value
-    if node.kind in _KINDS:
-        raise FormatError(
-            f"{where}: it is a {_KINDS[node.kind]} between two ranks, and collectives are read: "
-            "give the trace of a training job, not that of an algorithm"
-        )
-    if node.micros > MOST_US:
-        raise FormatError(f"{where}: it takes {node.micros} us, expected up to {MOST_US:g}")
-    return node
-
-
-def _add_attribute(node: _Node, message: bytes, where: str) -> None:
-    """Keep an attribute that is a number or a truth value, whichever its type, and the group."""
-    name, number, text = "", None, b""
-    for field_number, kind, value in fields(message, where):
-        if field_number == _ATTRIBUTE_NAME and kind == LENGTH and isinstance(value, bytes):
-            name = value.decode(errors="replace")
-        elif kind == VARINT and isinstance(value, int):
-            number = value
-        elif field_number == _ATTRIBUTE_TEXT and isinstance(value, bytes):
-            text = value
-    if name == "group_ranks" and _GROUP.fullmatch(text):
-        node.group = tuple(map(int, text.split(b",")))
-    elif name:
-        node.attributes[name] = number or 0  # a truth value that is false may be left out
-
-
-def _events(nodes: Mapping[int, _Node], where: str, *, on_device: bool) -> Iterator[TraceEvent]:
+def _events(
+    nodes: Mapping[int, ChakraNode], where: str, *, on_device: bool
+) -> Iterator[TraceEvent]:
     """Yield what nodes do, in an order in which each comes after those that it names."""
     needs: dict[int, frozenset[int]] = {}
     named = 0
@@ -187,13 +117,13 @@ def _events(nodes: Mapping[int, _Node], where: str, *, on_device: bool) -> Itera
         named += len(called)
         if named > _MOST_NEEDED:
             raise TooLargeError(f"{where}: its nodes need too many collectives: trace fewer steps")
-        host = node.on_host and (on_device or node.kind == _COLLECTIVE)
-        if host or node.kind not in (_COMPUTE, _COLLECTIVE):
+        calls = node.kind in _CALLS
+        if (node.on_host and (on_device or calls)) or not (calls or node.kind == COMPUTE):
             needs[node.number] = called
             continue
         for one in sorted(called):
             yield Awaited(_THREAD, one)
-        if node.kind == _COLLECTIVE:
+        if calls:
             yield _call(node, where)
             needs[node.number] = frozenset((node.number,))
         else:
@@ -202,14 +132,19 @@ def _events(nodes: Mapping[int, _Node], where: str, *, on_device: bool) -> Itera
             needs[node.number] = frozenset()
 
 
-def _call(node: _Node, where: str) -> Call:
-    kind, size = node.attributes.get("comm_type", 0), node.attributes.get("comm_size")
-    if size is None or not 0 <= size <= MOST_ELEMENTS:
+def _call(node: ChakraNode, where: str) -> Call:
+    kind, size = node.attributes.get("comm_type"), node.attributes.get("comm_size")
+    at = f"{where}: node {node.number}, {node.name!r:.60}"
+    if size is None:
         raise FormatError(
-            f"{where}: node {node.number}, {node.name!r:.60}: its comm_size is {size}, expected "
-            "bytes"
+            f"{at}: how large it is is not told (comm_size): give the .et that the trace was made "
+            "of, or its JSON by chakra_jsonizer"
         )
-    if kind >= len(_COLLECTIVES):
+    if not 0 <= size <= MOST_ELEMENTS:
+        raise FormatError(f"{at}: its comm_size is {size}, expected bytes")
+    if node.kind != COLLECTIVE:
+        return _send(node, size, at)
+    if kind is None or kind >= len(_COLLECTIVES):
         known = ", ".join(f"{number} {name}" for number, name in enumerate(_COLLECTIVES))
         raise FormatError(f"{where}: node {node.number}: its comm_type is {kind}, not of {known}")
     took = float(node.micros) if node.micros else None
@@ -229,7 +164,30 @@ def _call(node: _Node, where: str) -> Call:
     )
 
 
-def _in_order(nodes: Mapping[int, _Node], where: str) -> Iterator[_Node]:
+def _send(node: ChakraNode, size: int, where: str) -> Call:
+    if "comm_type" in node.attributes:
+        raise FormatError(
+            f"{where}: it is between two ranks in a collective: give the trace of a training job, "
+            "not that of an algorithm"
+        )
+    name = "comm_dst" if node.kind == SEND else "comm_src"
+    other = node.attributes.get(name)
+    if other is None or not 0 <= other < MAX_RANKS:
+        raise FormatError(f"{where}: its {name} is {other}, expected a rank")
+    return Call(
+        _THREAD,
+        "broadcast",
+        "uint8",
+        given=size,
+        got=size,
+        request=node.number,
+        duration_us=float(node.micros) if node.micros else None,
+        root=0,
+        end=OtherEnd(other, sends=node.kind == SEND, in_job=True),
+    )
+
+
+def _in_order(nodes: Mapping[int, ChakraNode], where: str) -> Iterator[ChakraNode]:
     """Yield nodes after those that they name, the lowest number first, but collectives at once.
 
     Raises:
@@ -261,5 +219,5 @@ def _in_order(nodes: Mapping[int, _Node], where: str) -> Iterator[_Node]:
         )
 
 
-def _key(node: _Node) -> tuple[bool, int]:
-    return node.kind != _COLLECTIVE or node.on_host, node.number
+def _key(node: ChakraNode) -> tuple[bool, int]:
+    return node.kind not in _CALLS or node.on_host, node.number

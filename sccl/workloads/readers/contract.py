@@ -41,10 +41,12 @@ class WantedStep:
     Attributes:
         number: None: one in the middle.
         marked: whether a trace without marks of steps is refused where a number is given.
+        host: whether what the host does while the device does nothing is kept.
     """
 
     number: int | None = None
     marked: bool = True
+    host: bool = False
 
     def place(self, numbers: list[int], where: str) -> int | None:
         """Return the place of the step among the marks of a trace; None: take all of it.

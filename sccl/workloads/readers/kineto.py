@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from sccl.workloads.readers.contract import NO_MARKS, WantedStep
 from sccl.workloads.readers.kineto_calls import HostCall, Window, host_calls
 from sccl.workloads.readers.kineto_events import Mark, ProfiledRank, StreamWait, profiled
+from sccl.workloads.readers.kineto_host import host_time, idle_us
 from sccl.workloads.readers.rank_trace import Kernel, RankTrace, StreamEvent, TraceEvent
 
 NAME = "kineto"
@@ -61,10 +62,17 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
     timeline += _marked(trace.waits, timeline, (begin, end))
     calls = host_calls(trace.host, communication, (begin, end), where)
     assumed = [] if place is not None else [NO_MARKS]
+    left_out = idle_us(device, begin, took) if trace.device else 0.0
+    after: list[tuple[float, TraceEvent]] = []
     if not trace.device and calls:
         timeline += _of_host(calls, begin, main, took)
         assumed.append(_NO_DEVICE)
-    timeline += [(call.begin, call.what) for call in calls]
+    elif wanted.host:
+        streams = sorted({one.stream for _, one in timeline if isinstance(one, Kernel)})
+        before, after = host_time(trace.host, calls, streams, (begin, begin + took))
+        timeline += before
+        left_out = 0.0
+    timeline += [*((call.begin, call.what) for call in calls), *after]
     timeline.sort(key=lambda pair: pair[0])
     return RankTrace(
         where=where,
@@ -75,6 +83,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         main=main,
         step=None if place is None else trace.marks[place].number,
         iteration_us=took,
+        left_out_us=left_out,
         timed=True,
         assumed=tuple(assumed),
     )

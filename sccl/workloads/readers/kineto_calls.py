@@ -22,6 +22,7 @@ from sccl.workloads.readers.torch_names import (
     BARRIER,
     COMM_NODE,
     WAIT,
+    checked_group,
     collective_of,
     dtype_of,
     elements_of_dims,
@@ -288,7 +289,7 @@ def _told(call: Call, args: EventArguments, place: str) -> Call:
         )
     given = whole(value_of(args.given, place))
     group = numbers_of(value_of(args.group, place))
-    size = whole(value_of(args.group_size, place)) or len(group)
+    size = checked_group(group, whole(value_of(args.group_size, place)), place)
     first, stride = (whole(value_of(raw, place)) for raw in (args.first, args.stride))
     return replace(
         call,
@@ -296,7 +297,7 @@ def _told(call: Call, args: EventArguments, place: str) -> Call:
         given=call.given if given is None else given,
         got=whole(value_of(args.got, place)),
         group_name=str(value_of(args.group_name, place) or ""),
-        group=group if len(group) == size else (),
+        group=group,
         first_stride=None if first is None or not stride else (first, stride),
         group_size=size,
         root=whole(value_of(args.root, place)) if call.end is None else 0,

@@ -99,6 +99,7 @@ class Launched:
     Attributes:
         launched: by the clock of the host; its own begin where its launch is not in the trace.
         thread: empty: likewise.
+        began: to run, by the clock of the device.
     """
 
     launched: float
@@ -106,6 +107,7 @@ class Launched:
     stream: str
     name: str
     duration_us: float
+    began: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,5 +265,5 @@ def _launched(
     for event in on_device:
         call = calls.get(bytes(event.args.correlation)) if event.args.correlation else None
         at, thread = (call.ts, str(call.tid)) if call else (event.ts, "")
-        found.append(Launched(at, thread, _stream(event), event.name, event.dur))
+        found.append(Launched(at, thread, _stream(event), event.name, event.dur, event.ts))
     return sorted(found, key=lambda one: one.launched)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +29,7 @@ from sccl.workloads.readers.torch_names import (
     BACKENDS,
     COMM_NODE,
     WAIT,
+    checked_group,
     dtype_of,
     numbers_of,
     required_collective,
@@ -141,7 +143,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         elif node.computes:
             events.append(Kernel(node.thread, _STREAM, 0.0))
     world = max((size for size, _ in owns), default=0)
-    world = max(world, *(group.size for group in groups.values())) if groups else world
+    world = max(world, _ranks_of(groups.values(), where))
     assumed = ["execution traces do not tell how long computation takes: it takes 0 us"]
     if place is None:
         assumed.append(NO_MARKS)
@@ -194,11 +196,29 @@ def _groups(nodes: list[_Node], where: str) -> dict[str, _Group]:
             for told in _listed(text):
                 ranks = told.get("ranks")
                 members = numbers_of([*map(whole, ranks)] if isinstance(ranks, dict) else ranks)
-                size = whole(told.get("group_size")) or len(members)
+                name = str(told.get("pg_name", ""))
+                place = f"{where}, node {node.id}, process group {name!r:.40}"
+                size = checked_group(members, whole(told.get("group_size")), place)
                 for key in ("pg_name", "backend_id"):
                     if key in told:
                         found[str(told[key])] = _Group(members, size, None if members else (0, 1))
     return found
+
+
+def _ranks_of(groups: Collection[_Group], where: str) -> int:
+    """Return how many ranks groups tell of at least: one that lists none is of all.
+
+    Raises:
+        FormatError: there are ranks beyond these.
+    """
+    every = max((group.size for group in groups if not group.ranks), default=0)
+    most = max((max(group.ranks) for group in groups if group.ranks), default=-1)
+    if 0 < every <= most:
+        raise FormatError(
+            f"{where}: rank {most} is in a process group, and that of all ranks has {every}: give "
+            "the trace as it was written"
+        )
+    return max(every, most + 1)
 
 
 def _listed(text: object) -> list[dict[str, Any]]:
@@ -254,7 +274,7 @@ def _call(
         return Awaited(node.thread, request), None, 0
     collective = required_collective(values[at], where)
     gives, gets = (numbers_of(one) for one in [*values[at + 1 : at + 3], [], []][:2])
-    group = _group_of(values, at, groups, gives)
+    group = _group_of(values, at, groups, gives, where)
     rooted = collective in {"broadcast", "reduce", "gather", "scatter"}
     sending = sends(values[at])
     end = None
@@ -321,12 +341,22 @@ def _key(value: Any) -> str:
 
 
 def _group_of(
-    values: list[Any], at: int, groups: dict[str, _Group], gives: tuple[int, ...]
+    values: list[Any], at: int, groups: dict[str, _Group], gives: tuple[int, ...], where: str
 ) -> _Group:
+    """Return the group of a call: as it was made, or as the call tells it.
+
+    Raises:
+        FormatError: the two contradict one another.
+    """
     known = groups.get(_key(values[at - 2]))
-    if known is not None:
-        return known
     told = [one if isinstance(one, int) else -1 for one in values[at + 3 : at + 6]]
+    if known is not None:
+        if told and 0 < told[-1] != known.size:
+            raise FormatError(
+                f"{where}: it is of a group of {told[-1]} ranks, which was made with "
+                f"{known.size}: give the trace as it was written"
+            )
+        return known
     if len(told) == 3:
         first, stride, size = told
         if first >= 0 and stride > 0 and size > 0:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+HOST = "host"
+"""A stream of what the host does, and its thread, which calls nothing."""
+
 
 class CallSpan(StrEnum):
     """Which ranks a call is of, where one trace tells of all ranks."""
@@ -127,6 +130,7 @@ class RankTrace:
         main: the thread that runs the steps.
         step: its number; None: the trace has no marks of steps, and this is all of it.
         iteration_us: how long it took; None: not told.
+        left_out_us: of that, time in which the device did nothing, and which no event stands for.
         timed: whether computation has durations.
         assumed: what was taken for granted, in sentences.
         of_all: whether it tells of all ranks, which do the same.
@@ -141,6 +145,7 @@ class RankTrace:
     main: str = ""
     step: int | None = None
     iteration_us: float | None = None
+    left_out_us: float | None = None
     timed: bool = False
     assumed: tuple[str, ...] = ()
     of_all: bool = False

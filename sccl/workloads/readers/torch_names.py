@@ -163,6 +163,20 @@ def numbers_of(value: object) -> tuple[int, ...]:
     return tuple(one for one in found if one is not None) if None not in found else ()
 
 
+def checked_group(ranks: tuple[int, ...], size: int | None, where: str) -> int:
+    """Return the size of a group, by its ranks where these are told; 0: neither is.
+
+    Raises:
+        FormatError: they contradict one another.
+    """
+    if ranks and size and len(ranks) != size:
+        raise FormatError(
+            f"{where}: a group is said to have {size} ranks, and {len(ranks)} are listed: give the "
+            "trace as it was written"
+        )
+    return size or len(ranks)
+
+
 def elements_of_dims(dims: object) -> int | None:
     """Return the elements of tensors of these dimensions, one or lists of some; None: no tensor."""
     if not isinstance(dims, list) or not dims:

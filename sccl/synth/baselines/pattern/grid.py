@@ -75,7 +75,7 @@ def required_grid(algorithm: str, topology: Topology) -> Grid:
 
 
 def _named_sides(name: str) -> tuple[int, ...]:
-    match = _GRIDS.fullmatch(name)
+    match = _GRIDS.fullmatch(re.sub(r"^routed:(?:xy:|shortest:)?", "", name))
     if not match:
         return (0,)
     numbers = tuple(int(number) for number in match[2].split("x"))

@@ -1,0 +1,164 @@
+"""What ``sccl export --format chakra`` writes of training plans, run by ASTRA-sim, and our times.
+
+It runs each trace twice: with the durations that the trace tells, and with collectives of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.astra import NAME, run_ns
+from benchmarks.timing import Verdict
+from sccl import formats
+from sccl.core.step_timeline import StepTimeline
+from sccl.core.training_plan import TrainingPlan
+from sccl.formats import SteppedPlan, WrittenFiles
+from sccl.formats.astra_networks import network_of
+from sccl.tasks.planning import plan_training
+from sccl.topo import fabric_of
+from sccl.train.jobs import all_waits
+from sccl.train.planner import PlanSettings
+from sccl.train.running import timeline_of
+from sccl.workloads.generate import made_workload
+
+FABRIC = "hgx2"
+_DIRECT = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all")
+_SIZE = {"hidden": 1024, "heads": 16}
+
+
+@dataclass(frozen=True, slots=True)
+class StepCase:
+    """A model whose step is planned.
+
+    Attributes:
+        told: parameters of its family.
+        preset: those of a known job, which ``told`` changes; empty: none.
+    """
+
+    name: str
+    family: str
+    told: Mapping[str, Any]
+    preset: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """When an iteration that is alone has ended, nanoseconds.
+
+    Attributes:
+        nodes: of the rank that has the most.
+        alike: whether ASTRA-sim can do as the plan does: computation on one stream, one collective
+            at a time, and no sends, whose other end it does not wait for when it replays.
+        period_ns: claimed, from an iteration to the next.
+        alone_ns: ours.
+        replayed_ns: ASTRA-sim's, by the durations in the trace, whole microseconds.
+        simulated_ns: ASTRA-sim's, by collectives of its own (direct, through one switch).
+    """
+
+    case: str
+    ranks: int
+    nodes: int
+    alike: bool
+    period_ns: int
+    alone_ns: int
+    replayed_ns: int | None
+    simulated_ns: int | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return whether both agree, but for half a microsecond a node, where they have to."""
+        if self.replayed_ns is None or self.simulated_ns is None:
+            return "failed"
+        close = abs(self.replayed_ns - self.alone_ns) <= 500 * self.nodes
+        return "sat" if close or not self.alike else "unsat"
+
+
+def cases(*, smoke: bool) -> Iterator[StepCase]:
+    """Yield models of several kinds."""
+    if smoke:
+        small = {"layers": 2, "hidden": 64, "heads": 2}
+        yield StepCase("data-parallel", "transformer", {**small, "dp": 8})
+        yield StepCase("pipeline", "transformer", {**small, "pp": 2, "dp": 4, "microbatches": 2})
+        return
+    yield StepCase("transformer, data-parallel", "transformer", {"layers": 4, **_SIZE, "dp": 8})
+    more = {"layers": 3, **_SIZE, "tp": 2, "dp": 4, "zero": 3}
+    yield StepCase("transformer, tensors and ZeRO-3", "transformer", more)
+    more = {"layers": 4, **_SIZE, "pp": 2, "dp": 4, "microbatches": 2}
+    yield StepCase("transformer, pipeline", "transformer", more)
+    more = {"layers": 2, "hidden": 512, "heads": 8, "experts": 8, "ep": 8, "dp": 8}
+    yield StepCase("MoE", "moe", more)
+    yield StepCase("DLRM A1 on 8 ranks", "dlrm", {"ranks": 8}, "A1")
+
+
+def measure(case: StepCase, binary: str) -> StepResult:
+    """Return what both say of a case.
+
+    Raises:
+        ScclError: ASTRA-sim failed.
+    """
+    workload = made_workload(case.family, case.told, case.preset or None).workload
+    plan = plan_training(workload, fabric_of(FABRIC), PlanSettings(search="fifo")).plan
+    timeline = timeline_of(plan)
+    stepped = SteppedPlan("step", plan, timeline, all_waits(plan.workload, plan.memory_bytes))
+    written = formats.step_writer("chakra")(stepped)
+    ranks = workload.ranks
+    ends = [
+        run_ns(_folder(written, plan, replay=replay), binary, ranks) for replay in (True, False)
+    ]
+    members = [name for op in workload.collectives() for name in op.members]
+    streams: dict[str, int] = defaultdict(int)
+    for op in workload.computation():
+        streams[op.role] += 1
+    return StepResult(
+        case=case.name,
+        ranks=ranks,
+        nodes=max(map(members.count, set(members))) + max(streams.values()),
+        alike=_is_alike(plan, timeline),
+        period_ns=plan.period_ns,
+        alone_ns=timeline.finish_ns(1),
+        replayed_ns=ends[0],
+        simulated_ns=ends[1],
+    )
+
+
+def _is_alike(plan: TrainingPlan, timeline: StepTimeline) -> bool:
+    workload = plan.workload
+    streams = {(op.role, op.stream) for op in workload.computation()}
+    sends = any(op.collective == "broadcast" for op in workload.collectives())
+    own = sorted((s for s in timeline.spans if s.iteration == 0), key=lambda s: s.start_ns)
+    calls = [span for span in own if not span.computes]
+    until: dict[str, int] = {}
+    for span in calls:
+        if any(end > span.start_ns for op, end in until.items() if op != span.op):
+            return False
+        until[span.op] = max(span.end_ns, until.get(span.op, 0))
+    return len(streams) == len({role for role, _ in streams}) and not sends
+
+
+def _folder(written: WrittenFiles, plan: TrainingPlan, *, replay: bool) -> WrittenFiles:
+    """Return the files of a step, and what ASTRA-sim wants beside them."""
+    network = network_of(plan.fabric.channels[0].topology, "Switch")
+    system = {
+        "scheduling-policy": "FIFO",
+        "preferred-dataset-splits": 1,
+        "active-chunks-per-dimension": 1,
+        "local-mem-bw": 900,  # GB/s, that of a V100
+        **{f"{name}-implementation": ["direct"] for name in _DIRECT},
+        **({"replay-only": 1} if replay else {}),
+    }
+    files = {
+        "system.json": json.dumps(system).encode(),
+        "memory.json": b'{"memory-type": "NO_MEMORY_EXPANSION"}',
+        "network.yml": network.text().encode(),
+    }
+    groups = "comm_groups.json" if "comm_groups.json" in written.files else "empty"
+    command = (
+        f"cd {{path}} && {NAME} --workload-configuration=step --system-configuration=system.json "
+        "--remote-memory-configuration=memory.json --network-configuration=network.yml "
+        f"--comm-group-configuration={groups}"
+    )
+    return WrittenFiles({**written.files, **files}, command, ())

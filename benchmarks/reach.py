@@ -1,0 +1,120 @@
+"""Answers without search on up to 40,000 ranks, beside the search under symmetry they replace."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks.process import measure
+
+
+@dataclass(frozen=True, slots=True)
+class ReachSpec:
+    """A frontier to be found, of one point that meets both lower bounds.
+
+    Attributes:
+        searched: whether the search under symmetry is tried, too.
+    """
+
+    collective: str
+    topology: str
+    ranks: int
+    chunks: int
+    steps: int
+    rounds: int
+    searched: bool = False
+
+
+FULL = (
+    ReachSpec("alltoall", "torus:16x16", 256, 256, 16, 512, searched=True),
+    ReachSpec("alltoall", "torus:8x8x8", 512, 512, 12, 512, searched=True),
+    ReachSpec("alltoall", "torus:16x8", 128, 128, 12, 256, searched=True),
+    ReachSpec("alltoall", "torus:12x4x2", 96, 96, 9, 144, searched=True),
+    ReachSpec("alltoall", "hypercube:6", 64, 64, 6, 32, searched=True),
+    ReachSpec("alltoall", "hypercube:8", 256, 256, 8, 128, searched=True),
+    ReachSpec("alltoall", "hypercube:10", 1024, 1024, 10, 512),
+    ReachSpec("alltoall", "torus:32x32", 1024, 1024, 32, 4096),
+    ReachSpec("alltoall", "hypercube:12", 4096, 4096, 12, 2048),
+    ReachSpec("alltoall", "torus:100x100", 10000, 10000, 100, 125000),
+    ReachSpec("allgather", "torus:32x32", 1024, 4, 32, 1023, searched=True),
+    ReachSpec("allgather", "torus:64x64", 4096, 4, 64, 4095, searched=True),
+    ReachSpec("allgather", "torus:100x100", 10000, 4, 100, 9999),
+    ReachSpec("allgather", "torus:200x200", 40000, 4, 200, 39999),
+)
+SMOKE = (ReachSpec("alltoall", "torus:4x4", 16, 16, 4, 8, searched=True),)
+
+_SEARCH = """\
+import sys
+from sccl.collectives import named
+from sccl.core.answer import Sat
+from sccl.core.instance import Instance
+from sccl.judge import require_valid
+from sccl.solvers.effort import Effort
+from sccl.synth.ksync.orbits import answer
+from sccl.topo import resolve
+from sccl.topo.symmetry.groups import groups
+collective, machine, *numbers, timeout = sys.argv[1:]
+topology = resolve(machine)
+chunks, steps, rounds = map(int, numbers)
+question = Instance(topology, named(collective, topology.ranks).at(chunks), steps, rounds)
+found = answer(question, groups(topology, question.collective, "auto"), Effort(float(timeout)))
+if isinstance(found, Sat):
+    require_valid(found.algorithm, "symmetric synthesis")
+print(found.seconds if isinstance(found, Sat) else -1.0)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ReachResult:
+    """What ``sccl pareto`` took.
+
+    Attributes:
+        seconds: of the whole process: bounds, algorithm, judge.
+        user_seconds: of the processor, which other work on the machine changes less.
+        memory_mb: the most it held.
+        alone: seconds of the algorithm and its judge.
+        searched: seconds of the search under symmetry; -1: none was found in time; None: not tried.
+    """
+
+    spec: ReachSpec
+    seconds: float
+    user_seconds: float
+    memory_mb: float
+    alone: float
+    is_met: bool
+    searched: float | None
+
+
+def run(specs: tuple[ReachSpec, ...], timeout_s: float) -> Iterator[ReachResult]:
+    """Yield the results, one machine after the other."""
+    for spec in specs:
+        arguments = ("--collective", spec.collective, "--topo", spec.topology)
+        done = measure("pareto", *arguments, "--no-store", "--json")
+        points = json.loads(done.text)["points"]
+        wanted = (spec.chunks, spec.steps, spec.rounds, ["latency", "bandwidth"])
+        found = [(p["chunks"], p["steps"], p["rounds"], p["optimal"]) for p in points]
+        yield ReachResult(
+            spec,
+            done.seconds,
+            done.user_seconds,
+            done.memory_mb,
+            sum(p["seconds"] for p in points),
+            found == [wanted],
+            _search(spec, timeout_s) if spec.searched else None,
+        )
+
+
+def _search(spec: ReachSpec, timeout_s: float) -> float:
+    """Return what the search under symmetry takes, in a process of its own; -1: too long."""
+    numbers = (spec.collective, spec.topology, spec.chunks, spec.steps, spec.rounds, timeout_s)
+    command = [sys.executable, "-c", _SEARCH, *(str(n) for n in numbers)]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=True, timeout=2 * timeout_s
+        )
+    except subprocess.TimeoutExpired:
+        return -1.0
+    return float(done.stdout)

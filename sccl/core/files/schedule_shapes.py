@@ -1,0 +1,120 @@
+"""The shapes of files of schedules, and of bandwidth that varies while they run."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sccl.core.files.shapes import CollectiveWire, TopologyWire
+
+_Version = Annotated[Literal[1], Meta(description="Version of this format.")]
+_Digest = Annotated[
+    str,
+    Meta(description="sha256 of the content without this field; optional in files made by hand."),
+]
+_Count = Annotated[int, Meta(ge=1)]
+_Index = Annotated[int, Meta(ge=0)]
+_Tick = Annotated[int, Meta(ge=0, lt=2**62)]
+_Number = Annotated[int, Meta(ge=0, lt=2**31)]
+_EdgeWire = Annotated[tuple[_Index, _Index], Meta(description="A directed edge as [src, dst].")]
+
+
+class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class ScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Transfers with their times, with the topology and collective they are for."""
+
+    schema: _Version = 1
+    kind: Literal["schedule"] = "schedule"
+    digest: _Digest | None = None
+    collective: CollectiveWire
+    topology: TopologyWire
+    alpha: Annotated[
+        Literal["travels", "occupies"],
+        Meta(
+            description="travels: a link is busy for size * beta, and the chunk arrives alpha "
+            "later; occupies: it is busy for alpha + size * beta."
+        ),
+    ]
+    tick_ps: Annotated[int, Meta(ge=1, description="Picoseconds of a tick.")]
+    chunk_bytes: Annotated[
+        _Count | tuple[_Count, ...], Meta(description="Bytes of every chunk, or of each.")
+    ]
+    sends: Annotated[
+        tuple[tuple[_Tick, _Tick, _Number, _Number, _Number, Literal[0, 1]], ...],
+        Meta(
+            description="[start, end, chunk, src, dst, reduce], by start, chunk, src and dst; from "
+            "tick start to tick end the link is busy. Those of one link with the same start and "
+            "end are one transfer of several chunks: it takes their size * beta together, and one "
+            "alpha, and all arrive when it has."
+        ),
+    ]
+    messages: Annotated[
+        tuple[_Number, ...],
+        Meta(
+            description="Of each send the message that it is a hop of, where chunks pass through "
+            "nodes that keep nothing; empty: each send is a message by itself."
+        ),
+    ] = ()
+
+
+class PackedScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """The head of a packed schedule's file; its rounds and chunks follow as plain numbers."""
+
+    schema: _Version = 1
+    kind: Literal["packed-schedule"] = "packed-schedule"
+    digest: _Digest | None = None
+    collective: CollectiveWire
+    topology: TopologyWire
+    alpha: Literal["travels", "occupies"]
+    tick_ps: Annotated[int, Meta(ge=1, description="Picoseconds of a tick.")]
+    chunk_bytes: Annotated[int, Meta(ge=1, description="Bytes of every chunk.")]
+    passes: Annotated[
+        tuple[Literal["stores", "reduces"], ...],
+        Meta(
+            min_length=1,
+            max_length=2,
+            description="How the rounds are gone through: 'stores' in their order, 'reduces' "
+            "backwards, reducing.",
+        ),
+    ]
+    rounds: Annotated[int, Meta(ge=0, lt=2**40, description="Rounds of the log.")]
+    sends: Annotated[int, Meta(ge=0, lt=2**40, description="Chunks of the log.")]
+    chunk_bits: Annotated[Literal[16, 32], Meta(description="Of a chunk in the log.")]
+    finish: Annotated[_Tick, Meta(description="When the last chunk arrives.")]
+
+
+class BandwidthIntervalWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """A time in which links have less than the bandwidth that the machine states."""
+
+    links: Annotated[
+        tuple[_EdgeWire, ...],
+        Meta(description="Ranks or switch nodes, as the topology numbers them; empty: all links."),
+    ] = ()
+    from_us: Annotated[float, Meta(description="When it begins, microseconds from the start.")]
+    to_us: Annotated[
+        float | None, Meta(description="When it has ended, microseconds; null: never.")
+    ] = None
+    fraction: Annotated[
+        float, Meta(description="Of the bandwidth: 0 (an outage) to 1, not more than there is.")
+    ]
+
+
+class VariableBandwidthWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Bandwidth that varies over time: all of it wherever no interval says less."""
+
+    schema: _Version = 1
+    kind: Literal["bandwidth"] = "bandwidth"
+    digest: _Digest | None = None
+    name: Annotated[str, Meta(description="What messages call it; empty: they name its file.")] = ""
+    intervals: Annotated[
+        tuple[BandwidthIntervalWire, ...],
+        Meta(
+            min_length=1,
+            description="Where several are about one link at one time, the least counts.",
+        ),
+    ]

@@ -1,0 +1,39 @@
+"""What one chooses among by name, each of it a module of one folder, found there.
+
+A module ``some_name`` is called ``some-name``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from sccl.errors import unknown_name
+
+
+def module_names(path: Iterable[str], shared: Collection[str] = ()) -> tuple[str, ...]:
+    """Return the names of the modules of a folder, but for those that they share; none is loaded.
+
+    Args:
+        path: the package's ``__path__``.
+    """
+    files = {module.name for module in pkgutil.iter_modules(path) if not module.ispkg}
+    return tuple(sorted(name.replace("_", "-") for name in files.difference(shared)))
+
+
+def named_module(package: str, name: str, kind: str, known: Collection[str], hint: str) -> Any:
+    """Return the module of a package that has a name.
+
+    Args:
+        kind: what it is, as the user would call it.
+        known: the names that there are.
+        hint: what the names are, as a clause.
+
+    Raises:
+        UnknownNameError: there is none of that name.
+    """
+    if name not in known:
+        raise unknown_name(kind, name, known, hint)
+    return importlib.import_module(f"{package}.{name.replace('-', '_')}")

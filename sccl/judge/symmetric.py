@@ -1,0 +1,269 @@
+"""The judge of symmetric algorithms: what one chunk of each orbit does decides for all of them.
+
+Theorem. Let A be a group of pairs of a permutation of ranks and one of chunks such that (i) links,
+lanes and budgets go to such, and (ii) who holds or wants a chunk goes to one who does its image.
+Let sends of one chunk of each orbit be given such that (iii) whatever in A keeps the chunk keeps
+its sends. All their images are a valid algorithm if and only if (a) the sends of each given chunk
+are one by themselves, but for bandwidth, and (b) over each orbit of constraints, all images
+together are no more than all of its constraints carry, in every step.
+
+Proof. By (iii) the images of a chunk's sends depend on the image of the chunk alone, so each chunk
+has its sends, and (a) holds for it as it holds for the given one: only names differ. All images
+together are invariant, so constraints of one orbit carry equally much, by (i): the sum over them
+decides.
+
+Nothing is believed of a file: (i) and (ii) are checked for each generator, (iii) for generators of
+what keeps a chunk (Schreier's lemma). That is quick if some generators commute, keep the numbers of
+chunks and take each rank to each other, and the others normalise what those make: of every chunk
+there is an image on rank 0 then, and what keeps that rank decides the rest. What is of another kind
+is for the stream (:mod:`sccl.judge.stream`), which executes every send.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.symmetric import SymmetricAlgorithm
+from sccl.errors import ParameterError
+from sccl.judge.acting import GroupAction, action_of, budget_orbits, kinds_by_orbit
+from sccl.judge.violation import Violation
+from sccl.topo.symmetry.regular import RankArray
+
+Ints = NDArray[np.int64]
+
+
+def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
+    """Return what is wrong with an algorithm, at most the first thing; None: not for this judge.
+
+    Raises:
+        ParameterError: the sends of two chunks of one orbit are given.
+    """
+    if (found := _malformed(algorithm)) is not None:
+        return [found]
+    action = action_of(algorithm)
+    if action is None:
+        return None
+    columns = np.array([(s.step, s.chunk, s.src, s.dst) for s in algorithm.sends], np.int64)
+    step, chunk, src, dst = columns.reshape(-1, 4).T
+    given = _Given(algorithm, action, step, chunk, src, dst)
+    if not given.is_invariant():
+        return None
+    found = given.alone() or given.together() or given.counted()
+    return [found] if found else []
+
+
+def _malformed(algorithm: SymmetricAlgorithm) -> Violation | None:
+    """Return what is wrong with rounds and numbers, if something is."""
+    for step, rounds in enumerate(algorithm.rounds_per_step):
+        if rounds < 1:
+            text = f"step {step} has {rounds} rounds, at least 1 expected"
+            return Violation("rounds", text, step)
+    chunks, ranks = algorithm.collective.num_chunks, algorithm.topology.ranks
+    for one in algorithm.sends:
+        if not 0 <= one.step < algorithm.steps:
+            return Violation("range", f"step {one.step} does not exist", one.step)
+        if not (0 <= one.chunk < chunks and 0 <= one.src < ranks and 0 <= one.dst < ranks):
+            return Violation(
+                "range", f"step {one.step}: a chunk or rank that does not exist", one.step
+            )
+    return None
+
+
+class _Given:
+    """The sends that are given, each chunk's translated so that it starts on rank 0.
+
+    Attributes:
+        chunks: of each, which chunk of rank 0 it is.
+        row: of each send, the place of its chunk in ``chunks``.
+        sizes: of each, how many chunks of rank 0 are its images.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - columns
+        self,
+        algorithm: SymmetricAlgorithm,
+        action: GroupAction,
+        step: Ints,
+        chunk: Ints,
+        src: Ints,
+        dst: Ints,
+    ) -> None:
+        self.algorithm, self.action, self.step = algorithm, action, step
+        self.given, self.row = np.unique(chunk, return_inverse=True)
+        ranks = action.group.ranks
+        holder, self.chunks = self.given % ranks, self.given // ranks
+        self.src, self.dst, self.named = src, dst, (src, dst)
+        if holder.any():
+            self._translate(holder)
+        self._find_orbits()
+
+    def _translate(self, holder: Ints) -> None:
+        """Replace chunks of other ranks than 0, and their sends, by images that start there."""
+        group, ranks = self.action.group, self.action.group.ranks
+        self.src, self.dst, self.chunks = self.src.copy(), self.dst.copy(), self.chunks.copy()
+        for rank in np.unique(holder[holder > 0]):
+            back = np.argsort(group.taking(int(rank)))
+            these = np.flatnonzero(holder == rank)
+            sends = np.isin(self.row, these)
+            self.src[sends], self.dst[sends] = back[self.src[sends]], back[self.dst[sends]]
+            if self.action.targets is not None:
+                k = self.chunks[these]
+                self.chunks[these] = k - k % ranks + back[k % ranks]
+
+    def _find_orbits(self) -> None:
+        """Find the orbits of chunks of rank 0 under the turns, and what keeps the given ones.
+
+        Raises:
+            ParameterError: two given chunks are of one orbit.
+        """
+        self.sizes = np.ones(len(self.chunks), dtype=np.int64)
+        self.keeps: list[list[RankArray]] = [[] for _ in self.chunks]
+        self.seen = np.zeros(self.action.own, dtype=bool)
+        for i, first in enumerate(self.chunks.tolist()):
+            if self.seen[first]:
+                raise ParameterError(
+                    "the sends of two chunks of one orbit are given, expected one each"
+                )
+            self.seen[first] = True
+            if self.action.turns:
+                self.sizes[i] = self._walk(i, first)
+
+    def _walk(self, i: int, first: int) -> int:
+        """Return how many images a chunk has on rank 0, and note what keeps it."""
+        ways = {first: np.arange(self.action.group.ranks, dtype=np.int32)}
+        keeps: dict[bytes, RankArray] = {}
+        for chunk in (order := [first]):
+            for turn in self.action.turns:
+                there, way = int(turn.own[chunk]), turn.ranks[ways[chunk]]
+                if there not in ways:
+                    ways[there] = way
+                    self.seen[there] = True
+                    order.append(there)
+                elif not np.array_equal(way, ways[there]):
+                    back = np.argsort(ways[there]).astype(np.int32)[way]
+                    keeps[back.tobytes()] = back
+        self.keeps[i] = list(keeps.values())
+        return len(order)
+
+    def is_invariant(self) -> bool:
+        """Return whether what keeps a chunk keeps its sends: condition (iii)."""
+        ranks = self.action.group.ranks
+        for i, keeps in enumerate(self.keeps):
+            if not keeps:
+                continue
+            own = self.row == i
+            step, src, dst = (column[own] for column in (self.step, self.src, self.dst))
+            codes = np.sort((step * ranks + src) * ranks + dst)
+            for image in keeps:
+                moved = (step * ranks + image[src]) * ranks + image[dst]
+                if not np.array_equal(np.sort(moved), codes):
+                    return False
+        return True
+
+    def alone(self) -> Violation | None:
+        """Return what is wrong with the sends of a chunk by themselves: condition (a)."""
+        self.edges = self.action.machine.links.numbers(self.src, self.dst)
+        if len(self.edges) and int(self.edges.min()) < 0:
+            return self._about(int(np.argmin(self.edges)), "link", "there is no link {0}->{1}")
+        # the first arrival of each chunk on each rank; sends are sorted by step
+        places, first = np.unique(self._places(self.dst), return_index=True)
+        came = self.step[first] + 1
+        sender = self._places(self.src)
+        at = np.minimum(np.searchsorted(places, sender), max(len(places) - 1, 0))
+        there = (self.src == 0) | ((places[at] == sender) & (came[at] <= self.step))
+        if not there.all():
+            text = "rank {0} does not hold chunk {2} when it sends it to {1}"
+            return self._about(int(np.argmin(there)), "availability", text)
+        return self._unserved(places)
+
+    def _places(self, rank: Ints) -> Ints:
+        return self.row * self.action.group.ranks + rank
+
+    def _about(self, i: int, kind: str, text: str) -> Violation:
+        """Return a violation by the i-th send, as it is given."""
+        src, dst = (int(column[i]) for column in self.named)
+        step, chunk = int(self.step[i]), int(self.given[self.row[i]])
+        said = f"step {step}: {text.format(src, dst, chunk)}"
+        return Violation(kind, said, step, chunk, src if kind == "availability" else dst)
+
+    def _unserved(self, places: Ints) -> Violation | None:
+        """Return that a chunk does not come to where it is wanted, if so.
+
+        Args:
+            places: chunks' places times ranks, plus the ranks that they come to; no two alike.
+        """
+        ranks, targets = self.action.group.ranks, self.action.targets
+        for k in np.flatnonzero(~self.seen):
+            if targets is None or targets[k] != 0:
+                rank = 1 if targets is None else int(targets[k])
+                return _missing(int(k) * ranks, rank)
+        if targets is None:
+            elsewhere = places[places % ranks != 0]
+            counts = np.bincount(elsewhere // ranks, minlength=len(self.chunks))
+            for i in np.flatnonzero(counts < ranks - 1):
+                there = elsewhere[elsewhere // ranks == i] % ranks
+                rank = int(np.setdiff1d(np.arange(1, ranks), there)[0])
+                return _missing(int(self.chunks[i]) * ranks, rank)
+            return None
+        wanted = targets[self.chunks]
+        served = (wanted == 0) | np.isin(np.arange(len(wanted)) * ranks + wanted, places)
+        if served.all():
+            return None
+        first = int(np.argmin(served))
+        return _missing(int(self.chunks[first]) * ranks, int(wanted[first]))
+
+    def together(self) -> Violation | None:
+        """Return which constraint carries too much: condition (b), of links and of budgets."""
+        machine, steps = self.action.machine, self.algorithm.steps
+        rounds = np.array(self.algorithm.rounds_per_step, np.int64)
+        weights = self.sizes[self.row]
+        orbit = np.array(kinds_by_orbit(machine, self.action.turns), np.int64)
+        used = np.zeros((len(orbit), steps), dtype=np.int64)
+        np.add.at(used, (orbit[machine.kinds[self.edges]], self.step), weights)
+        members = np.bincount(orbit, minlength=len(orbit))
+        for kind in np.unique(orbit).tolist():
+            # images of a chunk are as many as ranks times its size, links as ranks times members
+            over = used[kind] > members[kind] * machine.lanes[kind] * rounds
+            if over.any():
+                step = int(np.argmax(over))
+                name = f"link 0->{machine.steps[kind]}"
+                carried = int(used[kind, step]) // int(members[kind])
+                return self._too_much(step, name, carried, machine.lanes[kind])
+        return self._over_budget(weights)
+
+    def _over_budget(self, weights: Ints) -> Violation | None:
+        topology, ranks = self.algorithm.topology, self.action.group.ranks
+        for members in budget_orbits(self.algorithm):
+            count = np.zeros(len(self.action.machine.links.codes), dtype=np.int64)
+            for number in members:
+                src, dst = np.array(topology.budgets[number].edges, np.int64).T
+                count[self.action.machine.links.numbers(src, dst)] += 1
+            used = np.zeros(self.algorithm.steps, dtype=np.int64)
+            np.add.at(used, self.step, weights * count[self.edges] * ranks)
+            first = topology.budgets[members[0]]
+            for step, rounds in enumerate(self.algorithm.rounds_per_step):
+                carried = int(used[step]) // len(members)
+                if carried > first.chunks_per_round * rounds:
+                    return self._too_much(step, first.name, carried, first.chunks_per_round)
+        return None
+
+    def _too_much(self, step: int, name: str, carried: int, per_round: int) -> Violation:
+        rounds = self.algorithm.rounds_per_step[step]
+        text = (
+            f"step {step}: {name} carries {carried} chunks, {per_round} per round x {rounds} "
+            "rounds allowed"
+        )
+        return Violation("bandwidth", text, step)
+
+    def counted(self) -> Violation | None:
+        """Return that the number of all sends is not what is said, if so."""
+        count = int(self.sizes[self.row].sum()) * self.action.group.ranks
+        if count == self.algorithm.num_sends:
+            return None
+        text = f"it says that it has {self.algorithm.num_sends} sends, and has {count}"
+        return Violation("range", text)
+
+
+def _missing(chunk: int, rank: int) -> Violation:
+    text = f"after the last step rank {rank} does not hold chunk {chunk}"
+    return Violation("postcondition", text, chunk=chunk, rank=rank)

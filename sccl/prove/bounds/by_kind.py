@@ -1,0 +1,62 @@
+"""Prices of an alltoall where ranks are an abelian group: links of the fullest direction alone.
+
+On a torus whose sides differ the longest side decides: what has to go along it fills its links, and
+at prices of these alone each chunk pays for its distance along that side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from sccl.core.collective import Collective
+from sccl.core.topology import Topology
+from sccl.prove.bounds.proof import BandwidthProof
+from sccl.topo.symmetry.groups import translation_groups
+from sccl.topo.symmetry.regular import Cayley, cayley, translations
+
+
+def proofs_by_kind(topology: Topology, collective: Collective) -> Iterator[BandwidthProof]:
+    """Yield the proof of the fullest direction, if directions are not equally full.
+
+    Args:
+        collective: an alltoall.
+    """
+    if topology.budgets or topology.switches:
+        return
+    for one in translation_groups(topology, collective):
+        group = translations(one.generators)
+        machine = cayley(topology, group) if group else None
+        if machine is not None:
+            loads = _loads(machine)
+            fullest = max(loads.values())
+            kinds = {kind for pair, load in loads.items() for kind in pair if load == fullest}
+            if len(kinds) < len(machine.steps):
+                edges = (
+                    k.edge for k, n in zip(topology.links, machine.kinds, strict=True) if n in kinds
+                )
+                prices = tuple((edge, Fraction(1)) for edge in edges)
+                yield BandwidthProof(Fraction(0), prices, ())
+
+
+def _loads(machine: Cayley) -> dict[tuple[int, int], Fraction]:
+    """Return what shortest ways from rank 0 load a direction with, by lane: there and back."""
+    far = machine.distances()
+    last = np.argmax(machine.nearer(far), axis=0)
+    through = np.ones(len(far), dtype=np.int64)  # ranks that a way by this rank leads to
+    load = np.zeros(len(machine.steps), dtype=np.int64)
+    for distance in range(int(far.max()), 0, -1):
+        ranks = np.flatnonzero(far == distance)
+        np.add.at(load, last[ranks], through[ranks])
+        np.add.at(through, machine.before[last[ranks], ranks], through[ranks])
+    number = {g: kind for kind, g in enumerate(machine.steps)}
+    found = {}
+    for kind in range(len(machine.steps)):
+        back = number.get(int(machine.before[kind, 0]), kind)
+        pair = (min(kind, back), max(kind, back))
+        both = set(pair)
+        lanes = sum(machine.lanes[i] for i in both)
+        found[pair] = Fraction(sum(int(load[i]) for i in both), lanes)
+    return found

@@ -1,0 +1,69 @@
+"""Cuts through time: what no algorithm of S steps beats, found in polynomial time.
+
+Give each rank a label, the time from which on it is *inside*: 0 to S+1. Ranks keep what they hold,
+so holding a chunk never leads outside. A chunk that ranks of label 0 alone hold before, and that a
+rank of label S+1 wants, is inside at first and has to be outside in the end; so in some step s it
+goes over a link from a rank that is inside at s to one that is not yet at s+1. If a_s lanes do so
+in step s, and D chunks per C have to, then
+
+    sum_s rho_s a_s >= D,    rho_s = r_s / C.
+
+F(S) is the least sum of rho that satisfies this for all labels: as max-flow = min-cut, the least
+at which each rank's flow through time exists. Cuts are added where a flow falls short. A
+combination of rows proves the value of the program: weights w_i with sum_i w_i a_is <= 1 in every
+step. Budgets that links share have prices beside these, as in :mod:`sccl.prove.bounds.cut_lp`.
+
+Where chunks are copied F may be less than what algorithms can do, as copies are no flows: on a
+3-cube with S = 3 it is 5/6, and the limit of timed trees 1. Of scatter and gather it is the limit.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from sccl.core.collective import Collective
+from sccl.core.topology import Topology
+from sccl.prove.bounds.timed_flow import flows, speaks_of
+from sccl.prove.bounds.timed_program import TimedBound, TimedProgram
+
+BOUND_UNITS = 6.0
+"""Of effort, of one to five seconds each, for the bound of a number of steps."""
+
+_ARC = 2e-7  # effort of an arc in a flow
+_ROWS = 8  # that are added before the program is solved again
+
+
+@lru_cache(maxsize=64)
+def timed_bound(
+    topology: Topology, collective: Collective, steps: int, effort: float = BOUND_UNITS
+) -> TimedBound | None:
+    """Return the best bound on R/C for S = ``steps`` by cuts through time; None: they say nothing.
+
+    Args:
+        collective: non-combining; each chunk can reach all who want it within S steps.
+        effort: after which the program as it is gives the bound, which is less then.
+
+    Raises:
+        SolverError: no solver finds the optimum of a linear program.
+        KeyboardInterrupt: the user interrupted.
+    """
+    if not speaks_of(collective):
+        return None
+    program = TimedProgram(topology, collective, steps)
+    every = list(flows(topology, collective, steps, program.apart))
+    for flow in every[:1]:
+        for labels in flow.layers():
+            program.add(labels)
+    program.solve()
+    spent, new = 0.0, 1
+    while new and spent <= effort:
+        new, short = 0, []
+        for flow in every:
+            added = sum(map(program.add, flow.lacking(program.rounds, program.loads)))
+            spent, new = spent + _ARC * flow.work, new + added
+            short += [flow] if added else []
+            if new >= _ROWS or spent > effort:
+                break
+        every = [*short, *(flow for flow in every if flow not in short)]  # those that fail first
+        program.solve()
+    return program.bound(whole=not new)

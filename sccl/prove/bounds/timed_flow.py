@@ -1,0 +1,289 @@
+"""Flows through time: what has to arrive within S steps, at given rounds per step.
+
+The graph has a node (rank, time) for each time 0 .. S, an arc from (u, s) to (v, s+1) for each link
+u->v, and one of any capacity from (u, s) to (u, s+1), as ranks keep what they hold. Where a flow
+falls short a least cut says why. As ranks keep things it is a *label* for each rank: the time from
+which on the rank is inside, S+1 if it never is.
+
+Ranks that are images of each other under symmetries that keep the ends of a flow are one node: a
+flow may be spread evenly over images, so that nothing is lost, and they have one label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.collective import Collective, root_relation
+from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.solvers.max_flow import Network
+from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.orbits import rank_orbits
+from sccl.topo.symmetry.permutations import Permutation
+
+Whole = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Labels = tuple[int, ...]
+Carried = tuple[tuple[int, int, int, int], ...]
+"""(from, to, step, amount); to the same rank where it is kept."""
+
+_UNIT = 10**9  # of capacities as whole numbers
+_SHORT = 1e-6
+_ARCS = 6_000_000  # of all flows of a question: more would take gigabytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """What one flow carries.
+
+    Attributes:
+        sources: (ranks that hold it, amount) of each part.
+        sinks: (a rank that wants it, amount): one that wants all parts; or several, of one source.
+    """
+
+    sources: tuple[tuple[frozenset[int], int], ...]
+    sinks: tuple[tuple[int, int], ...]
+
+    @property
+    def amount(self) -> int:
+        """Return what has to arrive."""
+        return sum(amount for _, amount in self.sinks)
+
+
+def speaks_of(collective: Collective) -> bool:
+    """Return whether such flows say something: not where all chunks have ends of their own.
+
+    What sources send to several ranks each, all of it to another one, is more than one flow.
+    """
+    several = any(len(wanted - holders) > 1 for holders, wanted in collective.classes())
+    return several or one_flow(collective) is not None
+
+
+def one_flow(collective: Collective) -> Ends | None:
+    """Return the flow of all chunks, where each goes to one rank, all from or all to the same.
+
+    Those of scatter and gather: whatever this flow can do, chunks can.
+    """
+    classes = [
+        (frozenset(map(int, holders)), sorted(map(int, wanted - holders)), len(chunks))
+        for (holders, wanted), chunks in collective.classes().items()
+        if wanted - holders
+    ]
+    if not classes or any(len(wanted) > 1 for _, wanted, _ in classes):
+        return None
+    if len({holders for holders, _, _ in classes}) == 1:
+        amount = sum(chunks for _, _, chunks in classes)
+        sinks = tuple((rank, chunks) for _, (rank,), chunks in classes)
+        return Ends(((classes[0][0], amount),), sinks)
+    if len({rank for _, (rank,), _ in classes}) == 1:
+        amount = sum(chunks for _, _, chunks in classes)
+        sources = tuple((holders, chunks) for holders, _, chunks in classes)
+        return Ends(sources, ((classes[0][1][0], amount),))
+    return None
+
+
+class TimedFlow:
+    """A flow through time on a machine.
+
+    Args:
+        apart: links whose capacities are given one by one, by their place among the links; where
+            there are any, ranks are not merged.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        steps: int,
+        ends: Ends,
+        symmetries: Sequence[Permutation],
+        apart: Sequence[int] = (),
+    ) -> None:
+        self.ends, self.steps = ends, steps
+        forwards, backwards = topology.successors(), _predecessors(topology)
+        holders = {rank for ranks, _ in ends.sources for rank in ranks}
+        first = distances(forwards, holders)
+        after = distances(backwards, [rank for rank, _ in ends.sinks])
+        never = steps + 1
+        self.first = np.array([never if d == UNREACHED else d for d in first], np.int64)
+        self.after = np.array([never if d == UNREACHED else d for d in after], np.int64)
+        self.last = int(self.first[[rank for rank, _ in ends.sinks]].max())
+        self.node = np.arange(topology.ranks)
+        if not apart:
+            for number, members in enumerate(rank_orbits(topology, symmetries).values()):
+                self.node[members] = number
+        self._apart = {place: i for i, place in enumerate(apart)}
+        self._build(topology)
+
+    def _build(self, topology: Topology) -> None:
+        """Make the graph: links of merged ranks, those within each time, then what leads in."""
+        steps, nodes = self.steps, int(self.node.max()) + 1
+        pairs: dict[tuple[int, int, int], int] = {}
+        for place, link in enumerate(topology.links):
+            u, v = int(self.node[link.src]), int(self.node[link.dst])
+            if u != v:
+                key = (u, v, self._apart.get(place, -1))
+                pairs[key] = pairs.get(key, 0) + link.lanes
+        self.representative = np.zeros(nodes, np.int64)
+        self.representative[self.node[::-1]] = np.arange(topology.ranks)[::-1]
+        first, after = self.first[self.representative], self.after[self.representative]
+        keys = np.array(list(pairs), np.int64).reshape(-1, 3)
+        lanes = np.array(list(pairs.values()), np.int64)
+        when = np.arange(steps)[None, :]
+        tails, heads = keys[:, 0], keys[:, 1]
+        useful = (first[tails][:, None] <= when) & (when + 1 + after[heads][:, None] <= steps)
+        arc, step = np.nonzero(useful)
+        self.arc_step, self.arc_lanes, self.arc_apart = step, lanes[arc], keys[arc, 2]
+        self.arc_tail, self.arc_head = (
+            self.representative[tails[arc]],
+            self.representative[heads[arc]],
+        )
+        at, then = steps + 1, np.arange(steps)
+        keep = (np.arange(nodes)[:, None] * at + then[None, :]).ravel()
+        source, extra = nodes * at, nodes * at + 2
+        leading: list[tuple[int, int, int]] = []
+        for number, (ranks, amount) in enumerate(self.ends.sources):
+            leading.append((source, extra + number, amount))
+            leading += [(extra + number, int(self.node[r]) * at, amount) for r in sorted(ranks)]
+        leading += [
+            (int(self.node[r]) * at + steps, source + 1, amount) for r, amount in self.ends.sinks
+        ]
+        more = np.array(leading, np.int64).reshape(-1, 3)
+        self.source, self.sink, self.kept = source, source + 1, len(keep)
+        self.fixed = more[:, 2] * _UNIT
+        self.network = Network(
+            extra + len(self.ends.sources),
+            np.concatenate([tails[arc] * at + step, keep, more[:, 0]]),
+            np.concatenate([heads[arc] * at + step + 1, keep + 1, more[:, 1]]),
+        )
+        self.times = nodes * at
+
+    @property
+    def work(self) -> int:
+        """Return how many arcs it has."""
+        return len(self.arc_step) + self.kept + len(self.fixed)
+
+    def lacking(self, rounds: Floats, loads: Floats | None = None) -> Iterator[Labels]:
+        """Yield the labels of least cuts that do not carry the flow; none if all arrives.
+
+        Args:
+            rounds: by step.
+            loads: what the links that are apart carry, by link and step; None: there are none.
+        """
+        room = self.arc_lanes * rounds[self.arc_step]
+        if loads is not None:
+            alone = self.arc_apart >= 0
+            room[alone] = loads[self.arc_apart[alone], self.arc_step[alone]]
+        whole = np.minimum(np.floor(room * _UNIT), self.ends.amount * _UNIT).astype(np.int64)
+        kept = np.full(self.kept, self.ends.amount * _UNIT, np.int64)
+        found = self.network.flow(np.concatenate([whole, kept, self.fixed]), self.source, self.sink)
+        if found.value >= self.ends.amount * _UNIT * (1 - _SHORT):
+            return
+        near = self._labels(found.near)
+        yield near
+        if (far := self._labels(found.far)) != near:
+            yield far
+
+    def carried(self, rounds: Whole, times: int) -> Carried | None:
+        """Return a flow of whole numbers, ``times`` what is asked; None: there is none.
+
+        For ranks that are not merged.
+
+        Args:
+            rounds: by step.
+        """
+        amount = self.ends.amount * times
+        room = np.minimum(self.arc_lanes * rounds[self.arc_step], amount)
+        kept = np.full(self.kept, amount, np.int64)
+        fixed = self.fixed // _UNIT * times
+        found = self.network.flow(np.concatenate([room, kept, fixed]), self.source, self.sink)
+        if found.value < amount:
+            return None
+        on = found.on[: len(room)]
+        links = zip(self.arc_tail, self.arc_head, self.arc_step, on, strict=True)
+        held = found.on[len(room) : len(room) + self.kept].reshape(-1, self.steps)
+        stays = ((r, r, s, held[r, s]) for r, s in zip(*np.nonzero(held), strict=True))
+        every = [*(each for each in links if each[3]), *stays]
+        return tuple((int(u), int(v), int(s), int(n)) for u, v, s, n in every)
+
+    def _labels(self, inside: NDArray[np.bool_]) -> Labels:
+        """Return a cut as labels, such that what no chunk can use does not count as crossing."""
+        by_time = inside[: self.times].reshape(-1, self.steps + 1)
+        return self.useful((self.steps + 1 - by_time.sum(axis=1))[self.node])
+
+    def useful(self, labels: Whole) -> Labels:
+        """Return labels where nothing comes in before it can, or is outside where it is late."""
+        late = self.steps - self.after + 1
+        settled = np.maximum(self.first, np.minimum(labels, np.maximum(late, 0)))
+        return tuple(settled.tolist())
+
+    def layers(self) -> Iterator[Labels]:
+        """Yield cuts to begin with: between ranks nearer than some distance and the others."""
+        never = self.steps + 1
+        for far in range(self.last):
+            yield self.useful(np.where(self.first <= far, 0, never))
+            yield self.useful(np.where(self.after > far, 0, never))
+
+
+def flows(
+    topology: Topology, collective: Collective, steps: int, apart: Sequence[int]
+) -> Iterator[TimedFlow]:
+    """Yield the flows that every algorithm contains, the farthest first; of images, one.
+
+    All chunks', where that is a flow (:func:`one_flow`), else those of each rank that wants some:
+    as many as fit into memory.
+    """
+    whole = one_flow(collective)
+    symmetries = () if apart else automorphisms(topology, collective)
+    if whole is not None:
+        yield TimedFlow(topology, steps, whole, symmetries, apart)
+        return
+    arcs = 0
+    for ends in _of_ranks(topology, collective, symmetries):
+        ((sink, _),), parts = ends.sinks, ends.sources
+        kept: Sequence[Permutation] = ()
+        if not apart and len(parts) == 1 and len(parts[0][0]) == 1:
+            kept = automorphisms(topology, _single(topology.ranks, min(parts[0][0]), sink))
+        flow = TimedFlow(topology, steps, ends, kept, apart)
+        arcs += flow.work
+        yield flow
+        if arcs > _ARCS:
+            return
+
+
+def _predecessors(topology: Topology) -> tuple[tuple[int, ...], ...]:
+    """Return, for each rank, those with a link to it; far sooner than of the reversed machine."""
+    into: list[list[int]] = [[] for _ in range(topology.ranks)]
+    for link in topology.links:
+        into[link.dst].append(link.src)
+    return tuple(map(tuple, into))
+
+
+def _of_ranks(
+    topology: Topology, collective: Collective, symmetries: Sequence[Permutation]
+) -> list[Ends]:
+    """Return what each rank wants, of images one, the farthest first."""
+    successors = topology.successors()
+    classes = [
+        (frozenset(map(int, holders)), frozenset(map(int, wanted)), len(chunks))
+        for (holders, wanted), chunks in collective.classes().items()
+    ]
+    far = {holders: distances(successors, holders) for holders, _, _ in classes}
+    found: list[tuple[int, Ends]] = []
+    for rank in rank_orbits(topology, symmetries):
+        parts = tuple(
+            (holders, amount)
+            for holders, wanted, amount in classes
+            if rank in wanted and rank not in holders
+        )
+        if parts:
+            ends = Ends(parts, ((rank, sum(amount for _, amount in parts)),))
+            found.append((max(far[holders][rank] for holders, _ in parts), ends))
+    return [ends for _, ends in sorted(found, key=lambda each: -each[0])]
+
+
+def _single(ranks: int, source: int, sink: int) -> Collective:
+    """Return the demand of one chunk, whose symmetries are those that keep both its ends."""
+    return Collective("flow", ranks, 1, 1, root_relation(source), root_relation(sink))

@@ -1,0 +1,71 @@
+"""Cuts through time as rows: what crosses them in each step, and what has to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.collective import Collective
+from sccl.core.topology import Topology
+from sccl.prove.bounds.timed_flow import Labels
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class CutRow:
+    """A cut: rounds by step, times lanes, are at least the demand; links with budgets apart.
+
+    Attributes:
+        lanes: by step, of the links that cross it and are in no shared budget.
+        demand: chunks that have to cross it.
+    """
+
+    lanes: tuple[int, ...]
+    demand: int
+
+
+class CutRows:
+    """What makes rows of labels, for a machine, a collective and a number of steps.
+
+    Attributes:
+        lanes: of every link.
+        apart: the places, among the links, of those that share budgets.
+    """
+
+    def __init__(self, topology: Topology, collective: Collective, steps: int) -> None:
+        self.steps = steps
+        self._classes = [
+            (tuple(map(int, holders)), tuple(map(int, wanted)), len(chunks))
+            for (holders, wanted), chunks in collective.classes().items()
+        ]
+        edges = [link.edge for link in topology.links]
+        shared = {edge for budget in topology.budgets for edge in budget.edges}
+        self._ends: Whole = np.array(edges, np.int64).reshape(-1, 2).T
+        self._own = np.array([edge not in shared for edge in edges], np.bool_)
+        self.lanes: Whole = np.array([link.lanes for link in topology.links], np.int64)
+        self.apart: list[int] = np.flatnonzero(~self._own).tolist()
+
+    def row(self, labels: Labels) -> CutRow:
+        """Return the row of a cut."""
+        begin, end = self.crossing(labels)
+        crossed = np.zeros(self.steps + 1, np.int64)
+        own = self._own & (begin < end)
+        np.add.at(crossed, begin[own], self.lanes[own])
+        np.add.at(crossed, end[own], -self.lanes[own])
+        return CutRow(tuple(crossed.cumsum()[: self.steps].tolist()), self._demand(labels))
+
+    def crossing(self, labels: Labels) -> tuple[Whole, Whole]:
+        """Return in which steps each link leads outside: from one on, and up to another."""
+        time = np.array(labels, np.int64)
+        return time[self._ends[0]], time[self._ends[1]] - 1
+
+    def _demand(self, labels: Labels) -> int:
+        """Return how many chunks only ranks of label 0 hold, and one never inside wants."""
+        return sum(
+            chunks
+            for holders, wanted, chunks in self._classes
+            if all(labels[r] == 0 for r in holders) and any(labels[r] > self.steps for r in wanted)
+        )

@@ -1,0 +1,94 @@
+"""What cuts through time prove, in integers.
+
+A label says from which time on a rank is *inside*: 0 to S+1, where S+1 is never. Who holds a chunk
+keeps it, so that from a rank that is inside it gets outside by sends alone: in some step s, from a
+rank inside at s to one that is not yet at s+1. A chunk that ranks of label 0 alone hold before, and
+a rank of label S+1 wants, has to. So if D chunks are such, and a round of step s carries a_s that
+cross, then the rounds times a_s add up to D at least.
+
+Such cuts may be added with weights. A round of a step costs what crosses there, each send the
+weights of the cuts that it crosses; if that is at most 1 in every step, R rounds are at least the
+weighted sum of what has to cross. Budgets that links share may have prices in a step, for each send
+over any of their links: then a link's own lanes need to pay only what is left of its weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology, constraint_name
+from sccl.prove.check.prices import StepPrices, common, short
+from sccl.prove.check.trees import Spend
+
+TimedCuts = Sequence[tuple[Sequence[int], Fraction]]
+"""(label of each rank, weight)."""
+
+
+def by_timed_cuts(  # noqa: PLR0913, PLR0917 - a question, and a proof in two parts
+    machine: Topology,
+    collective: Collective,
+    steps: int,
+    cuts: TimedCuts,
+    prices: StepPrices,
+    spend: Spend,
+) -> Fraction:
+    """Return what R/C is at least with so many steps, by cuts through time.
+
+    Args:
+        collective: non-combining.
+        prices: of shared budgets.
+
+    Raises:
+        ValueError: a label is none of a rank, a weight or a price is negative, a price names no
+            budget or step, or a round of some step buys more than 1.
+        TooMuchError: that takes too much work.
+    """
+    scale = common([*(weight for _, weight in cuts), *(price for _, _, price in prices)])
+    lanes = machine.lanes()
+    spend(2 * steps * len(lanes))
+    weights: list[dict[Edge, int]] = [dict.fromkeys(lanes, 0) for _ in range(steps)]
+    demand = 0
+    for labels, weight in cuts:
+        if weight < 0:
+            raise ValueError(f"a cut has the negative weight {short(weight)}")
+        if len(labels) != machine.ranks or not all(0 <= t <= steps + 1 for t in labels):
+            raise ValueError(f"a cut has labels that are not one of 0 to {steps + 1} for each rank")
+        whole = int(weight * scale)
+        demand += whole * _crossing(collective, labels, steps, spend)
+        spend(2 * len(lanes))
+        for edge in lanes:
+            for step in range(labels[edge[0]], labels[edge[1]] - 1):
+                weights[step][edge] += whole
+    bought = [0] * steps
+    budgets = {budget.name: budget for budget in machine.budgets}
+    for key, step, price in prices:
+        if price < 0 or not isinstance(key, str) or key not in budgets or not 0 <= step < steps:
+            raise ValueError(
+                f"price {short(price)} of {constraint_name(key)[:60]!r} in step {step}: expected 0 "
+                "or more, of a budget and a step that exist"
+            )
+        whole = int(price * scale)
+        bought[step] += whole * budgets[key].chunks_per_round
+        spend(len(budgets[key].edges))
+        for edge in budgets[key].edges:
+            weights[step][edge] -= whole
+    for step, of_step in enumerate(weights):
+        bought[step] += sum(lanes[edge] * left for edge, left in of_step.items() if left > 0)
+        if bought[step] > scale:
+            value = short(Fraction(bought[step], scale))
+            raise ValueError(f"a round of step {step} buys {value}, expected up to 1")
+    return Fraction(demand, scale * collective.chunks)
+
+
+def _crossing(collective: Collective, labels: Sequence[int], steps: int, spend: Spend) -> int:
+    """Return how many chunks start inside and are wanted outside in the end."""
+    outside = {rank for rank, label in enumerate(labels) if label == steps + 1}
+    found = 0
+    for (holders, wanted), chunks in collective.classes().items():
+        spend(2 + len(holders) + len(wanted))
+        if not outside.isdisjoint(wanted) and all(labels[rank] == 0 for rank in holders):
+            found += collective.amount(chunks)
+    return found

@@ -1,0 +1,148 @@
+"""Machines whose ranks are images of one another by translations: what one shows, holds for all.
+
+A certificate may tell symmetries of its machine. They are believed nothing: it is checked that each
+preserves links and lanes, that they commute, and that together they take rank 0 to every rank. Then
+one element alone takes rank 0 to a rank (what keeps a rank keeps all, as it commutes with what
+takes that rank to them), so that
+
+* what holds of rank 0's chunks, their ways and distances, holds of every rank's;
+* the links that are images of one link are as many as ranks, and if each rank's chunks go the
+  images of the ways of rank 0's, each such link carries as much as all of them together do for
+  rank 0's chunks.
+
+Plain Python, apart from what finds symmetries and what judges algorithms by them elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from sccl.core.collective import Collective
+from sccl.core.ids import Edge
+from sccl.core.symmetric import SymmetricAlgorithm
+from sccl.core.topology import Topology
+from sccl.prove.check.trees import Spend
+
+Images = Sequence[Sequence[int]]
+
+
+def is_served(collective: Collective) -> bool:
+    """Return whether all ranks have as many chunks of their own, for all or for each other rank."""
+    return not collective.combining and (collective.is_gathered or collective.is_transpose)
+
+
+def check_translations(machine: Topology, images: Images, spend: Spend) -> None:
+    """Check that some symmetries of a machine commute, and take rank 0 to every rank.
+
+    Raises:
+        ValueError: they do not, or it has budgets, whose images are not looked for.
+        TooMuchError: that takes too much work.
+    """
+    ranks, lanes = machine.ranks, machine.lanes()
+    spend(len(images) * (4 * len(lanes) + (len(images) + 2) * ranks))
+    if machine.budgets:
+        raise ValueError("a machine with budgets is not looked at by symmetries")
+    for number, image in enumerate(images):
+        if sorted(image) != list(range(ranks)):
+            raise ValueError(f"symmetry {number} is no permutation of {ranks} ranks")
+        for (u, v), width in lanes.items():
+            if lanes.get((image[u], image[v])) != width:
+                raise ValueError(f"symmetry {number} takes link {u}->{v} to no link of its lanes")
+        for other in images[:number]:
+            if any(image[other[r]] != other[image[r]] for r in range(ranks)):
+                raise ValueError(f"symmetry {number} does not commute with one before it")
+    reached = {0}
+    for rank in (queue := [0]):
+        for image in images:
+            if image[rank] not in reached:
+                reached.add(image[rank])
+                queue.append(image[rank])
+    if len(reached) < ranks:
+        raise ValueError(f"symmetries take rank 0 to {len(reached)} of {ranks} ranks")
+
+
+def _kinds(machine: Topology, images: Images, spend: Spend) -> dict[Edge, int]:
+    """Return of each link which of rank 0's it is the image of."""
+    spend(4 * len(machine.links) * len(images))
+    found: dict[Edge, int] = {}
+    for link in machine.links:
+        if link.src == 0:
+            found[link.edge] = link.dst
+            for u, v in (queue := [link.edge]):
+                for image in images:
+                    there = (image[u], image[v])
+                    if there not in found:
+                        found[there] = link.dst
+                        queue.append(there)
+    return found
+
+
+def is_invariant(costs: dict[Edge, int], images: Images, spend: Spend) -> bool:
+    """Return whether links that are images of one another cost the same."""
+    spend(2 * len(costs) * len(images))
+    return all(
+        costs[image[u], image[v]] == own for image in images for (u, v), own in costs.items()
+    )
+
+
+def takes(algorithm: SymmetricAlgorithm) -> bool:
+    """Return whether an algorithm is given by what rank 0's chunks do, without turning any."""
+    ranks = algorithm.topology.ranks
+    return (
+        is_served(algorithm.collective)
+        and not algorithm.topology.budgets
+        and all(symmetry.turn == 0 for symmetry in algorithm.symmetries)
+        and all(send.chunk % ranks == 0 for send in algorithm.sends)
+    )
+
+
+def check_translated(algorithm: SymmetricAlgorithm, spend: Spend) -> None:
+    """Check an algorithm of which all ranks' chunks go the images of the ways of rank 0's.
+
+    Raises:
+        ValueError: it is not valid, or its symmetries are no translations of its machine.
+        TooMuchError: that takes too much work.
+    """
+    machine, collective = algorithm.topology, algorithm.collective
+    images = [symmetry.ranks for symmetry in algorithm.symmetries]
+    check_translations(machine, images, spend)
+    kind_of = _kinds(machine, images, spend)
+    ranks, rounds = machine.ranks, algorithm.rounds_per_step
+    spend(20 * len(algorithm.sends) + collective.num_chunks // ranks)
+    if any(r < 1 for r in rounds):
+        raise ValueError("some step has less than one round")
+    arrived: dict[int, dict[int, int]] = {}  # of each chunk the step after which a rank has it
+    loads: Counter[tuple[int, int]] = Counter()
+    for send in sorted(algorithm.sends):
+        step, chunk, edge = int(send.step), int(send.chunk), (int(send.src), int(send.dst))
+        if not (0 <= step < len(rounds) and 0 <= chunk < collective.num_chunks):
+            raise ValueError(f"step {step} or chunk {chunk} does not exist")
+        if edge not in kind_of:
+            raise ValueError(f"step {step}: there is no link {edge[0]}->{edge[1]}")
+        there = arrived.setdefault(chunk, {0: -1})
+        if there.get(edge[0], step) >= step:
+            raise ValueError(f"step {step}: rank {edge[0]} does not hold chunk {chunk}")
+        there.setdefault(edge[1], step)
+        loads[kind_of[edge], step] += 1
+    lanes = machine.lanes()
+    for (kind, step), load in loads.items():
+        if load > lanes[0, kind] * rounds[step]:
+            raise ValueError(f"step {step}: link 0->{kind} carries {load} chunks")
+    _check_wanted(collective, arrived)
+    if len(algorithm.sends) * ranks != algorithm.num_sends:
+        raise ValueError(f"it says that it has {algorithm.num_sends} sends, and has another number")
+
+
+def _check_wanted(collective: Collective, arrived: dict[int, dict[int, int]]) -> None:
+    """Check that each of rank 0's chunks comes to where it is wanted.
+
+    Raises:
+        ValueError: one does not.
+    """
+    ranks = collective.ranks
+    to_all = collective.is_gathered
+    for chunk in range(0, collective.num_chunks, ranks):
+        there = arrived.get(chunk, {0: -1})
+        if len(there) < ranks if to_all else chunk // ranks % ranks not in there:
+            raise ValueError(f"chunk {chunk} does not come to all that want it")

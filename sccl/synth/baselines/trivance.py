@@ -1,0 +1,49 @@
+"""Trivance: ranks of a ring exchange with both of those 3^i away, the farthest first."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from sccl.errors import ParameterError
+from sccl.synth.baselines.pattern import Maker, Pattern, backwards, cut, pattern_of, there_and_back
+from sccl.synth.contract import Request
+
+NAME = "trivance"
+SOURCE = "Trivance, 2026 (arXiv 2602.17254), of 3^k ranks: as many steps as its logarithm by 3"
+
+
+def _allgather(request: Request, pieces: int) -> Pattern:
+    """Return the allgather: what a rank has triples in each step, while ways become thirds."""
+    ranks = request.spec.ranks
+    steps = round(np.log(ranks) / np.log(3))
+    if 3**steps != ranks:
+        raise ParameterError(
+            f"trivance wants a power of 3 as the number of ranks, and there are {ranks}: give "
+            "another topology, or another algorithm, such as bruck"
+        )
+    far = [3 ** (steps - 1 - step) for step in range(steps)]
+    rows = [
+        (step, sum(sign * far[i] for i, sign in enumerate(signs)), way * far[step])
+        for step in range(steps)
+        for signs in product((-1, 0, 1), repeat=step)
+        for way in (1, -1)
+    ]
+    step, has, way = np.array(rows).T[:, :, None]
+    rank = np.arange(ranks)
+    pattern = pattern_of(
+        request.spec.at(1),
+        step=step,
+        chunk=(rank + has) % ranks,
+        src=rank,
+        dst=(rank + way) % ranks,
+    )
+    return cut(pattern, pieces)
+
+
+COLLECTIVES: dict[str, Maker] = {
+    "allgather": _allgather,
+    "reducescatter": backwards(_allgather),
+    "allreduce": there_and_back(_allgather),
+}

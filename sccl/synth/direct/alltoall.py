@@ -1,0 +1,171 @@
+"""Alltoall where ranks are an abelian group and links lead from x to x + g: no search.
+
+Links add up, in any order: a chunk for x + d may go over the same links g, in any order, whatever x
+is. So one rank's chunks say everything: which links each displacement d is the sum of, and which of
+these it takes in which step. If each step gives a displacement at most one link, and uses a link at
+most as often as its lanes and rounds allow, then all ranks together do no more, by translation.
+
+That is an edge colouring of a bipartite multigraph, of displacements against links, by steps. With
+R a multiple of S it exists whenever no displacement needs more than S links and no link more than R
+uses by lane: at every step a part of 1/(steps left) of all that is left would do, so that a whole
+flow does too. Hence R/C is the load of the fullest link over P, which on tori and hypercubes is the
+bound by distances, and S is the diameter.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.algorithm import Send, send
+from sccl.synth.direct.ways import ShortestWays
+from sccl.topo.symmetry.regular import Cayley
+
+Ints = NDArray[np.int64]
+
+_PASSES = 6  # over displacements with a choice: two were enough on every torus tried
+_FEW = 2_000  # pieces of displacements times steps: these are looked at as wholes
+
+
+def sends(
+    machine: Cayley, pieces: int, steps: int, rounds: int
+) -> tuple[tuple[int, ...], list[Send]] | None:
+    """Return the rounds of each step, and all sends of rank 0's chunks; None: not found.
+
+    Args:
+        pieces: chunks of each pair of ranks.
+    """
+    far = machine.distances()
+    if int(far.min()) < 0 or int(far.max()) > steps:
+        return None
+    needs = _needs(machine, far, pieces)
+    lanes = np.array(machine.lanes, np.int64)
+    if (needs.sum(axis=0) > lanes * rounds).any():
+        return None
+    for most_first in (True, False):
+        per_step = _spread(rounds, steps, most_first=most_first)
+        if (colours := _coloured(needs, lanes, per_step)) is not None:
+            return tuple(per_step), _walked(machine, colours)
+    return None
+
+
+def least_rounds(machine: Cayley, pieces: int) -> Fraction | None:
+    """Return the rounds that the fullest link takes, over C; None: some rank is not reached."""
+    far = machine.distances()
+    if int(far.min()) < 0:
+        return None
+    load = _needs(machine, far, pieces).sum(axis=0)
+    full = max(Fraction(int(n), lanes) for n, lanes in zip(load, machine.lanes, strict=True))
+    return full / (pieces * machine.group.ranks)
+
+
+def _needs(machine: Cayley, far: Ints, pieces: int) -> Ints:
+    """Return how often each piece of each displacement takes each link, by shortest ways.
+
+    Shape (pieces times ranks, links of a rank); a displacement has the number of its rank. Where
+    several ways are shortest, one piece after the other takes what full links make least of.
+    """
+    ways = ShortestWays.of(machine, far)
+    first, last = (ways.by_one_link(turned=turned) for turned in (False, True))
+    needs = np.tile(first, (pieces, 1))
+    ranks = machine.group.ranks
+    few = pieces * ranks * int(far.max()) <= _FEW
+    free = np.flatnonzero((far > 1) if few else (first != last).any(axis=1)).tolist()
+    row_of = ways.cheapest if few else ways.next_least
+    load = needs.sum(axis=0)
+    best, least = needs.copy(), ways.fullest(load)
+    for _ in range(_PASSES if free else 0):
+        for piece in range(pieces):
+            for d in free:
+                row = needs[piece * ranks + d]
+                load -= row
+                row[:] = row_of(d, load)
+                load += row
+        if ways.fullest(load) < least:
+            best, least = needs.copy(), ways.fullest(load)
+        free = free[::-1]
+    return best
+
+
+def _spread(rounds: int, steps: int, *, most_first: bool) -> list[int]:
+    """Return rounds shared out to steps as evenly as can be."""
+    each, more = divmod(rounds, steps)
+    found = [each + (step < more) for step in range(steps)]
+    return found if most_first else found[::-1]
+
+
+def _coloured(needs: Ints, lanes: Ints, rounds: list[int]) -> Ints | None:
+    """Return, by step and row, which link a row takes, -1 for none; None: a step had no flow.
+
+    In each step a flow takes rows to links. A row with as many links left as there are steps has to
+    move, and a link has to be used so often that later rounds are enough for the rest; beyond that
+    rows with more links left go first.
+    """
+    from sccl.solvers.flow import cheapest_most  # noqa: PLC0415 - OR-Tools takes long to load
+
+    left, loads = needs.copy(), needs.sum(axis=0)
+    found = np.full((len(rounds), len(needs)), -1, dtype=np.int64)
+    links = len(lanes)
+    for step, now in enumerate(rounds):
+        steps_left, later = len(rounds) - step, sum(rounds[step + 1 :])
+        hops = left.sum(axis=1)
+        rows = np.flatnonzero(hops)
+        if not len(rows):
+            break
+        must = np.maximum(loads - lanes * later, 0)
+        row, link = np.nonzero(left[rows])
+        source, sink = len(rows) + links, len(rows) + links + 1
+        forced = (len(rounds) + 1) * (len(rows) + 1)
+        ends = np.arange(links) + len(rows)
+        arcs = np.concatenate(
+            [
+                np.stack([np.full(len(rows), source), np.arange(len(rows))], axis=1),
+                np.stack([row, link + len(rows)], axis=1),
+                np.stack([ends, np.full(links, sink)], axis=1),
+                np.stack([ends, np.full(links, sink)], axis=1),
+            ]
+        )
+        ones = np.ones(len(rows) + len(row), dtype=np.int64)
+        capacities = np.concatenate([ones, must, np.maximum(lanes * now - must, 0)])
+        tight = hops[rows] >= steps_left
+        costs = np.concatenate(
+            [
+                np.where(tight, -forced, -hops[rows]),
+                np.zeros(len(row), dtype=np.int64),
+                np.full(links, -forced),
+                np.zeros(links, dtype=np.int64),
+            ]
+        )
+        flow = cheapest_most(arcs, capacities, costs, (source, sink))
+        moved = flow[len(rows) : len(rows) + len(row)] > 0
+        took = np.full(len(rows), -1, dtype=np.int64)
+        took[row[moved]] = link[moved]
+        used = np.bincount(link[moved], minlength=links)
+        if (tight & (took < 0)).any() or (used < must).any() or (must > lanes * now).any():
+            return None
+        going = took >= 0
+        left[rows[going], took[going]] -= 1
+        loads = loads - used
+        found[step, rows[going]] = took[going]
+    return None if left.any() else found
+
+
+def _walked(machine: Cayley, colours: Ints) -> list[Send]:
+    """Return the sends of rank 0's chunks, whose links of each step are given."""
+    moves = np.array(machine.moves)
+    here = np.zeros(colours.shape[1], dtype=np.int64)
+    found = []
+    for step, links in enumerate(colours):
+        rows = np.flatnonzero(links >= 0)
+        there = moves[links[rows], here[rows]]
+        chunks = rows * machine.group.ranks
+        found += [
+            send(chunk, src, dst, step)
+            for chunk, src, dst in zip(
+                chunks.tolist(), here[rows].tolist(), there.tolist(), strict=True
+            )
+        ]
+        here[rows] = there
+    return found

@@ -1,0 +1,129 @@
+"""A timed tree grown by cheapest ways: compiled loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sccl.compiled import compiled
+
+_NEVER = 1e18
+
+
+@compiled
+def price(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
+    of_start: Any, of: Any, load: Any, room: Any, past: Any, sharp: float, cost: Any
+) -> None:
+    """Set what a send over each link costs in each step: dear where a constraint has no room.
+
+    Args:
+        of: constraints of each link, from ``of_start`` on.
+        load: by constraint and step.
+        room: likewise, what it may be.
+        past: likewise, how far it was beyond that before.
+        sharp: how dear it is to be beyond it now.
+        cost: out: by link and step.
+    """
+    for link in range(cost.shape[0]):
+        for step in range(cost.shape[1]):
+            total = 0.0
+            for i in range(of_start[link], of_start[link + 1]):
+                over = load[of[i], step] + 1 - room[of[i], step]
+                each = 1.0 + past[of[i], step]
+                total += each * (1.0 + sharp * over) if over > 0 else each
+            cost[link, step] = total
+
+
+@compiled
+def count(  # noqa: PLR0913, PLR0917 - likewise
+    in_link: Any, since: Any, of_start: Any, of: Any, load: Any, times: int
+) -> None:
+    """Add a tree ``times`` to the loads of constraints in steps."""
+    for rank in range(len(in_link)):
+        link = in_link[rank]
+        if link >= 0:
+            for i in range(of_start[link], of_start[link + 1]):
+                load[of[i], since[rank] - 1] += times
+
+
+@compiled
+def grow(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
+    order: Any,
+    out_start: Any,
+    out_link: Any,
+    src: Any,
+    dst: Any,
+    cost: Any,
+    far: Any,
+    through: Any,
+    fresh: Any,
+    in_link: Any,
+    since: Any,
+) -> bool:
+    """Grow a tree until it has all ranks of ``order``; return False if one is out of reach.
+
+    Each in turn is joined by the cheapest way through time from what the tree has by then.
+
+    Args:
+        out_link: links that leave each rank, from ``out_start`` on.
+        cost: by link and step.
+        far, through, fresh: scratch, by time and rank.
+        in_link: out: by which link the tree enters a rank, -1: it holds it before, or not at all.
+        since: by rank, 0 for those that hold it before; out: from when on others do.
+    """
+    steps = cost.shape[1]
+    far[:, :] = _NEVER
+    through[:, :] = -2
+    fresh[:, :] = False
+    in_link[:] = -1
+    for rank in range(len(since)):
+        if since[rank] != 0:
+            since[rank] = steps + 1
+        else:
+            far[0, rank] = 0.0
+            fresh[0, rank] = True
+    _settle(0, out_start, out_link, dst, cost, far, through, fresh)
+    for target in order:
+        time, at, first = steps, target, steps
+        while since[at] > time:
+            link = through[time, at]
+            if link == -2:
+                return False
+            if link >= 0:
+                since[at], in_link[at] = time, link
+                far[time, at], through[time, at], fresh[time, at] = 0.0, -1, True
+                first = time
+                at = src[link]
+            time -= 1
+        _settle(first, out_start, out_link, dst, cost, far, through, fresh)
+    return True
+
+
+@compiled
+def _settle(  # noqa: PLR0913, PLR0917 - likewise
+    first: int,
+    out_start: Any,
+    out_link: Any,
+    dst: Any,
+    cost: Any,
+    far: Any,
+    through: Any,
+    fresh: Any,
+) -> None:
+    """Spread what is cheaper than before, from a time on: through -1 says that it was kept."""
+    steps, ranks = cost.shape[1], far.shape[1]
+    for time in range(first, steps):
+        for rank in range(ranks):
+            if not fresh[time, rank]:
+                continue
+            fresh[time, rank] = False
+            here = far[time, rank]
+            if here < far[time + 1, rank]:
+                far[time + 1, rank], through[time + 1, rank] = here, -1
+                fresh[time + 1, rank] = True
+            for i in range(out_start[rank], out_start[rank + 1]):
+                link = out_link[i]
+                there = here + cost[link, time]
+                if there < far[time + 1, dst[link]]:
+                    far[time + 1, dst[link]], through[time + 1, dst[link]] = there, link
+                    fresh[time + 1, dst[link]] = True
+    fresh[steps, :] = False

@@ -1,0 +1,239 @@
+"""Scatter and gather at the limit: one flow through time, split into paths.
+
+Where each chunk goes to one rank, all from or all to the same, chunks are a flow, and a flow of
+whole numbers is chunks: cuts through time prove the limit, and a greatest flow at whole rounds
+attains it (Ford and Fulkerson 1958, with capacities by step). No tree is priced.
+
+Rounds are sought as whole numbers that add up to the limit and satisfy all cuts so far; where the
+flow falls short a cut is added. The vertices of the linear program do as well, but take thousands
+of chunks: hypercube:10 with S = 10 has rounds in 630ths, and whole ones for C = 10 a rank. Of what
+satisfies the cuts the nearest to *layers* is taken: what goes k links far leaves in step S - k, or
+arrives in step k. On square tori that alone is a flow; without it 32x32 took hundreds of cuts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import gcd, lcm
+
+import numpy as np
+
+from sccl.core.algorithm import Algorithm, Send, send
+from sccl.core.answer import Sat, Unsat
+from sccl.core.collective import Collective
+from sccl.core.instance import Instance
+from sccl.core.topology import Topology
+from sccl.judge import require_valid
+from sccl.prove.bounds.steps import farthest_pair
+from sccl.prove.bounds.timed_cuts import timed_bound
+from sccl.prove.bounds.timed_flow import Carried, Ends, TimedFlow, one_flow
+from sccl.prove.bounds.timed_program import TimedBound
+from sccl.prove.bounds.timed_rows import CutRow, CutRows
+from sccl.solvers.cpsat import CpModel, Strategy, solve
+from sccl.solvers.effort import Effort
+from sccl.topo.symmetry.automorphisms import automorphisms
+
+NAME = "one flow"
+
+_SENDS = 1_000_000
+_TIMES = (1, 2, 3, 4, 6, 8, 12)  # the least C at which R is whole
+_CUTS = 400  # that are added for one C
+_EFFORT, _STRATEGY = Effort(units=2.0), Strategy(linear=2)
+
+_Ways = dict[tuple[int, int], list[list[int]]]
+"""By (rank, time): [rank that the flow goes on to, amount]."""
+
+
+@dataclass(slots=True)
+class _Question:
+    """A collective of one flow on a machine, for a number of steps.
+
+    Attributes:
+        collective: at its smallest C.
+        flow: with ranks merged that are images of each other.
+        rows: of the cuts that are known; more are added.
+    """
+
+    topology: Topology
+    collective: Collective
+    steps: int
+    ends: Ends
+    flow: TimedFlow
+    rows: list[CutRow]
+
+    def rounds(self, total: int, times: int) -> list[int] | None:
+        """Return whole rounds, ``total`` in all, at which all chunks flow; None: not found.
+
+        Args:
+            times: how often the chunks of the pattern are taken.
+
+        Raises:
+            NoRoundsError: there are none: cuts leave none, and every algorithm satisfies these.
+        """
+        made = CutRows(self.topology, self.collective, self.steps)
+        layers = _layers(self.flow, total)
+        for _ in range(_CUTS):
+            values = self._satisfying(total, times, layers)
+            if values is None:
+                return None
+            short = [
+                made.row(labels)
+                for labels in self.flow.lacking(np.array(values, np.float64) / times)
+            ]
+            if not short:
+                return values
+            self.rows += short
+        return None
+
+    def _satisfying(self, total: int, times: int, layers: list[int]) -> list[int] | None:
+        """Return rounds that satisfy the cuts so far, near some others; None: not found."""
+        model = CpModel()
+        rounds = [model.new_int_var(1, total, "") for _ in layers]
+        model.add(sum(rounds) == total)
+        for row in self.rows:
+            crossing = sum(n * r for n, r in zip(row.lanes, rounds, strict=True))
+            model.add(crossing >= row.demand * times)
+        apart = [model.new_int_var(0, total, "") for _ in rounds]
+        for r, near, far in zip(rounds, layers, apart, strict=True):
+            model.add(far >= r - near)
+            model.add(far >= near - r)
+        model.minimize(sum(apart))
+        found = solve(model, _EFFORT, _STRATEGY)
+        if found.refuted:
+            raise NoRoundsError
+        return [found.value(r) for r in rounds] if found.found else None
+
+    def written(self, rounds: list[int], times: int) -> Algorithm | None:
+        """Return the algorithm of these rounds; None: their flow is not there after all."""
+        flow = TimedFlow(self.topology, self.steps, self.ends, ())
+        carried = flow.carried(np.array(rounds, np.int64), times)
+        if carried is None:
+            return None
+        chunks, number = self.collective.chunks * times, self.collective.num_chunks * times
+        whole = replace(self.collective, chunks=chunks, num_chunks=number)
+        sends = tuple(_sends(whole, self.ends, carried, self.steps))
+        made = Algorithm(self.topology, whole, tuple(rounds), sends)
+        return require_valid(made, "splitting a flow into paths")
+
+
+class NoRoundsError(Exception):
+    """No whole rounds satisfy what every algorithm does."""
+
+
+def at_bound(topology: Topology, collective: Collective, bound: TimedBound) -> Algorithm | None:
+    """Return an algorithm at a bound by cuts through time, judged.
+
+    None if chunks are no single flow, links share budgets, no whole rounds were found at which the
+    flow exists, or it takes too many sends to be written down.
+
+    Args:
+        collective: non-combining, at its smallest C.
+    """
+    question = _question(topology, collective, bound)
+    if question is None:
+        return None
+    for times in _whole_times(collective, bound):
+        if question.ends.amount * times * question.flow.last > _SENDS:
+            return None
+        with suppress(NoRoundsError):
+            rounds = question.rounds(int(bound.value * collective.chunks * times), times)
+            if rounds is not None:
+                return question.written(rounds, times)
+    return None
+
+
+def answer(instance: Instance) -> Sat | Unsat | None:
+    """Return whether there is an algorithm, where chunks are one flow; None: that is not known."""
+    begin = time.perf_counter()
+    topology, whole, steps = instance.topology, instance.collective, instance.steps
+    if one_flow(whole) is None or topology.budgets or farthest_pair(topology, whole).steps > steps:
+        return None
+    times = gcd(whole.chunks, *(len(chunks) for chunks in whole.classes().values()))
+    unit = replace(whole, chunks=whole.chunks // times, num_chunks=whole.num_chunks // times)
+    bound = timed_bound(topology, unit, steps)
+    question = _question(topology, unit, bound) if bound else None
+    if question is None or question.ends.amount * times * question.flow.last > _SENDS:
+        return None
+    try:
+        rounds = question.rounds(instance.rounds, times)
+    except NoRoundsError:
+        why = "no rounds of the steps let all chunks flow (cuts through time)"
+        return Unsat(why, NAME, time.perf_counter() - begin)
+    found = None if rounds is None else question.written(rounds, times)
+    return Sat(found, NAME, time.perf_counter() - begin) if found else None
+
+
+def _question(topology: Topology, collective: Collective, bound: TimedBound) -> _Question | None:
+    """Return the question of a bound; None: it is none of one flow, or links share budgets."""
+    ends = one_flow(collective)
+    if ends is None or topology.budgets or any(len(holders) > 1 for holders, _ in ends.sources):
+        return None
+    flow = TimedFlow(topology, bound.steps, ends, automorphisms(topology, collective))
+    return _Question(topology, collective, bound.steps, ends, flow, list(bound.rows))
+
+
+def _whole_times(collective: Collective, bound: TimedBound) -> Iterator[int]:
+    """Yield how often the chunks of the pattern are taken such that R at the bound is whole."""
+    unit = (bound.value * collective.chunks).denominator
+    while bound.value * collective.chunks * unit < bound.steps:
+        unit += (bound.value * collective.chunks).denominator
+    yield from (unit * times for times in _TIMES)
+    if bound.rho and min(bound.rho) > 0:
+        yield lcm(*((rho * collective.chunks).denominator for rho in bound.rho))
+
+
+def _layers(flow: TimedFlow, total: int) -> list[int]:
+    """Return rounds by step in which what goes k links far leaves k steps before the end.
+
+    Where there is one sink: arrives there k steps after the begin.
+    """
+    forwards = len(flow.ends.sources) > 1
+    found = [0] * flow.steps
+    parts = [(min(ranks), n) for ranks, n in flow.ends.sources] if forwards else flow.ends.sinks
+    for rank, amount in parts:
+        far = int((flow.after if forwards else flow.first)[rank])
+        found[far - 1 if forwards else flow.steps - far] += amount
+    return [each * total // flow.ends.amount for each in found]
+
+
+def _sends(collective: Collective, ends: Ends, carried: Carried, steps: int) -> Iterable[Send]:
+    """Yield the sends of all chunks: each walks to the end that all have in common.
+
+    From a rank of its own, backwards in time where that is where it is wanted. What is left of the
+    flow at a (rank, time) is as much on one side as on the other, so that no walk gets stuck.
+    """
+    forwards = len(ends.sources) > 1
+    ways: _Ways = defaultdict(list)
+    for u, v, step, amount in carried:
+        here, there = ((u, step), v) if forwards else ((v, step + 1), u)
+        ways[here].append([there, amount])
+    for (holders, wanted), chunks in collective.classes().items():
+        if wanted <= holders:
+            continue
+        (source,), (sink,) = holders, wanted - holders
+        begin, end = (int(source), int(sink)) if forwards else (int(sink), int(source))
+        for chunk in chunks:
+            walk = _walk(ways, begin, end, 0 if forwards else steps, 1 if forwards else -1)
+            for at, u, v in walk:
+                yield send(chunk, u, v, at) if forwards else send(chunk, v, u, at - 1)
+
+
+def _walk(ways: _Ways, begin: int, end: int, when: int, way: int) -> list[tuple[int, int, int]]:
+    """Take a unit of the flow out, and return its (time, here, there) but for what leads round."""
+    at, hops = begin, list[tuple[int, int, int]]()
+    while at != end:
+        there = ways[at, when][-1]
+        there[1] -= 1
+        if not there[1]:
+            ways[at, when].pop()
+        if there[0] != at:
+            hops.append((when, at, there[0]))
+        at, when = there[0], when + way
+        before = [i for i, (_, rank, _) in enumerate(hops) if rank == at]
+        if before:  # it was here before, and may as well have stayed
+            del hops[before[0] :]
+    return hops

@@ -1,0 +1,79 @@
+"""What is attained without search, for every k and C: by constructions whose costs are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sccl.core.collective import Collective
+from sccl.core.topology import Topology
+from sccl.topo.symmetry.groups import some_symmetries, translation_groups
+from sccl.topo.symmetry.orbits import rank_orbits
+
+if TYPE_CHECKING:
+    from sccl.topo.symmetry.regular import Cayley
+
+BREADTH_FIRST, COLOURING = "breadth first", "colouring"
+
+
+@dataclass(frozen=True, slots=True)
+class Attained:
+    """What some algorithm attains.
+
+    Attributes:
+        steps: S, that of the farthest rank.
+        bandwidth: R/C, at some C.
+        by: which construction it is of, in words.
+    """
+
+    steps: int
+    bandwidth: Fraction
+    by: str
+
+
+def attained(topology: Topology, collective: Collective) -> Attained | None:
+    """Return what is attained in as few steps as can be; None: no construction is known.
+
+    Args:
+        collective: non-combining, at any C.
+
+    Raises:
+        UnreachableError: some rank does not reach another.
+    """
+    if topology.budgets or topology.switches or collective.combining:
+        return None
+    if not (collective.is_gathered or collective.is_transpose):
+        return None
+    machine = _cayley(topology, collective)
+    if collective.is_transpose:
+        return _by_colouring(machine) if machine else None
+    from sccl.synth.direct import allgather, breadth_first  # noqa: PLC0415 - NumPy is slow to load
+
+    costs: tuple[Fraction, ...] | None = None
+    if machine:
+        costs = allgather.costs(machine)
+    elif topology.ranks <= breadth_first.MAX_RANKS:
+        some = rank_orbits(topology, some_symmetries(topology, collective))
+        costs = breadth_first.costs(topology, some)
+    return Attained(len(costs), sum(costs, Fraction(0)), BREADTH_FIRST) if costs else None
+
+
+def _cayley(topology: Topology, collective: Collective) -> Cayley | None:
+    """Return a machine with its translations, if it has some."""
+    from sccl.topo.symmetry.regular import cayley, translations  # noqa: PLC0415 - NumPy is slow
+
+    for one in translation_groups(topology, collective):
+        if group := translations(one.generators):
+            return cayley(topology, group)
+    return None
+
+
+def _by_colouring(machine: Cayley) -> Attained | None:
+    """Return what an alltoall takes with C = S P chunks, or twice as many, in S steps."""
+    from sccl.synth.direct import alltoall  # noqa: PLC0415 - NumPy is slow to load
+
+    found = [alltoall.least_rounds(machine, pieces) for pieces in (1, 2)]
+    rounds = [each for each in found if each is not None]
+    steps = int(machine.distances().max())
+    return Attained(steps, min(rounds), COLOURING) if rounds else None

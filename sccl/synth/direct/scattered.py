@@ -1,0 +1,123 @@
+"""Broadcast as a scatter and then an allgather, where both are at hand: any size, no search.
+
+Each rank is sent a part of all, and sends it to all others: a chunk of rank n in the one is a chunk
+of rank n in the other. S and R add up. On square tori and hypercubes both meet their bounds, so
+that R/C is 2 (P - 1) / (P deg) with twice the fewest steps (van de Geijn, On global combine
+operations, 1994, for one port).
+
+The allgather: a tree of one chunk, breadth first, in as many turned copies as a rank has links, and
+all of it moved to all ranks. Turned and moved, a link is any other, so that what a step sends of
+one tree is the load of every link in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from math import lcm
+
+from sccl.collectives import named
+from sccl.core.algorithm import Algorithm, Send, send
+from sccl.core.collective import Collective, RelationKind
+from sccl.core.symmetric import SymmetricAlgorithm
+from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.judge import require_valid, violations
+from sccl.prove.bounds.timed_cuts import timed_bound
+from sccl.synth.direct.one_flow import at_bound
+from sccl.topo.symmetry.expand import expand
+from sccl.topo.symmetry.generated import generated_groups
+from sccl.transform import prune
+
+_SENDS = 300_000  # that are written out
+_JUDGED = 20_000_000  # sends of an allgather that are executed
+
+
+@dataclass(frozen=True, slots=True)
+class Scattered:
+    """A scatter and then an allgather.
+
+    Attributes:
+        steps: of both.
+        cost: R/C of the broadcast.
+        algorithm: that; None: it has too many sends to be written down.
+    """
+
+    steps: int
+    cost: Fraction
+    algorithm: Algorithm | None
+
+
+@lru_cache(maxsize=16)
+def scattered(topology: Topology, collective: Collective) -> Scattered | None:
+    """Return a broadcast by a scatter and an allgather, both judged; None: one is not at hand.
+
+    Args:
+        collective: non-combining.
+    """
+    if (collective.pre.kind, collective.post.kind) != (RelationKind.ROOT, RelationKind.ALL):
+        return None
+    second = allgather(topology)
+    if second is None:
+        return None
+    parts = named("scatter", topology.ranks, collective.pre.root).at(topology.ranks)
+    bound = timed_bound(topology, parts, second.steps)
+    first = at_bound(topology, parts, bound) if bound else None
+    if first is None:
+        return None
+    cost = first.bandwidth_cost + second.bandwidth_cost / topology.ranks
+    return Scattered(first.steps + second.steps, cost, _written(collective, first, second))
+
+
+def allgather(topology: Topology) -> SymmetricAlgorithm | None:
+    """Return an allgather breadth first, judged; None: the machine is not known to be alike.
+
+    That is so where symmetries turn the links of a rank into one another, and move it to any other.
+    """
+    links = len(topology.successors()[0])
+    far = distances(topology.successors(), [0])
+    number = topology.ranks * (topology.ranks - 1) * links
+    if topology.budgets or UNREACHED in far or not 0 < number <= _JUDGED:
+        return None
+    collective = named("allgather", topology.ranks).at(links)
+    group = next(generated_groups(topology, collective), None)
+    if group is None or not group.turns_chunks():
+        return None
+    into: dict[int, int] = {}
+    for u, v in sorted(topology.edges):
+        if far[v] == far[u] + 1:
+            into.setdefault(v, u)
+    sends = tuple(send(0, u, v, far[u]) for v, u in into.items())
+    layers = tuple(far.count(step + 1) for step in range(max(far)))
+    made = SymmetricAlgorithm(topology, collective, layers, group.generators, sends, number)
+    return None if violations(made) else made
+
+
+def _written(
+    collective: Collective, first: Algorithm, second: SymmetricAlgorithm
+) -> Algorithm | None:
+    """Return the broadcast, judged; None: it has too many sends."""
+    ranks = first.topology.ranks
+    parts = first.collective.chunks // ranks
+    times = lcm(parts, second.collective.chunks)
+    chunks = ranks * times
+    if chunks * (ranks - 1) > _SENDS:
+        return None
+    copies, again = times // parts, times // second.collective.chunks
+    sends = _copies(first.sends, copies, first.collective.num_chunks, 0)
+    sends += _copies(expand(second).sends, again, second.collective.num_chunks, first.steps)
+    rounds = [r * copies for r in first.rounds_per_step]
+    rounds += [r * again for r in second.rounds_per_step]
+    whole = replace(collective, chunks=chunks, num_chunks=chunks)
+    made = prune(Algorithm(first.topology, whole, tuple(rounds), tuple(sends)))
+    return require_valid(made, "a scatter and an allgather")
+
+
+def _copies(sends: Sequence[Send], copies: int, chunks: int, later: int) -> list[Send]:
+    """Return sends of so many copies of all chunks, some steps later."""
+    return [
+        send(s.chunk + copy * chunks, s.src, s.dst, s.step + later)
+        for copy in range(copies)
+        for s in sends
+    ]

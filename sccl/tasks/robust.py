@@ -1,0 +1,313 @@
+"""``sccl robust``: what a machine still reaches when any one of its parts has failed.
+
+A failure is a part taken out: a link (both ways, where there are two), one lane of it, or a rank.
+Those that symmetries of the machine with the collective carry onto one another are alike, and one
+of them is answered for all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sccl.collectives import Spec
+from sccl.core.candidate import Range
+from sccl.core.files.fields import Count, FileText, FractionText, Part, Seconds
+from sccl.core.frontier import Point
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology
+from sccl.errors import InputError, ParameterError, TopologyError
+from sccl.synth.settings import Settings
+from sccl.tasks.outputs import Output, question_digests
+from sccl.tasks.pareto import find_frontier
+from sccl.tasks.subject import Subject, subject_of
+from sccl.topo import unreachable
+from sccl.topo.degrade import without
+from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.orbits import Orbits
+
+
+class FailingPart(StrEnum):
+    """What fails."""
+
+    LINKS = "links"
+    LANES = "lanes"
+    RANKS = "ranks"
+
+
+@dataclass(frozen=True, slots=True)
+class PartFailure:
+    """A part that fails.
+
+    Attributes:
+        rank: that is lost; None: links are,
+        edges: in one direction or both,
+        lane: of which one lane is lost; else all of them.
+    """
+
+    rank: int | None = None
+    edges: tuple[Edge, ...] = ()
+    lane: bool = False
+
+    def name(self, machine: Topology) -> str:
+        """Return what is lost, in words."""
+        if self.rank is not None:
+            return f"rank {machine.label(self.rank)}"
+        (src, dst), *back = self.edges
+        link = f"link {src}{'-' if back else '->'}{dst}"
+        return f"a lane of {link}" if self.lane else link
+
+    def taken_out(self, machine: Topology) -> Topology:
+        """Return the machine without it.
+
+        Raises:
+            InputError: too little would be left.
+        """
+        if self.rank is not None:
+            return without(machine, ranks=[self.rank])
+        if self.lane:
+            return without(machine, lanes=dict.fromkeys(self.edges, 1))
+        return without(machine, links=self.edges)
+
+    def moved(self, image: tuple[int, ...]) -> PartFailure | None:
+        """Return what a symmetry makes of it; None: of links at switches it says nothing."""
+        if self.rank is not None:
+            return PartFailure(image[self.rank])
+        if any(node >= len(image) for edge in self.edges for node in edge):
+            return None
+        edges = ((image[u], image[v]) for u, v in self.edges)
+        return PartFailure(None, tuple(sorted(edges)), self.lane)
+
+
+class ReachedPart(Part, frozen=True, kw_only=True):
+    """An algorithm that is still there."""
+
+    steps: Count
+    bandwidth: Annotated[FractionText, Meta(description="R/C, or the limit that it comes near.")]
+    chunks: Annotated[int | None, Meta(description="C; null: none was written down.")]
+    rounds: int | None
+    proved: Annotated[bool, Meta(description="Whether nothing of its class dominates it.")]
+
+
+class SurvivedPart(Part, frozen=True, kw_only=True):
+    """What is left after a failure."""
+
+    failed: Annotated[str, Meta(description="What failed; empty: nothing.")]
+    alike: Annotated[tuple[str, ...], Meta(description="Other failures that come to the same.")]
+    points: Annotated[
+        tuple[ReachedPart, ...], Meta(description="The frontier, by ascending S; empty: none.")
+    ]
+    slowdown: Annotated[
+        float | None, Meta(description="The least R/C, by that of the whole machine.")
+    ]
+    undecided: Annotated[bool, Meta(description="Whether some candidate stayed undecided.")]
+    why: Annotated[str, Meta(description="Why there is no algorithm; else empty.")]
+    seconds: Seconds
+
+
+class RobustOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl robust' found."""
+
+    kind: Literal["robust"] = "robust"
+    topology: str
+    collective: str
+    cases: Annotated[
+        tuple[SurvivedPart, ...], Meta(description="The whole machine, then failures, worst first.")
+    ]
+    ended: Annotated[str, Meta(description="Why it ended before all were tried; or empty.")]
+    file: Annotated[FileText | None, Meta(description="The picture, if any.")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class RobustQuestion:
+    """What is asked: a collective on a machine, of which parts fail.
+
+    Attributes:
+        machine: as it was given.
+        subject: the same as it is modelled, with the collective.
+        root: as it was given, a rank or its label.
+        covered: what sweeps search.
+    """
+
+    machine: Topology
+    subject: Subject
+    collective: str | Spec
+    root: str | None
+    parts: tuple[FailingPart, ...]
+    covered: Range
+    settings: Settings
+
+
+def failures_of(question: RobustQuestion) -> dict[PartFailure, list[PartFailure]]:
+    """Return the failures to be tried, each with those that are like it, itself the first."""
+    machine, spec = question.machine, question.subject.spec
+    orbits = Orbits(_every(machine, question.parts))
+    collective = spec.at(spec.unit)
+    everything = list(orbits.members())
+    known = set(everything)
+    for image in automorphisms(machine, collective, costs=True):
+        for failure in everything:
+            moved = failure.moved(image)
+            if moved is not None and moved in known:
+                orbits.join(failure, moved)
+    return orbits.members()
+
+
+def _every(machine: Topology, parts: Iterable[FailingPart]) -> Iterator[PartFailure]:
+    """Yield each part that may fail, of links the two directions together."""
+    pairs = [
+        ((u, v), (v, u)) if (v, u) in machine.edges else ((u, v),)
+        for u, v in sorted(machine.edges)
+        if u < v or (v, u) not in machine.edges
+    ]
+    lanes = machine.lanes()
+    for part in dict.fromkeys(parts):
+        if part is FailingPart.RANKS:
+            yield from (PartFailure(rank) for rank in range(machine.ranks))
+        elif part is FailingPart.LINKS:
+            yield from (PartFailure(None, edges) for edges in pairs)
+        else:
+            wide = (edges for edges in pairs if all(lanes[edge] > 1 for edge in edges))
+            yield from (PartFailure(None, edges, lane=True) for edges in wide)
+
+
+def _how_bad(case: SurvivedPart) -> tuple[bool, float, int]:
+    """Return the order of failures: what leaves nothing first, then what is slowest."""
+    return bool(case.points), -(case.slowdown or 0), -(case.points[0].steps if case.points else 0)
+
+
+def survive(question: RobustQuestion, told: Callable[[str], None] = lambda _: None) -> RobustOutput:
+    """Return what the whole machine reaches, and what is left of it after each failure.
+
+    Args:
+        told: what is being tried.
+
+    Raises:
+        InputError: the settings do not fit the machine.
+        KeyboardInterrupt: the user interrupted before the whole machine was done.
+    """
+    machine, subject = question.machine, question.subject
+    told("the whole machine")
+    whole, stopped = _case(question, subject, "", (), None)
+    best = _time_per_byte(subject, whole)
+    cases, classes = list[SurvivedPart](), failures_of(question)
+    for number, (failure, alike) in enumerate(classes.items(), 1):
+        if stopped:
+            break
+        name = failure.name(machine)
+        names = tuple(other.name(machine) for other in alike[1:])
+        try:
+            told(f"without {name} ({number} of {len(classes)})")
+            one, stopped = _survived(question, failure, name, names, best)
+        except KeyboardInterrupt:
+            stopped = True
+            break
+        cases.append(one)
+    return RobustOutput(
+        inputs=question_digests(machine, subject.spec),
+        topology=machine.name,
+        collective=subject.spec.name,
+        cases=(whole, *sorted(cases, key=_how_bad)),
+        ended="interrupted" if stopped else "",
+    )
+
+
+def _survived(
+    question: RobustQuestion,
+    failure: PartFailure,
+    name: str,
+    alike: tuple[str, ...],
+    best: Fraction | None,
+) -> tuple[SurvivedPart, bool]:
+    """Return what is left after a failure, and whether the user interrupted."""
+    began = time.perf_counter()
+    try:
+        left = failure.taken_out(question.machine)
+    except TopologyError:
+        return _nothing(name, alike, "no ranks that are left are joined", began), False
+    if cut := unreachable(left):
+        a, b = map(left.label, cut)
+        return _nothing(name, alike, f"rank {a} does not reach rank {b}", began), False
+    try:
+        return _case(question, _asked(question, failure, left), name, alike, best)
+    except InputError as error:
+        return _nothing(name, alike, str(error), began), False
+
+
+def _asked(question: RobustQuestion, failure: PartFailure, left: Topology) -> Subject:
+    """Return the collective on what is left.
+
+    Raises:
+        InputError: it does not fit, as where its root is lost.
+    """
+    root = question.subject.spec.root
+    if root is None or failure.rank is None:
+        return subject_of(left, question.collective, question.root).in_steps()
+    if root == failure.rank:
+        raise ParameterError("it is the root")
+    return subject_of(left, question.collective, root - (failure.rank < root)).in_steps()
+
+
+def _case(
+    question: RobustQuestion,
+    subject: Subject,
+    name: str,
+    alike: tuple[str, ...],
+    best: Fraction | None,
+) -> tuple[SurvivedPart, bool]:
+    """Return what a machine reaches, and whether the user interrupted.
+
+    Args:
+        best: the whole machine's :func:`_time_per_byte`; None: this is it, or it has none.
+    """
+    began = time.perf_counter()
+    found = find_frontier(subject.topology, subject.spec, question.covered, question.settings)
+    part = SurvivedPart(
+        failed=name,
+        alike=alike,
+        points=tuple(map(_reached, found.points)),
+        slowdown=None,
+        undecided=bool(found.open),
+        why="" if found.points else "none was found",
+        seconds=round(time.perf_counter() - began, 3),
+    )
+    here = _time_per_byte(subject, part)
+    if best and here is not None:
+        part = msgspec.structs.replace(part, slowdown=float(here / best))
+    return part, found.stopped == "interrupted"
+
+
+def _time_per_byte(subject: Subject, case: SurvivedPart) -> Fraction | None:
+    """Return R/C of the point with the least, by the speed of a lane, which failures may change."""
+    if not case.points:
+        return None
+    return Fraction(case.points[-1].bandwidth) / Fraction(subject.topology.gb_per_s)
+
+
+def _reached(point: Point) -> ReachedPart:
+    return ReachedPart(
+        steps=point.steps,
+        bandwidth=str(point.cost),
+        chunks=point.chunks,
+        rounds=point.rounds,
+        proved=point.proved,
+    )
+
+
+def _nothing(name: str, alike: tuple[str, ...], why: str, began: float) -> SurvivedPart:
+    return SurvivedPart(
+        failed=name,
+        alike=alike,
+        points=(),
+        slowdown=None,
+        undecided=False,
+        why=why,
+        seconds=round(time.perf_counter() - began, 3),
+    )

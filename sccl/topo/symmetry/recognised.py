@@ -1,0 +1,215 @@
+"""Translations of a machine, found from its links alone: whether it is a torus, and where.
+
+A machine whose links lead from x to x + g, in an abelian group, has for each g a symmetry that
+moves every rank along one of its links: x goes to x + g. Such a symmetry is sought rank by rank:
+the one with the fewest places left is next, and of these places the farthest from rank 0 first.
+Those found before are kept to commute with it, so that one place decides many. On tori and
+hypercubes hardly anything is ever taken back; where the first ones stand in the way of the others,
+it begins again in another order, from a fixed seed. What is found is checked by whoever uses it;
+what is not found costs time and no truth.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from sccl.core.topology import Topology, distances
+from sccl.topo.symmetry.permutations import Permutation
+from sccl.topo.symmetry.regular import regular
+
+_EFFORT = 30
+"""Places that are tried, by rank, before a symmetry is given up."""
+
+_ATTEMPTS = 12
+
+_DENSE = 1_000_000
+"""Ranks times pairs of a rank's links: beyond, a machine's links are too many to be compared."""
+
+
+@lru_cache(maxsize=4)
+def recognised_translations(topology: Topology) -> tuple[Permutation, ...]:
+    """Return generators of a regular abelian group of a machine's symmetries; none: none is found.
+
+    Budgets play no part.
+    """
+    machine = _Machine(topology)
+    if not machine.is_even() or topology.ranks * len(machine.out[0]) ** 2 > _DENSE:
+        return ()
+    rng = random.Random(0)  # noqa: S311 - an order, not a secret
+    for attempt in range(_ATTEMPTS):
+        ways = sorted(machine.out[0])
+        if attempt:
+            rng.shuffle(ways)
+        found = _attempt(machine, ways, rng if attempt else None)
+        if found and regular([np.array(image, np.int32) for image in found]):
+            return tuple(found)
+    return ()
+
+
+def _attempt(machine: _Machine, ways: list[int], rng: random.Random | None) -> list[Permutation]:
+    """Return symmetries that commute and together take rank 0 along all of its links; or none.
+
+    Args:
+        ways: where its links lead, in the order in which they are tried.
+        rng: chooses among places; None: the farthest come first.
+    """
+    found: list[Permutation] = []
+    reached = {0}
+    for g in ways:
+        if g not in reached:
+            image = _Search(machine, found, rng).moving(g)
+            if image is None:
+                return []
+            found.append(image)
+            reached = _orbit(found)
+    return found
+
+
+def _orbit(images: list[Permutation]) -> set[int]:
+    """Return where some permutations take rank 0."""
+    seen = {0}
+    for rank in (queue := [0]):
+        for image in images:
+            if image[rank] not in seen:
+                seen.add(image[rank])
+                queue.append(image[rank])
+    return seen
+
+
+class _Machine:
+    """The links of a machine, both ways."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.ranks = topology.ranks
+        nodes = topology.ranks + len(topology.switches)
+        self.out: list[dict[int, int]] = [{} for _ in range(nodes)]
+        self.into: list[dict[int, int]] = [{} for _ in range(nodes)]
+        for link in topology.links:
+            self.out[link.src][link.dst] = link.lanes
+            self.into[link.dst][link.src] = link.lanes
+        self.far = distances(topology.successors(), [0])
+        self.has_switches = nodes > topology.ranks
+
+    def is_even(self) -> bool:
+        """Return whether all ranks have as many links, of as many lanes, both ways."""
+        kinds = {
+            (tuple(sorted(out.values())), tuple(sorted(into.values())))
+            for out, into in zip(self.out, self.into, strict=True)
+        }
+        return not self.has_switches and len(kinds) == 1
+
+
+class _Search:
+    """A search for a symmetry that moves every rank along a link, and commutes with others.
+
+    Attributes:
+        image: of each rank where it goes, -1 as long as that is open.
+        order: the ranks whose image is settled, in that order.
+    """
+
+    def __init__(
+        self, machine: _Machine, others: list[Permutation], rng: random.Random | None
+    ) -> None:
+        self.machine, self.others, self.rng = machine, others, rng
+        self.effort = _EFFORT * machine.ranks
+        self.image = [-1] * machine.ranks
+        self.used = [False] * machine.ranks
+        self.order: list[int] = []
+        self.heap: list[tuple[int, int]] = []
+
+    def moving(self, g: int) -> Permutation | None:
+        """Return a symmetry that takes rank 0 to g; None: none was found with this effort."""
+        if not self.settle(0, g):
+            return None
+        choices: list[tuple[int, int, Iterator[int]]] = []
+        while (rank := self.next()) is not None:
+            choices.append((len(self.order), rank, iter(self.places(rank))))
+            while choices:
+                length, rank, places = choices[-1]
+                self.undo(length)
+                if self.effort <= 0:
+                    return None
+                place = next(places, None)
+                if place is None:
+                    choices.pop()
+                elif self.settle(rank, place):
+                    break
+            if not choices:
+                return None
+        return tuple(self.image) if len(self.order) == self.machine.ranks else None
+
+    def next(self) -> int | None:
+        """Return the rank whose image is to be settled next; None: all that are reached are."""
+        while self.heap:
+            _, rank = heapq.heappop(self.heap)
+            if self.image[rank] < 0:
+                return rank
+        return None
+
+    def places(self, rank: int) -> list[int]:
+        """Return where a rank may go, as far as its neighbours' images tell, in order."""
+        far = self.machine.far
+        found = [there for there in self.machine.out[rank] if self.fits(rank, there)]
+        found.sort(key=lambda there: (-far[there], there))
+        if self.rng is not None:
+            self.rng.shuffle(found)
+        return found
+
+    def left(self, rank: int) -> int:
+        """Return how many places a rank has left."""
+        return sum(self.fits(rank, there) for there in self.machine.out[rank])
+
+    def fits(self, rank: int, there: int) -> bool:
+        """Return whether a rank may go to a place, as far as its neighbours' images tell."""
+        if self.used[there]:
+            return False
+        machine, image = self.machine, self.image
+        return _agree(machine.out[rank], machine.out[there], image) and _agree(
+            machine.into[rank], machine.into[there], image
+        )
+
+    def settle(self, rank: int, there: int) -> bool:
+        """Settle where a rank goes, and all that follows by what commutes; False: it cannot be."""
+        todo = [(rank, there)]
+        while todo:
+            rank, there = todo.pop()
+            if self.image[rank] == there:
+                continue
+            self.effort -= 1
+            open_yet = self.image[rank] < 0 and there in self.machine.out[rank]
+            if not open_yet or not self.fits(rank, there):
+                return False
+            self.image[rank] = there
+            self.used[there] = True
+            self.order.append(rank)
+            self.offer(rank)
+            todo += [(other[rank], other[there]) for other in self.others]
+        return True
+
+    def offer(self, rank: int) -> None:
+        """Put the neighbours of a rank into the queue, by how many places they have left."""
+        for near in (*self.machine.out[rank], *self.machine.into[rank]):
+            if self.image[near] < 0:
+                heapq.heappush(self.heap, (self.left(near), near))
+
+    def undo(self, length: int) -> None:
+        """Take back what was settled after the first so many."""
+        if len(self.order) == length:
+            return
+        while len(self.order) > length:
+            rank = self.order.pop()
+            self.used[self.image[rank]] = False
+            self.image[rank] = -1
+        self.heap = []
+        for rank in self.order:
+            self.offer(rank)
+
+
+def _agree(near: Mapping[int, int], there: Mapping[int, int], image: list[int]) -> bool:
+    """Return whether neighbours whose images are settled went to neighbours, by as many lanes."""
+    return all(there.get(image[z]) == lanes for z, lanes in near.items() if image[z] >= 0)

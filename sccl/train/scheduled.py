@@ -1,0 +1,74 @@
+"""What a synthesiser's schedules send, for simulations beside other motifs.
+
+Each transfer goes as soon as what it sends is there, and no longer at the time that the schedule
+has for it, as links may be busy with others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.schedule import Schedule
+from sccl.core.topology import Topology
+from sccl.sim import Messages
+
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScheduledMessages:
+    """Transfers of a schedule; gates are numbered from 0 on, -1: none.
+
+    Attributes:
+        link: of each, by its place in the links of the channel.
+        size: bytes.
+        waits: the gate that each waits for.
+        arrivals: the gate that counts its arrival.
+        starts: the gate that counts its start.
+        gates: how many there are.
+        counts: gates, and by which others their openings are counted.
+    """
+
+    link: Whole
+    size: Whole
+    waits: Whole
+    arrivals: Whole
+    starts: Whole
+    gates: int
+    counts: tuple[tuple[int, int], ...]
+
+
+def scheduled(schedule: Schedule, machine: Topology) -> ScheduledMessages:
+    """Return what a schedule sends, on a machine of which its own may leave out links."""
+    made = Messages.of_schedule(schedule)
+    place = {one.edge: k for k, one in enumerate(machine.links)}
+    places = np.array([place[one.edge] for one in schedule.topology.links], np.int64)
+    first = schedule.transfers()
+    own = np.flatnonzero(first == np.arange(len(first)))
+    each = np.broadcast_to(np.array(schedule.chunk_bytes), schedule.collective.num_chunks)
+    size = each[made.chunk].astype(np.int64)
+    np.add.at(size, made.more.message, each[made.more.chunk])
+    return ScheduledMessages(
+        link=places[schedule.link[own]],
+        size=size,
+        waits=made.waits_for.astype(np.int64),
+        arrivals=made.arrival_opens.astype(np.int64),
+        starts=made.start_opens.astype(np.int64),
+        gates=len(made.barriers),
+        counts=tuple(zip(made.opened.tolist(), made.counted_at.tolist(), strict=True)),
+    )
+
+
+def bytes_of_links(schedule: Schedule) -> dict[int, int]:
+    """Return the bytes that each link carries in all."""
+    sizes = schedule.chunk_bytes
+    if isinstance(sizes, int):
+        link, count = np.unique(np.asarray(schedule.link), return_counts=True)
+        return dict(zip(link.tolist(), (count * sizes).tolist(), strict=True))
+    found: dict[int, int] = {}
+    for link, chunk in zip(schedule.link.tolist(), schedule.chunk.tolist(), strict=True):
+        found[link] = found.get(link, 0) + sizes[chunk]
+    return found

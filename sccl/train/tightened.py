@@ -1,0 +1,63 @@
+"""Shares that say more: of motifs that cannot have a resource at once, each has all of it.
+
+What has more than half of a resource excludes all else that has so, though the shares of what is
+there one after the other come to less than the whole. Bounds add up shares, so they are told:
+shares are replaced by others under a function under which those that fit together still do
+(a dual feasible function, as bounds of bin packing have them). For some p above a half, that is all
+of it for shares of p or more, nothing for those that may be there beside such a one, and the share
+itself for those between. Where there is nothing that may be, no plan is left out and none comes in;
+elsewhere the shares under p of a little more than a half stand beside those as they are, as if of
+a resource more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sccl.train.cyclic import CyclicProblem
+from sccl.train.problem import WHOLE, StepMotif, StepOption, StepProblem
+
+_HALF = WHOLE // 2
+
+
+def tightened(problem: CyclicProblem) -> CyclicProblem:
+    """Return a problem with the same plans, by more shares and resources; these come last."""
+    step = problem.step
+    parts: list[set[int]] = [set() for _ in step.resources]
+    for op in step.ops:
+        for option in op.options:
+            for motif in option.motifs:
+                for resource, part in zip(motif.uses, motif.parts, strict=True):
+                    parts[resource].add(part)
+    all_from = [max(_HALF, WHOLE - min(own, default=WHOLE)) + 1 for own in parts]
+    halves = [
+        number
+        for number, (own, from_) in enumerate(zip(parts, all_from, strict=True))
+        if any(_HALF < part < from_ for part in own)
+    ]
+    more = {resource: len(step.resources) + k for k, resource in enumerate(halves)}
+    known: dict[int, tuple[StepOption, ...]] = {}
+    ops = []
+    for op in step.ops:
+        if id(op.options) not in known:
+            known[id(op.options)] = tuple(
+                replace(option, motifs=tuple(_lifted(m, all_from, more) for m in option.motifs))
+                for option in op.options
+            )
+        ops.append(replace(op, options=known[id(op.options)]))
+    names = (*step.resources, *(f"{step.resources[k]}, more than half" for k in halves))
+    return CyclicProblem(StepProblem(names, tuple(ops)), problem.lagged)
+
+
+def _lifted(motif: StepMotif, all_from: list[int], more: dict[int, int]) -> StepMotif:
+    uses, shares = list(motif.uses), list[int]()
+    for resource, part in zip(motif.uses, motif.parts, strict=True):
+        shares.append(WHOLE if part >= all_from[resource] else part)
+        if resource in more and part >= _HALF:
+            uses.append(more[resource])
+    shares += [
+        WHOLE if part > _HALF else _HALF
+        for resource, part in zip(motif.uses, motif.parts, strict=True)
+        if resource in more and part >= _HALF
+    ]
+    return replace(motif, uses=tuple(uses), shares=tuple(shares))

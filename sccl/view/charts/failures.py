@@ -1,0 +1,102 @@
+"""What a machine still reaches when a part of it has failed, as bars beside the whole machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sccl.view import theme
+from sccl.view.libraries import alt
+
+if TYPE_CHECKING:
+    from altair.typing import ChartType
+
+_ROW = 22  # px
+
+
+@dataclass(frozen=True, slots=True)
+class FailureBar:
+    """A failure.
+
+    Attributes:
+        name: what failed, and how many failures are like it.
+        slowdown: time per byte, by that of the whole machine; None: nothing is left.
+        steps: the least S; None likewise.
+    """
+
+    name: str
+    slowdown: float | None
+    steps: int | None
+
+
+def failures_chart(title: str, bars: Sequence[FailureBar], whole_steps: int) -> ChartType:
+    """Return bars of time per byte and of the least number of steps, a row for each failure.
+
+    Args:
+        whole_steps: the least S of the whole machine.
+    """
+    names = [bar.name for bar in bars]
+    down = alt.Y("name:N", title=None, sort=names, axis=alt.Axis(grid=False, ticks=False))
+    bare = alt.Y("name:N", title=None, sort=names, axis=None)
+    rows = [
+        {
+            "name": bar.name,
+            "slowdown": bar.slowdown or 0,
+            "steps": bar.steps or 0,
+            "said": "cut in two" if bar.steps is None else f"{bar.slowdown or 1:.2f}",
+            "least": "" if bar.steps is None else str(bar.steps),
+        }
+        for bar in bars
+    ]
+    most = max([1.0, *(bar.slowdown or 0 for bar in bars)])
+    steps = max([whole_steps, *(bar.steps or 0 for bar in bars)])
+    panels = (
+        _Panel("slowdown", "Time per byte (whole machine: 1)", "said", 1.0, most, 300),
+        _Panel("steps", "Least steps", "least", float(whole_steps), float(steps), 140),
+    )
+    data, height = theme.rows(rows), max(len(rows), 1) * _ROW
+    drawn = [
+        panel.drawn(data, down if number == 0 else bare).properties(
+            width=panel.width, height=height
+        )
+        for number, panel in enumerate(panels)
+    ]
+    heading = alt.Title(title, subtitle="dashed: the whole machine; each bar: without that part")
+    return theme.themed(alt.hconcat(*drawn, spacing=24).properties(title=heading))
+
+
+@dataclass(frozen=True, slots=True)
+class _Panel:
+    """Bars of one number.
+
+    Attributes:
+        field: the number's.
+        said: the field of what stands beside bars.
+        whole: the number of the whole machine.
+        most: the largest.
+        width: pixels.
+    """
+
+    field: str
+    title: str
+    said: str
+    whole: float
+    most: float
+    width: int
+
+    def drawn(self, data: alt.Data, down: alt.Y) -> alt.LayerChart:
+        """Return the bars, what is said beside them, and a line for the whole machine."""
+        across = alt.X(f"{self.field}:Q", title=self.title,
+                       scale=alt.Scale(domain=[0, self.most * 1.2], nice=False),
+                       axis=alt.Axis(grid=False, tickCount=4))  # fmt: skip
+        base = alt.Chart(data)
+        bars = base.mark_bar(color=theme.COLOURS[0], height={"band": 0.7}).encode(x=across, y=down)
+        text = base.mark_text(align="left", dx=4, fontSize=11, font=theme.FONT)
+        said = text.encode(x=across, y=down, text=f"{self.said}:N")
+        line = (
+            alt.Chart(theme.rows([{self.field: self.whole}]))
+            .mark_rule(strokeWidth=1.5, strokeDash=[4, 3], color=theme.COLOURS[1])
+            .encode(x=across)
+        )
+        return alt.LayerChart(layer=[bars, said, line])

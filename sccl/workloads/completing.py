@@ -1,0 +1,104 @@
+"""What ranks without a trace do, where the user says that they do as those with one do.
+
+Groups are those of a mesh, as jobs have them: a group whose ranks lie a stride apart is one of as
+many as fill up the job, and a rank without a trace is in that of these which it falls into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sccl.errors import InputError, TooLargeError
+from sccl.workloads.readers.rank_trace import Call, RankTrace, TraceEvent
+
+MOST_EVENTS = 2**20
+"""Of all ranks together, where ranks are given what another does."""
+
+_SHOWN = 8
+
+
+def completed(traces: Mapping[int, RankTrace], world: int, *, alike: bool) -> dict[int, RankTrace]:
+    """Return traces of all ranks; that of one, where all of its collectives are of all ranks.
+
+    Args:
+        alike: whether a rank without a trace does as one with a trace does.
+
+    Raises:
+        InputError: ranks have no trace and are not said to be alike, or groups are of no mesh.
+    """
+    missing = sorted(set(range(world)) - set(traces))
+    if not missing:
+        return dict(traces)
+    if not alike:
+        shown = ", ".join(map(str, missing[:_SHOWN])) + (", ..." if len(missing) > _SHOWN else "")
+        raise InputError(
+            f"{len(missing)} of {world} ranks have no trace ({shown}): give theirs, too, or "
+            "--alike: they do as those with one"
+        )
+    given = sorted(traces)
+    if len(given) == 1 and all(_of_all(call, world) for call in traces[given[0]].calls()):
+        return dict(traces)
+    models = [given[rank % len(given)] for rank in missing]
+    if sum(len(traces[model].events) for model in models) > MOST_EVENTS:
+        raise TooLargeError(
+            f"{len(missing)} ranks without a trace, that do as others, do more than {MOST_EVENTS} "
+            "things together: give the traces of a smaller job, or of fewer steps"
+        )
+    note = f"{len(missing)} of {world} ranks were not traced: they do the same in groups of theirs"
+    found = {rank: _as(trace, rank, rank, world) for rank, trace in traces.items()}
+    for rank, model in zip(missing, models, strict=True):
+        found[rank] = _as(traces[model], model, rank, world)
+    found[given[0]] = replace(found[given[0]], assumed=(*found[given[0]].assumed, note))
+    return dict(sorted(found.items()))
+
+
+def _of_all(call: Call, world: int) -> bool:
+    return call.end is None and (
+        set(call.group) == set(range(world)) or (not call.group and call.group_size in (0, world))
+    )
+
+
+def _as(trace: RankTrace, model: int, rank: int, world: int) -> RankTrace:
+    """Return the trace of a rank that does as another; what each gets is by what is given then."""
+    events: list[TraceEvent] = [
+        replace(_shifted(one, model, rank, world, trace.where), gets=())
+        if isinstance(one, Call)
+        else one
+        for one in trace.events
+    ]
+    return replace(trace, rank=rank, events=tuple(events))
+
+
+def _shifted(call: Call, model: int, rank: int, world: int, where: str) -> Call:
+    """Return a call among the ranks that it is of for another rank.
+
+    Raises:
+        InputError: its group is none of a mesh, or it is a send.
+    """
+    if _of_all(call, world):
+        return call
+    if call.end is not None:
+        raise InputError(
+            f"{where}: rank {model} sends to, or gets from, one other rank, and what other ranks "
+            "do is not told by that: give the traces of all ranks"
+        )
+    first, stride = call.first_stride or (-1, 0)
+    group = call.group or tuple(range(first, first + stride * call.group_size, stride or 1))
+    if not group or _group_in_mesh(model, group, world) != group:
+        shown = ", ".join(map(str, group[:_SHOWN])) or f"{call.group_size} ranks"
+        raise InputError(
+            f"{where}: which groups of {world} ranks are like ({shown}), in which rank {model} "
+            f"calls {call.collective}, is not told by that: give the traces of all ranks"
+        )
+    return replace(call, group=_group_in_mesh(rank, group, world), first_stride=None)
+
+
+def _group_in_mesh(rank: int, like: tuple[int, ...], world: int) -> tuple[int, ...]:
+    """Return the group of a rank, of as many and as far apart ranks; empty: they fill up no job."""
+    stride = like[1] - like[0] if len(like) > 1 else 1
+    block = stride * len(like)
+    if block < 1 or world % block:
+        return ()
+    first = rank - rank % block + rank % stride
+    return tuple(range(first, first + block, stride))

@@ -1,0 +1,169 @@
+"""Nodes of Chakra's execution traces in its two forms of JSON.
+
+One is what ``chakra_jsonizer`` makes of a trace: objects one after the other, the first of them of
+the version, with all that the trace tells. The other is what feeders of simulators take: a list
+``workload_graph``, whose nodes have attributes as fields, and of a collective may leave out what it
+is (then its name tells it, as Chakra's converter has it) or how large it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sccl.errors import FormatError, TooLargeError
+from sccl.workloads.readers.chakra_nodes import (
+    COLLECTIVE,
+    COMPUTE,
+    RECEIVE,
+    SEND,
+    ChakraNode,
+    check_micros,
+    group_of,
+)
+from sccl.workloads.readers.contract import MAX_EVENTS
+from sccl.workloads.readers.torch_names import whole
+
+_GRAPH = "workload_graph"
+_TYPED = re.compile(rb'"type":\s*"(COMP|COMM_[A-Z]{4}|METADATA|MEM_[A-Z]{4,5})_NODE"')
+_HEAD = 2**16
+"""Bytes in which a node is to be."""
+
+_KINDS = {
+    "COMP_NODE": COMPUTE,
+    "COMM_SEND_NODE": SEND,
+    "COMM_RECV_NODE": RECEIVE,
+    "COMM_COLL_NODE": COLLECTIVE,
+}
+_TYPES = {
+    "allreduce": 0,
+    "allgather": 2,
+    "broadcast": 5,
+    "alltoall": 6,
+    "reducescatter": 7,
+    "gather": 3,
+    "scatter": 4,
+    "reduce": 1,
+}
+"""By what a name has in it: the first that it has."""
+
+
+def is_json_of_chakra(content: bytes) -> bool:
+    """Return whether bytes look like one of the two."""
+    return f'"{_GRAPH}"'.encode() in content or bool(_TYPED.search(content[:_HEAD]))
+
+
+def json_nodes(content: bytes, where: str) -> dict[int, ChakraNode]:
+    """Return the nodes of a trace, by their numbers.
+
+    Raises:
+        FormatError: it is cut off, or none.
+        TooLargeError: it has more nodes than are read.
+    """
+    found: dict[int, ChakraNode] = {}
+    for place, told in enumerate(_objects(content, where)):
+        at = f"{where}, node {place}"
+        if place > MAX_EVENTS:
+            raise TooLargeError(f"{where}: it has more than {MAX_EVENTS} nodes: trace fewer steps")
+        node = _of_graph(told, at) if "Id" in told else _of_message(told, at)
+        check_micros(node, at)
+        if node.number in found:
+            raise FormatError(f"{at}: node {node.number} is there twice")
+        found[node.number] = node
+    return found
+
+
+def _objects(content: bytes, where: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects that are nodes."""
+    for told in _values(content, where):
+        if not isinstance(told, dict):
+            raise FormatError(f"{where}: {str(told)!r:.40} is no node, expected an object")
+        if _GRAPH not in told:
+            yield from (() if "version" in told and "type" not in told else (told,))
+            continue
+        nodes = told[_GRAPH]
+        if not isinstance(nodes, list) or not all(isinstance(one, dict) for one in nodes):
+            raise FormatError(f"{where}: its {_GRAPH} is no list of nodes")
+        yield from nodes
+
+
+def _values(content: bytes, where: str) -> Iterator[object]:
+    """Yield what stands in a file, one after the other."""
+    try:
+        text = content.decode()
+        decoder, at = json.JSONDecoder(), 0
+        while at < len(text):
+            if text[at].isspace():
+                at += 1
+                continue
+            value, at = decoder.raw_decode(text, at)
+            yield value
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise FormatError(
+            f"{where}: no JSON of Chakra, or one that is cut off ({str(error)[:80]})"
+        ) from error
+
+
+def _of_graph(told: Mapping[str, Any], where: str) -> ChakraNode:
+    """Return a node of which attributes are fields."""
+    node = ChakraNode(
+        number=_number(told, "Id", where),
+        name=str(told.get("Name", ""))[:200],
+        kind=_number(told, "NodeType", where),
+        micros=_number(told, "runtime", where, 0),
+        data=_numbers(told, "data_deps", where),
+        control=_numbers(told, "ctrl_deps", where),
+    )
+    node.attributes = {name: number for name in told if (number := _count(told[name])) is not None}
+    if node.kind == COLLECTIVE and "comm_type" not in node.attributes:
+        word = node.name.lower().replace("_", "").replace("sendrecv", "alltoall")
+        kind = next((kind for name, kind in _TYPES.items() if name in word), None)
+        if kind is not None:
+            node.attributes["comm_type"] = kind
+    return node
+
+
+def _of_message(told: Mapping[str, Any], where: str) -> ChakraNode:
+    """Return a node that was a message of protocol buffers."""
+    kind = told.get("type", 0)
+    node = ChakraNode(
+        number=_number(told, "id", where, 0),
+        name=str(told.get("name", ""))[:200],
+        kind=_KINDS.get(kind, 0) if isinstance(kind, str) else _number(told, "type", where, 0),
+        micros=_number(told, "durationMicros", where, 0),
+        data=_numbers(told, "dataDeps", where),
+        control=_numbers(told, "ctrlDeps", where),
+    )
+    attributes = told.get("attr", [])
+    for one in attributes if isinstance(attributes, list) else []:
+        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+            raise FormatError(f"{where}: an attribute has no name")
+        values = [value for key, value in one.items() if key.endswith("Val")]
+        number = _count(values[0]) if values else 0
+        if one["name"] == "group_ranks" and values:
+            node.group = group_of(str(values[0]).encode())
+        elif number is not None:
+            node.attributes[one["name"]] = number
+    return node
+
+
+def _count(value: object) -> int | None:
+    """Return a number or a truth value; None: it is neither."""
+    return int(value) if isinstance(value, bool) else whole(value)
+
+
+def _number(told: Mapping[str, Any], name: str, where: str, default: int | None = None) -> int:
+    number = default if name not in told else whole(told[name])
+    if number is None:
+        raise FormatError(f"{where}: its {name} is {told.get(name)!r:.40}, expected a number")
+    return number
+
+
+def _numbers(told: Mapping[str, Any], name: str, where: str) -> list[int]:
+    values = told.get(name, [])
+    found = [whole(one) for one in values] if isinstance(values, list) else [None]
+    if None in found:
+        raise FormatError(f"{where}: its {name} are not numbers of nodes")
+    return [one for one in found if one is not None]

@@ -1,0 +1,120 @@
+"""Nodes of Chakra's execution traces, as messages of protocol buffers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from sccl.core.workload_ops import MOST_US
+from sccl.errors import FormatError, TooLargeError
+from sccl.workloads.readers.contract import MAX_EVENTS
+from sccl.workloads.readers.protocol_buffers import LENGTH, VARINT, fields, messages, numbers
+
+COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7
+"""Kinds of nodes that are read."""
+
+_ID, _NAME, _TYPE, _CONTROL, _DATA, _MICROS, _ATTRIBUTE = 1, 2, 3, 4, 5, 7, 10
+_ATTRIBUTE_NAME, _ATTRIBUTE_TEXT = 1, 29
+_GROUP = re.compile(rb"[0-9]{1,7}(,[0-9]{1,7}){0,65535}")
+
+
+@dataclass(slots=True)
+class ChakraNode:
+    """A node, as far as it is read.
+
+    Attributes:
+        data: nodes whose results it needs; some may not be in the file.
+        control: nodes that come before it, or that it is a part of.
+        group: the ranks that it is among, where sccl has written it; empty: not told.
+    """
+
+    number: int = 0
+    name: str = ""
+    kind: int = 0
+    micros: int = 0
+    data: list[int] = field(default_factory=list)
+    control: list[int] = field(default_factory=list)
+    attributes: dict[str, int] = field(default_factory=dict)
+    group: tuple[int, ...] = ()
+
+    @property
+    def on_host(self) -> bool:
+        """Return whether the host does it."""
+        return bool(self.attributes.get("is_cpu_op", 0))
+
+
+def is_node(message: bytes, where: str) -> bool:
+    """Return whether a message is a node, with its name and its kind."""
+    kinds = [value for number, _, value in fields(message, where) if number == _TYPE]
+    return len(kinds) == 1 and isinstance(kinds[0], int) and 1 <= kinds[0] <= 16
+
+
+def nodes_of(content: bytes, where: str) -> dict[int, ChakraNode]:
+    """Return the nodes of a file, by their numbers.
+
+    Raises:
+        FormatError: it is cut off, or no such file.
+        TooLargeError: it has more than are read.
+    """
+    found: dict[int, ChakraNode] = {}
+    for number, message in enumerate(messages(content, where)):
+        if number > MAX_EVENTS:
+            raise TooLargeError(f"{where}: it has more than {MAX_EVENTS} nodes: trace fewer steps")
+        if not number and not is_node(message, where):
+            continue  # the version, and what else is told of the whole
+        node = _node(message, f"{where}, record {number}")
+        if node.number in found:
+            raise FormatError(f"{where}, record {number}: node {node.number} is there twice")
+        found[node.number] = node
+    return found
+
+
+def _node(message: bytes, where: str) -> ChakraNode:
+    node = ChakraNode()
+    for number, kind, value in fields(message, where):
+        if number in (_CONTROL, _DATA):
+            (node.data if number == _DATA else node.control).extend(numbers(value, where))
+        elif number == _ATTRIBUTE and isinstance(value, bytes):
+            _add_attribute(node, value, where)
+        elif number == _NAME and isinstance(value, bytes):
+            node.name = value[:200].decode(errors="replace")
+        elif kind == VARINT and isinstance(value, int):
+            if number == _ID:
+                node.number = value
+            elif number == _TYPE:
+                node.kind = value
+            elif number == _MICROS:
+                node.micros = value
+    check_micros(node, where)
+    return node
+
+
+def _add_attribute(node: ChakraNode, message: bytes, where: str) -> None:
+    """Keep an attribute that is a number or a truth value, whichever its type, and the group."""
+    name, number, text = "", None, b""
+    for field_number, kind, value in fields(message, where):
+        if field_number == _ATTRIBUTE_NAME and kind == LENGTH and isinstance(value, bytes):
+            name = value.decode(errors="replace")
+        elif kind == VARINT and isinstance(value, int):
+            number = value
+        elif field_number == _ATTRIBUTE_TEXT and isinstance(value, bytes):
+            text = value
+    if name == "group_ranks":
+        node.group = group_of(text)
+    elif name:
+        node.attributes[name] = number or 0  # a truth value that is false may be left out
+
+
+def group_of(text: bytes) -> tuple[int, ...]:
+    """Return the ranks that a text lists; empty: it lists none."""
+    return tuple(map(int, text.split(b","))) if _GROUP.fullmatch(text) else ()
+
+
+def check_micros(node: ChakraNode, where: str) -> None:
+    """Check that a node takes a time that a workload can hold.
+
+    Raises:
+        FormatError: it does not.
+    """
+    if node.micros > MOST_US:
+        raise FormatError(f"{where}: it takes {node.micros} us, expected up to {MOST_US:g}")

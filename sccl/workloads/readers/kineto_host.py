@@ -1,0 +1,73 @@
+"""Time of a step in which the device did nothing, and what the host did then.
+
+Where that is kept, the host is a stream that computes between one call or wait and the next. While
+it was blocked, as ``cudaDeviceSynchronize`` says, it did nothing, and from the next line on waits
+for what the device had been given; on which stream that was is not told, so it is all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+from sccl.workloads.readers.kineto_calls import HostCall, Window
+from sccl.workloads.readers.kineto_events import Launched, ProfiledEvent
+from sccl.workloads.readers.rank_trace import HOST, Kernel, StreamEvent, TraceEvent
+
+_Timed = tuple[float, TraceEvent]
+_BLOCKED = re.compile(r"(cuda|hip)(Device|Stream|Event)Synchronize", re.IGNORECASE)
+
+
+def idle_us(device: Sequence[Launched], begin: float, took: float) -> float:
+    """Return how long the device did nothing between two times."""
+    free, idle = begin, 0.0
+    for began, ended in sorted((one.began, one.began + one.duration_us) for one in device):
+        idle += max(0.0, min(began, begin + took) - free)
+        free = max(free, ended)
+    return idle + max(0.0, begin + took - free)
+
+
+def host_time(
+    host: Sequence[ProfiledEvent], calls: Sequence[HostCall], streams: Sequence[str], window: Window
+) -> tuple[list[_Timed], list[_Timed]]:
+    """Return for what the host waits before lines, and what it does after each.
+
+    Args:
+        host: what it did, all of it.
+        calls: and waits, in order.
+        streams: of the device, that compute.
+        window: from when, and until when.
+    """
+    lines = [window[0], *(call.begin for call in calls), window[1]]
+    blocked = _blocked(host, window)
+    waits: list[_Timed] = []
+    does: list[_Timed] = []
+    number = -1  # those of other marks are not negative
+    first = 0
+    for begin, end in itertools.pairwise(lines):
+        while first < len(blocked) and blocked[first][1] <= begin:
+            first += 1
+        took, at = 0.0, first
+        while at < len(blocked) and blocked[at][0] < end:
+            took += min(blocked[at][1], end) - max(blocked[at][0], begin)
+            at += 1
+        does.append((begin, Kernel(HOST, HOST, max(0.0, end - begin - took))))
+        for stream in streams if at > first else ():
+            waits.append((end, StreamEvent(stream, number, waits=False)))
+            waits.append((end, StreamEvent(HOST, number, waits=True)))
+            number -= 1
+    return waits, does
+
+
+def _blocked(host: Sequence[ProfiledEvent], window: Window) -> list[tuple[float, float]]:
+    """Return when the host is blocked, one after the other, whichever of its threads are."""
+    found: list[tuple[float, float]] = []
+    for event in host:
+        if not window[0] <= event.ts < window[1] or not _BLOCKED.fullmatch(event.name):
+            continue
+        if found and event.ts <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], event.end))
+        else:
+            found.append((event.ts, event.end))
+    return found

@@ -1,0 +1,62 @@
+"""Files of options: they come back, and what is wrong with one is a sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sccl.core.files.offered_options import load_offered_options, offered_options_to_wire
+from sccl.core.files.text import text_of
+from sccl.core.training_plan import Option, OptionMotif
+from sccl.errors import FormatError
+from sccl.topo import resolve
+from tests.kit.training_plans import HALVES, prefetching_offers
+
+
+def test_options_come_back(tmp_path: Path) -> None:
+    offered, file = prefetching_offers(), tmp_path / "options.json"
+    file.write_text(text_of(offered_options_to_wire(offered)))
+    assert load_offered_options(file, resolve) == offered
+    again = text_of(offered_options_to_wire(load_offered_options(file, resolve)))
+    assert again == file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("way", "to", "says"),
+    [
+        (("ops", 0, "options"), [9], "'batch': option is 9, and there are 3, counted from 0"),
+        (("ops", 1, "refused"), [1], "'gradients': refused recipe is 1, and there are 1"),
+        (("ops", 0, "op"), "gradients", "its ops are other than the 2 collectives of its workload"),
+        (("ops", 0, "options"), [], "length >= 1"),
+        (("options", 2, "motifs", 0, "after"), [1], "option 2: motif 0 waits for 1, which is not"),
+        (("fabric", "channels"), [], "channels"),
+    ],
+)
+def test_bad_files_are_a_sentence(
+    way: tuple[Any, ...], to: object, says: str, tmp_path: Path
+) -> None:
+    told = json.loads(text_of(offered_options_to_wire(prefetching_offers())))
+    place = told
+    for step in way[:-1]:
+        place = place[step]
+    place[way[-1]] = to
+    file = tmp_path / "options.json"
+    file.write_text(json.dumps(told))
+    with pytest.raises(FormatError):  # edited, or no such shape at all
+        load_offered_options(file, resolve)
+    del told["digest"]
+    file.write_text(json.dumps(told))
+    with pytest.raises(FormatError) as error:
+        load_offered_options(file, resolve)
+    assert says in str(error.value)
+    assert str(error.value).startswith(str(file))
+
+
+def test_what_an_option_takes_alone_is_no_less_than_what_its_links_have_to_carry() -> None:
+    motif = OptionMotif("gpu", "ring", 1000, (("links", 600), ("streams", 250)))
+    assert Option("seg(4)", (motif,) * 4).alone_ns == 2400
+    assert Option("seg(4)", (motif,) * 4).work == {"links": 2_400_000, "streams": 1_000_000}
+    assert HALVES.alone_ns == HALVES.ns == 5000

@@ -1,0 +1,204 @@
+"""The judge by symmetry against the one that executes every send, also on what is wrong."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import named
+from sccl.core.algorithm import send
+from sccl.core.ids import Rank, Step
+from sccl.core.symmetric import SymmetricAlgorithm, Symmetry
+from sccl.core.topology import Budget, Topology
+from sccl.errors import ParameterError
+from sccl.judge import steps, symmetric
+from sccl.judge import violations as judged
+from sccl.judge.plans import streamed
+from sccl.topo import resolve
+from sccl.topo.symmetry.expand import expand
+from sccl.topo.symmetry.groups import groups
+from tests.kit.cayley import cayley_machines
+from tests.kit.nightly import times
+from tests.kit.symmetric import symmetric as with_turns
+
+
+def breadth_first(machine: Topology, collective: str, rng: random.Random) -> SymmetricAlgorithm:
+    """Return sends of each of rank 0's chunks along random shortest ways, and rounds for them."""
+    spec = named(collective, machine.ranks)
+    question = spec.at(spec.unit * rng.randint(1, 2))
+    group = next(g for g in groups(machine, question, "auto") if g.name == "translations")
+    into = machine.reversed().successors()
+    far = [0] + [-1] * (machine.ranks - 1)
+    order = [0]
+    for rank in order:
+        for near in machine.successors()[rank]:
+            if far[near] < 0:
+                far[near] = far[rank] + 1
+                order.append(near)
+    sends = []
+    for chunk in range(0, question.num_chunks, machine.ranks):
+        before = {r: rng.choice([u for u in into[r] if far[u] == far[r] - 1]) for r in order[1:]}
+        wanted = question.wanted(chunk)
+        way = {(before[r], r) for r in order[1:]}
+        if collective == "alltoall":
+            (here,) = wanted
+            way = set()
+            while here:
+                way.add((before[here], here))
+                here = Rank(before[here])
+        sends += [send(chunk, u, v, far[u]) for u, v in way]
+    rounds = tuple(rng.randint(1, 3 * question.chunks) for _ in range(max(far)))
+    count = len(sends) * machine.ranks
+    return SymmetricAlgorithm(machine, question, rounds, group.generators, tuple(sends), count)
+
+
+def damaged(good: SymmetricAlgorithm, rng: random.Random) -> SymmetricAlgorithm:
+    """Return an algorithm with up to two sends changed."""
+    sends = list(good.sends)
+    for _ in range(rng.randint(0, 2)):
+        i, ranks = rng.randrange(len(sends)), good.topology.ranks
+        match rng.choice(["drop", "step", "src", "dst"]):
+            case "drop" if len(sends) > 1:
+                del sends[i]
+            case "step":
+                sends[i] = replace(sends[i], step=Step(rng.randrange(good.steps)))
+            case "src":
+                sends[i] = replace(sends[i], src=Rank(rng.randrange(ranks)))
+            case _:
+                sends[i] = replace(sends[i], dst=Rank(rng.randrange(ranks)))
+    return replace(good, sends=tuple(sends), num_sends=len(sends) * good.topology.ranks)
+
+
+@settings(max_examples=times(150), deadline=None)
+@given(cayley_machines(budgets=True), st.sampled_from(["allgather", "alltoall"]), st.randoms())
+def test_it_agrees_with_who_executes_every_send(
+    machine: Topology, collective: str, rng: random.Random
+) -> None:
+    some = damaged(breadth_first(machine, collective, rng), rng)
+    found = symmetric.violations(some)
+    assert found is not None
+    every = steps.violations(expand(some))
+    assert bool(found) == bool(streamed(some)) == bool(every)
+    if found:
+        about = [v for v in every if (v.kind, v.step) == (found[0].kind, found[0].step)]
+        assert about, (found, every)
+
+
+@settings(max_examples=times(80), deadline=None)
+@given(cayley_machines(), st.sampled_from(["allgather", "alltoall"]), st.randoms())
+def test_representatives_may_start_on_any_rank(
+    machine: Topology, collective: str, rng: random.Random
+) -> None:
+    some = damaged(breadth_first(machine, collective, rng), rng)
+    by_chunk = {chunk: way for chunk, *way in _moved(some, rng)}
+    sends = [send(c, u, v, s) for c, way in by_chunk.items() for s, u, v in way[0]]
+    moved = replace(some, sends=tuple(sends))
+    assert bool(symmetric.violations(moved)) == bool(symmetric.violations(some))
+    assert set(expand(moved).sends) == set(expand(some).sends)
+
+
+def _moved(
+    some: SymmetricAlgorithm, rng: random.Random
+) -> list[tuple[int, list[tuple[int, int, int]]]]:
+    """Return all sends of one chunk of each orbit, whichever of its images comes."""
+    from sccl.topo.symmetry.all_sends import all_sends
+
+    images = [
+        (chunk, list(zip(s.tolist(), u.tolist(), v.tolist(), strict=True)))
+        for chunk, s, u, v in all_sends(some)
+    ]
+    each = some.topology.ranks  # images come orbit after orbit
+    return [images[i + rng.randrange(each)] for i in range(0, len(images), each)]
+
+
+@settings(max_examples=times(100), deadline=None)
+@given(cayley_machines(), st.sampled_from(["allgather", "alltoall"]), st.randoms(), st.data())
+def test_forged_groups_gain_nothing(
+    machine: Topology, collective: str, rng: random.Random, data: st.DataObject
+) -> None:
+    """Any permutations with any turns, in place of symmetries or beside them."""
+    good = breadth_first(machine, collective, rng)
+    image = tuple(data.draw(st.permutations(range(machine.ranks))))
+    period = data.draw(st.sampled_from([1, good.collective.alike]))
+    forged = Symmetry(image, data.draw(st.integers(0, period - 1)), period)
+    kept = data.draw(st.booleans())
+    some = replace(good, symmetries=(*good.symmetries, forged) if kept else (forged,))
+    try:
+        every = streamed(some)
+    except ParameterError:
+        with pytest.raises(ParameterError):
+            judged(some)
+        return
+    found = symmetric.violations(some)
+    assert bool(judged(some)) == bool(every)
+    assert found is None or bool(found) == bool(every)
+
+
+@settings(max_examples=times(60), deadline=None)
+@given(st.randoms())
+def test_turns_are_checked_by_what_keeps_a_chunk(rng: random.Random) -> None:
+    """A turn of another order keeps chunks, and then has to keep their sends."""
+    good = with_turns()
+    turn = good.symmetries[-1]
+    assert (turn.turn, turn.period) == (1, 4)
+    other = replace(turn, turn=rng.randrange(4))
+    some = replace(good, symmetries=(*good.symmetries[:-1], other))
+    try:
+        every = streamed(some)
+    except ParameterError:
+        with pytest.raises(ParameterError):
+            symmetric.violations(some)
+        return
+    found = symmetric.violations(some)
+    assert found is None or bool(found) == bool(every)
+    if other.turn == 0:  # it keeps every chunk of its centre, whose tree it does not keep
+        assert found is None
+
+
+def test_what_a_turn_keeps_may_be_kept() -> None:
+    """A ring and its reflection, which keeps the chunk, and here its sends."""
+    ring = resolve("ring:3")
+    sends = tuple(send(0, 0, v, 0) for v in (1, 2))
+    group = (Symmetry((1, 2, 0)), Symmetry((0, 2, 1)))
+    algorithm = SymmetricAlgorithm(ring, named("allgather", 3).at(1), (1,), group, sends, 6)
+    assert symmetric.violations(algorithm) == streamed(algorithm) == []
+    alone = replace(algorithm, sends=(send(0, 0, 1, 0), send(0, 1, 2, 1)), rounds_per_step=(1, 1))
+    assert symmetric.violations(alone) is None
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_budgets_are_judged_by_their_orbits(most: int) -> None:
+    """On a ring of four that may send to both sides at once, or not."""
+    ring = resolve("ring:4")
+    edges = [tuple((r, (r + d) % 4) for d in (1, 3)) for r in range(4)]
+    budgets = tuple(Budget(f"egress {r}", edges[r], most) for r in range(4))
+    sends = (send(0, 0, 1, 0), send(0, 0, 3, 0), send(0, 1, 2, 1))
+    algorithm = SymmetricAlgorithm(
+        replace(ring, budgets=budgets),
+        named("allgather", 4).at(1),
+        (1, 1),
+        (Symmetry((1, 2, 3, 0)),),
+        sends,
+        12,
+    )
+    found = symmetric.violations(algorithm)
+    assert found is not None
+    assert [v.kind for v in found] == ([] if most == 2 else ["bandwidth"])
+    assert bool(found) == bool(streamed(algorithm))
+    unequal = replace(algorithm.topology, budgets=budgets[:3])
+    assert symmetric.violations(replace(algorithm, topology=unequal)) is None
+
+
+def test_what_it_does_not_take_is_executed_as_a_stream() -> None:
+    """No translations at all, and ranks that differ."""
+    mesh = resolve("mesh:2x2")
+    sends = tuple(send(0, u, v, s) for s, u, v in ((0, 0, 1), (0, 0, 2), (1, 1, 3)))
+    allgather = named("allgather", 4).at(1)
+    image = (3, 2, 1, 0)
+    only_one = SymmetricAlgorithm(mesh, allgather, (1, 2), (Symmetry(image),), sends, 6)
+    assert symmetric.violations(only_one) is None
+    assert [v.kind for v in judged(only_one)] == ["postcondition"]

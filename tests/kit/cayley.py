@@ -1,0 +1,61 @@
+"""Machines whose links lead from x to x + g, with names that tell nothing, and ranks shuffled."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from sccl.collectives import named
+from sccl.core.topology import Topology, per_rank_budgets
+from sccl.topo import resolve
+from sccl.topo.symmetry.groups import groups
+from sccl.topo.symmetry.regular import Cayley, cayley, translations
+
+SMALL = (
+    "ring:3",
+    "ring:6",
+    "torus:2x2",
+    "torus:2x4",
+    "torus:3x3",
+    "torus:3x4",
+    "torus:4x4",
+    "torus:2x2x3",
+    "hypercube:3",
+    "hypercube:4",
+)
+
+
+def renamed(machine: Topology, places: list[int]) -> Topology:
+    """Return a machine whose rank r has become ``places[r]``, under a name that tells nothing."""
+    links = tuple(replace(k, src=places[k.src], dst=places[k.dst]) for k in machine.links)
+    return replace(machine, name="mine", links=links, labels=(), chassis=())
+
+
+@st.composite
+def cayley_machines(draw: st.DrawFn, *, budgets: bool = False) -> Topology:
+    """Draw a small torus, hypercube or circulant; perhaps with what its ranks may send in all."""
+    if draw(st.booleans()):
+        machine = resolve(draw(st.sampled_from(SMALL)))
+    else:
+        ranks = draw(st.integers(4, 12))
+        offsets = draw(st.sets(st.integers(1, ranks // 2), min_size=1, max_size=3))
+        text = ",".join(map(str, sorted({1, *offsets})))
+        machine = resolve(f"circulant:{ranks}:{text}")
+    lanes = draw(st.integers(1, 2))
+    machine = replace(machine, links=tuple(replace(k, lanes=lanes) for k in machine.links))
+    if budgets and draw(st.booleans()):
+        most = draw(st.integers(1, 3))
+        shared = tuple(per_rank_budgets(machine.edges, most, most))
+        return replace(machine, budgets=shared)
+    return renamed(machine, draw(st.permutations(range(machine.ranks))))
+
+
+def graph_of(machine: Topology) -> Cayley:
+    """Return a machine as the graph of the translations that are known or recognised."""
+    for group in groups(machine, named("allgather", machine.ranks).at(1), "auto"):
+        if (found := translations(group.generators)) is not None:
+            graph = cayley(machine, found)
+            assert graph is not None
+            return graph
+    raise AssertionError(machine.name)

@@ -1,0 +1,165 @@
+"""Claims on large machines, checked by translations: what is forged is refused."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from fractions import Fraction
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import named
+from sccl.core.candidate import Range
+from sccl.core.ids import Rank, Step
+from sccl.core.instance import Instance
+from sccl.core.symmetric import SymmetricAlgorithm
+from sccl.core.topology import Budget, Topology
+from sccl.judge import steps
+from sccl.prove.bounds import lower_bounds
+from sccl.prove.check.folder import check_folder
+from sccl.prove.check.prices import overall
+from sccl.prove.check.steps import farthest
+from sccl.prove.check.translated import check_translated, check_translations, takes
+from sccl.solvers.effort import Effort
+from sccl.synth import direct
+from sccl.synth.direct import allgather, alltoall
+from sccl.synth.settings import Settings
+from sccl.tasks.certify import certify_frontier
+from sccl.tasks.pareto import find_frontier
+from sccl.tasks.subject import Subject
+from sccl.topo import resolve
+from sccl.topo.symmetry.expand import expand
+from sccl.topo.symmetry.groups import groups, translation_groups
+from tests.kit.cayley import cayley_machines, graph_of
+from tests.kit.nightly import times
+
+
+def free(_: int) -> None:
+    """Spend nothing."""
+
+
+def found_for(machine: Topology, collective: str) -> SymmetricAlgorithm:
+    """Return what is found without search, at the diameter."""
+    graph, unit = graph_of(machine), named(collective, machine.ranks).unit
+    far = int(graph.distances().max())
+    load = alltoall.least_rounds(graph, 1) if unit > 1 else sum(allgather.costs(graph) or ())
+    rounds = (ceil((load or 0) * unit / far) + 1) * far
+    question = named(collective, machine.ranks).at(unit)
+    found = direct.answer(
+        Instance(machine, question, far, rounds), groups(machine, question, "auto")
+    )
+    assert found is not None
+    assert isinstance(found.algorithm, SymmetricAlgorithm)
+    return found.algorithm
+
+
+@settings(max_examples=times(80), deadline=None)
+@given(cayley_machines(), st.sampled_from(["allgather", "alltoall"]), st.randoms())
+def test_algorithms_are_checked_as_if_written_out(
+    machine: Topology, collective: str, rng: random.Random
+) -> None:
+    good = found_for(machine, collective)
+    assert takes(good)
+    check_translated(good, free)
+    sends = list(good.sends)
+    i = rng.randrange(len(sends))
+    match rng.choice(["drop", "step", "src", "dst", "rounds"]):
+        case "drop":
+            del sends[i]
+        case "step":
+            sends[i] = replace(sends[i], step=Step(rng.randrange(good.steps)))
+        case "src":
+            sends[i] = replace(sends[i], src=Rank(rng.randrange(machine.ranks)))
+        case "dst":
+            sends[i] = replace(sends[i], dst=Rank(rng.randrange(machine.ranks)))
+    rounds = [max(1, r - rng.choice([0, 1, r])) for r in good.rounds_per_step]
+    bad = replace(
+        good,
+        sends=tuple(sends),
+        rounds_per_step=tuple(rounds),
+        num_sends=len(sends) * machine.ranks,
+    )
+    try:
+        check_translated(bad, free)
+        accepted = True
+    except ValueError:
+        accepted = False
+    assert accepted == (not steps.violations(expand(bad)))
+
+
+@settings(max_examples=times(60), deadline=None)
+@given(cayley_machines(), st.data())
+def test_translations_are_no_other_permutations(machine: Topology, data: st.DataObject) -> None:
+    """Forged ones are refused, or they are translations, too."""
+    (group,) = translation_groups(machine, named("allgather", machine.ranks).at(1))
+    images = [symmetry.ranks for symmetry in group.generators]
+    check_translations(machine, images, free)
+    for collective in ("allgather", "alltoall"):
+        spec = named(collective, machine.ranks)
+        question = spec.at(spec.unit)
+        assert farthest(machine, question, free, images)[0] == farthest(machine, question, free)[0]
+    question = named("alltoall", machine.ranks).at(machine.ranks)
+    prices = [(link.edge, Fraction(1)) for link in machine.links]
+    some = overall(machine, question, prices, (), free, images)
+    assert some == overall(machine, question, prices, (), free)
+    first = [(machine.links[0].edge, Fraction(3)), *prices[1:]]  # not the same for all images
+    some = overall(machine, question, first, (), free, images)
+    assert some == overall(machine, question, first, (), free)
+    image = data.draw(st.permutations(range(machine.ranks)))
+    lanes = machine.lanes()
+    moved = {(image[u], image[v]): n for (u, v), n in lanes.items()}
+    if moved != lanes:
+        with pytest.raises(ValueError, match="takes link"):
+            check_translations(machine, [*images, image], free)
+
+
+def test_what_translations_must_be() -> None:
+    ring = resolve("ring:4")
+    turn = (1, 2, 3, 0)
+    for images, says in (
+        (((0, 0, 1, 2),), "no permutation"),
+        (((2, 3, 0, 1),), "take rank 0 to 2 of 4"),
+        ((turn, (0, 3, 2, 1)), "does not commute"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            check_translations(ring, images, free)
+    shared = replace(ring, budgets=(Budget("bus", tuple(sorted(ring.edges)), 1),))
+    with pytest.raises(ValueError, match="budgets"):
+        check_translations(shared, (turn,), free)
+
+
+@pytest.mark.parametrize("collective", ["allgather", "alltoall"])
+def test_certificates_of_large_machines(collective: str, tmp_path: Path) -> None:
+    """Of 256 ranks all claims are checked, and none once anything in them is forged."""
+    machine = resolve("torus:16x16")
+    spec = named(collective, machine.ranks)
+    subject = Subject(machine, spec, ())
+    options = Settings("cpsat", Effort(60.0), no_store=True)
+    frontier = find_frontier(machine, spec, Range(), options)
+    assert frontier.points[0].cost == lower_bounds(machine, spec).bandwidth
+    certify_frontier(subject, frontier, options, tmp_path)
+    assert {v.state for v in check_folder(tmp_path)} == {"ok"}
+    claims = tmp_path / "claims.json"
+    whole = json.loads(claims.read_text())
+    assert len(whole["symmetries"]) == 2
+
+    def states(**changed: Any) -> list[str]:
+        claims.write_text(json.dumps({**whole, **changed}))
+        return [v.state for v in check_folder(tmp_path)]
+
+    forged = [list(image) for image in whole["symmetries"]]
+    forged[0][0], forged[0][1] = forged[0][1], forged[0][0]
+    assert states(symmetries=forged)[0] == "failed"
+    assert states(symmetries=forged[1:])[0] == "failed"
+    claims.write_text(json.dumps(whole))
+    (path,) = (p for p in tmp_path.glob("*.json") if p.name != "claims.json")
+    algorithm = json.loads(path.read_text())
+    del algorithm["sends"][5]
+    path.write_text(json.dumps(algorithm))
+    assert "failed" in [v.state for v in check_folder(tmp_path)]
