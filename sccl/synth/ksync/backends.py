@@ -109,15 +109,9 @@ def solve(
     backend = load(solver)
     spending = Spending(effort)
     why = ""
-    if instance.topology.ranks >= _DIRECT_RANKS:
-        from sccl.synth.direct import one_flow, trees  # noqa: PLC0415 - loads CP-SAT
-
-        direct = one_flow.answer(instance) or trees.answer(instance)
-        if direct is not None:
-            return _judged(direct, "an answer without search")
+    if (found := _without_search(instance, groups)) is not None:
+        return _judged(found, "an answer without search")
     if groups:
-        if (found := direct.answer(instance, groups)) is not None:
-            return _judged(found, "an answer without search")
         from sccl.synth.ksync import orbits  # noqa: PLC0415 - loads CP-SAT
 
         symmetric = orbits.answer(instance, groups, _for_symmetry(instance, effort))
@@ -131,6 +125,17 @@ def solve(
     if reason := _too_large(instance):
         return Unknown(why + reason, solver, spending.seconds())
     return _judged(backend.answer(instance, effort), f"solver {solver!r}")
+
+
+def _without_search(instance: Instance, groups: Sequence[Group]) -> Answer | None:
+    """Return an answer that needs no search; None: none is known."""
+    if groups and (found := direct.answer(instance, groups)) is not None:
+        return found
+    if instance.topology.ranks < _DIRECT_RANKS:
+        return None
+    from sccl.synth.direct import one_flow, trees  # noqa: PLC0415 - loads CP-SAT
+
+    return one_flow.answer(instance) or trees.answer(instance)
 
 
 def solve_symmetric(instance: Instance, groups: Sequence[Group], effort: Effort) -> Answer:
