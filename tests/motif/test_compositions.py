@@ -16,8 +16,8 @@ from sccl.errors import InputError, ParameterError
 from sccl.motif import joined, motifs_of, recipe_of, whole, wrong_in
 from sccl.motif.merge import length
 from sccl.motif.whole import NAMES
+from tests.kit.motif_buffers import DTYPES, executed, held, is_done
 from tests.kit.nightly import times
-from tests.motif.test_rules import DTYPES, executed, held, is_done
 
 
 def sizes_of(data: st.DataObject, ranks: int) -> str:
