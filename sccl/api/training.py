@@ -71,8 +71,8 @@ class TrainingPlan:
 
     @property
     def workload(self) -> Workload:
-        """Return what it plans."""
-        return Workload(self.value.workload)
+        """Return what it plans, as it was asked."""
+        return Workload(self.value.given)
 
     @property
     def period_us(self) -> float:
@@ -280,7 +280,8 @@ def plan(  # noqa: PLR0913 - as the verb takes them
         max_motifs: into how many a collective is split at the most.
         memory_bytes: what gathered results may take at once; 0: any.
         bitwise: whether collectives keep the order in which they reduce.
-        merge_bytes: up to how many collectives of a kind that follow one another are one; 0: none.
+        merge_bytes: up to how many collectives that are alike may be one, where that is faster; 0:
+            none.
         costs: times that were measured, a CSV file as ``sccl plan --costs`` takes it; None: they
             are reckoned.
 
@@ -289,7 +290,6 @@ def plan(  # noqa: PLR0913 - as the verb takes them
     """
     from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.tasks.planning import plan_training  # noqa: PLC0415
-    from sccl.train.merging import merged  # noqa: PLC0415
     from sccl.train.planner import PlanSettings  # noqa: PLC0415
 
     given = workload.value if isinstance(workload, Workload) else load_workload(Path(workload))
@@ -302,7 +302,7 @@ def plan(  # noqa: PLR0913 - as the verb takes them
         bitwise=bitwise,
         measured=None if costs is None else load_cost_table(Path(costs)),
         planner=motif_planner(seed=seed),
+        merge_bytes=merge_bytes,
     )
-    job = merged(given, merge_bytes) if merge_bytes else given
     with nullcontext() if isinstance(workload, Workload) else naming(Path(workload)):
-        return TrainingPlan(plan_training(job, fabric_of(str(fabric)), settings).plan)
+        return TrainingPlan(plan_training(given, fabric_of(str(fabric)), settings).plan)

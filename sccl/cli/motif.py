@@ -41,7 +41,8 @@ def motif(
             help="Of the largest buffer of a rank, such as 64KiB or 1MB: all of an allreduce, a "
             "broadcast or a reduce; what a rank gets of an allgather; what it gives in a "
             "reducescatter or an alltoall, to itself, too; what the root has of a gather or a "
-            "scatter."
+            "scatter. Several, as 1MB,2MB, are of as many collectives, which the rule merge makes "
+            "one."
         ),
     ] = "1MiB",
     item_bytes: Annotated[int, typer.Option(min=1, max=64, help="Of an element.")] = 4,

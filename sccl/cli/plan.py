@@ -25,6 +25,7 @@ from sccl.core.files.offered_options import offered_options_to_wire
 from sccl.core.files.text import text_of
 from sccl.core.files.workloads import load_workload
 from sccl.core.words import counted, gap_text
+from sccl.errors import ParameterError
 from sccl.tasks.offering import offer_options, write_options
 from sccl.tasks.planning import (
     TrainingPlanOutput,
@@ -57,7 +58,11 @@ def plan(
 
     Exit code 0: found, 2: bad input, 130: interrupted; what was found by then is kept.
     """
-    workload, on = choices.merged(load_workload(file)), fabric_of(fabric)
+    if options_only and choices.merge is not None:
+        raise ParameterError(
+            "--merge is for plans, and --options-only makes none: leave out one of them"
+        )
+    workload, on = load_workload(file), fabric_of(fabric)
     settings = plan_settings(searched, choices)
     options.writable(output)
     about = escape(on_a_line(f"{workload.name} on {on.name}"))
@@ -119,6 +124,8 @@ def _print(shown: TrainingPlanOutput) -> None:
         f"({counted(shown.collectives, 'collective')}, {counted(shown.motifs, 'motif')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed})"
     )
+    if shown.merged:
+        console.print(f"{counted(shown.merged, 'collective')} are sent as one with others")
     if shown.gap is None:
         console.print("no bound is known: how far this is from the best, is not either")
     else:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sccl.cli import complete
-from sccl.core.workload import Workload
 from sccl.tasks.sizes import size_in_bytes
 from sccl.tasks.training_files import load_cost_table
 
@@ -64,8 +63,8 @@ Bitwise = Annotated[
 Merge = Annotated[
     str | None,
     typer.Option(
-        help="Collectives of a kind that follow one another are one, up to so many bytes, such "
-        "as 25MB.",
+        help="Collectives that are alike may be one, up to so many bytes, such as 25MB: those "
+        "for which a step is faster with it are.",
         show_default="none are",
     ),
 ]
@@ -107,16 +106,6 @@ class PlanChoices:
     merge: Merge = None
     costs: Costs = None
 
-    def merged(self, workload: Workload) -> Workload:
-        """Return a workload, of whose collectives those are one that are to be.
-
-        Raises:
-            InputError: the size is none.
-        """
-        from sccl.train.merging import merged  # noqa: PLC0415 - loads NumPy
-
-        return workload if self.merge is None else merged(workload, size_in_bytes(self.merge))
-
 
 def plan_settings(searched: PlanSearch, choices: PlanChoices) -> PlanSettings:
     """Return how a plan is looked for.
@@ -136,4 +125,5 @@ def plan_settings(searched: PlanSearch, choices: PlanChoices) -> PlanSettings:
         bitwise=choices.bitwise,
         measured=None if choices.costs is None else load_cost_table(choices.costs),
         planner=motif_planner(seed=searched.seed),
+        merge_bytes=0 if choices.merge is None else size_in_bytes(choices.merge),
     )

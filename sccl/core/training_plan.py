@@ -145,6 +145,9 @@ class TrainingPlan:
         max_motifs: into how many motifs options that were offered split a collective at the most.
         bitwise: whether only options were offered that reduce as the whole does.
         planned_by: the synthesiser of which options were offered, too; empty: of none.
+        merge_bytes: up to which size collectives might be merged into one; 0: none.
+        asked: the workload as it was given, where that is another one than is run, in which some
+            collectives are one; None: it is the same.
     """
 
     workload: Workload
@@ -161,6 +164,13 @@ class TrainingPlan:
     max_motifs: int = 16
     bitwise: bool = False
     planned_by: str = ""
+    merge_bytes: int = 0
+    asked: Workload | None = None
+
+    @property
+    def given(self) -> Workload:
+        """Return the workload as it was given."""
+        return self.asked or self.workload
 
     @property
     def gap(self) -> float | None:

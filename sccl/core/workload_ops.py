@@ -109,6 +109,8 @@ class CommOp:
         holds_bytes: memory that its result takes until its last use is done.
         beside: further groups that do the same at the same time, of as many ranks each, none of
             them in two groups; roots and splits of theirs are at the same places.
+        merged: collectives that it stands for, in their order, which a plan sends as one; empty:
+            for itself alone.
     """
 
     id: str
@@ -121,6 +123,7 @@ class CommOp:
     splits: tuple[tuple[int, ...], ...] = ()
     holds_bytes: int = 0
     beside: tuple[tuple[int, ...], ...] = ()
+    merged: tuple[CommOp, ...] = ()
 
     def __post_init__(self) -> None:
         check_name(self.id, "the id of an operation")
@@ -139,6 +142,7 @@ class CommOp:
                     f"{what}: {name} is {getattr(self, name)}, expected 0 to {MOST_ELEMENTS}"
                 )
         self._check_root_and_reduce(what)
+        self._check_merged(what)
         if self.splits:
             self._check_splits(what)
         elif self.collective in IN_BLOCKS and self.count % len(self.group):
@@ -161,6 +165,14 @@ class CommOp:
                     "each rank in one"
                 )
             seen.update(group)
+
+    def _check_merged(self, what: str) -> None:
+        for one in self.merged:
+            if one.merged or one.likeness != self.likeness:
+                raise ParameterError(
+                    f"{what} stands for {one.id!r}, expected collectives of its own kind, groups, "
+                    "type, root and reduction, none of which stands for others"
+                )
 
     def _check_root_and_reduce(self, what: str) -> None:
         if self.collective not in ROOTED and self.root is not None:
@@ -189,6 +201,17 @@ class CommOp:
                 f"{max(map(sum, self.splits))} at most: expected numbers from 0 on whose largest "
                 "sum of a row is the count"
             )
+
+    @property
+    def likeness(self) -> tuple[object, ...]:
+        """Return what collectives have in common that can be sent as one."""
+        return (self.collective, self.groups, self.dtype, self.root, self.reduce)
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """Return what collectives have in common that can be done in the same ways."""
+        parts = tuple(one.shape for one in self.merged)
+        return (*self.likeness, self.count, self.splits, parts)
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:

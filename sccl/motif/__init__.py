@@ -6,16 +6,19 @@ payload, splining its pattern; both compose.
 
 from sccl.motif.extents import buffer_of, extent
 from sccl.motif.judge import wrong_in
-from sccl.motif.recipes import Recipe, motifs_of, recipe_of
+from sccl.motif.merge import joined
+from sccl.motif.recipes import MERGE, Recipe, motifs_of, recipe_of
 from sccl.motif.rule import MotifRule
 from sccl.motif.rules import rules
 from sccl.motif.whole import whole
 
 __all__ = [
+    "MERGE",
     "MotifRule",
     "Recipe",
     "buffer_of",
     "extent",
+    "joined",
     "motifs_of",
     "recipe_of",
     "rules",

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sccl.core.motif import Motif
 from sccl.errors import ParameterError
 from sccl.motif.extents import exchanged
+from sccl.motif.merge import length
 
 MOST_STATES = 2**23
 """Of ranks, times pieces of elements, that motifs read and write."""
@@ -137,13 +138,18 @@ def check_work(size: int) -> None:
         )
 
 
-def wrong_in(whole: Motif, motifs: Sequence[Motif]) -> str:
-    """Return what is wrong with motifs in place of one; empty: nothing.
+def wrong_in(whole: Motif | Sequence[Motif], motifs: Sequence[Motif]) -> str:
+    """Return what is wrong with motifs in place of a collective; empty: nothing.
+
+    Args:
+        whole: the collective; or several, which are to be done all of them, the elements of each
+            after those of the one before.
 
     Raises:
         ParameterError: there is too much to execute.
     """
-    rows = [_rows(motif) for motif in (whole, *motifs)]
+    wholes = [whole] if isinstance(whole, Motif) else whole
+    rows = [_goal(wholes), *map(_rows, motifs)]
     cuts = _distinct(np.concatenate([end for own in rows for end in (own.start, own.stop)]))
     ranks = 1 + max(int(own.source.max(initial=0)) for own in rows)
     ranks = max(ranks, 1 + max(int(own.target.max(initial=0)) for own in rows))
@@ -155,12 +161,30 @@ def wrong_in(whole: Motif, motifs: Sequence[Motif]) -> str:
         own._replace(read=np.searchsorted(place, own.read), write=np.searchsorted(place, own.write))
         for own in pieces
     ]
-    goal, state = numbered[0], _State(table, len(motifs), combines=whole.combines)
+    goal, state = numbered[0], _State(table, len(motifs), combines=wholes[0].combines)
     state.begin(goal.read)
     for number, (motif, own) in enumerate(zip(motifs, numbered[1:], strict=True)):
         if wrong := state.executed(number, motif, own):
             return f"motif {number} ({motif.collective}): {wrong}"
-    return state.missing(goal, whole.collective)
+    return state.missing(goal, wholes[0].collective)
+
+
+def _goal(wholes: Sequence[Motif]) -> _Rows:
+    """Return what collectives move, the elements of each after those of the one before."""
+    if len(wholes) == 1:
+        return _rows(wholes[0])
+    parts, first = [], 0
+    for one in wholes:
+        own = _rows(one)
+        parts.append(own._replace(start=own.start + first, stop=own.stop + first))
+        first += length(one)
+    ends = []
+    for begins in ([own.from_first for own in parts], [own.to_first for own in parts]):
+        counts = np.concatenate([np.diff(own) for own in begins])
+        ends.append(np.concatenate([[0], np.cumsum(counts)]))
+    columns = zip(*parts, strict=True)
+    start, stop, _, source, _, target = (np.concatenate(own) for own in columns)
+    return _Rows(start, stop, ends[0], source, ends[1], target)
 
 
 def _check_size(rows: Sequence[_Rows], cuts: _Whole) -> None:

@@ -3,7 +3,7 @@
 ``levels(8).seg(4)`` makes three phases of an allreduce, and four segments of each of these:
 what is on the right is done to all that is on the left, wherever it is of that. A segment waits for
 those before it that have elements of its own, and for no others. ``levels(3+5)`` has groups of
-three and of five ranks.
+three and of five ranks. ``merge`` comes first, if at all: it makes several collectives one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from sccl.core.words import counted
 from sccl.errors import ParameterError, unknown_name
 from sccl.motif.extents import extent, meet, spans_of, work_of
 from sccl.motif.judge import check_work, wrong_in
+from sccl.motif.merge import joined
 from sccl.motif.rule import Motifs, Number
 from sccl.motif.rules import MOST_SEGMENTS, RULES, weighed
 
@@ -24,7 +25,8 @@ MOST_MOTIFS = 4096
 MOST_TEXT = 400
 
 _RULES = {rule.name: rule for rule in RULES}
-_NAMES = (*_RULES, "lanes")
+MERGE = "merge"
+_NAMES = (*_RULES, "lanes", MERGE)
 _TERM = re.compile(r"([a-z]+)(?:\(([^()]*)\))?")
 _LANE = re.compile(r"([A-Za-z0-9_.-]{1,60}):([1-9][0-9]{0,5})")
 _SIZE = re.compile(r"([1-9][0-9]{0,14})(B|KB|KiB|MB|MiB|GB|GiB)")
@@ -111,6 +113,10 @@ def _term(name: str, told: str) -> Term:
             tuple((int(lane[2]),) for lane in lanes if lane),
             tuple(lane[1] for lane in lanes if lane),
         )
+    if name == MERGE and not told:
+        return Term(name)
+    if name == MERGE:
+        raise ParameterError(f"merge({told:.60}): expected merge, which is told nothing")
     if name == "seg" and len(parts) == 1 and (size := _SIZE.fullmatch(parts[0])):
         return Term(name, most_bytes=int(size[1]) * _UNITS[size[2]])
     rule = _RULES[name]
@@ -127,10 +133,11 @@ def _term(name: str, told: str) -> Term:
     return Term(name, tuple(tuple(map(int, part.split("+"))) for part in parts))
 
 
-def motifs_of(motif: Motif, recipe: Recipe, item_bytes: int = 1) -> Motifs:
+def motifs_of(motif: Motif | Sequence[Motif], recipe: Recipe, item_bytes: int = 1) -> Motifs:
     """Return what a recipe makes of a motif: numbered from 0, each after those that it waits for.
 
     Args:
+        motif: what is split; or several collectives, which the recipe's first rule merges.
         item_bytes: of an element.
 
     Raises:
@@ -138,12 +145,23 @@ def motifs_of(motif: Motif, recipe: Recipe, item_bytes: int = 1) -> Motifs:
             motifs without an element, or too many; or the judge refuses them, as where two parts of
             a broadcast bring their root what it has while the other sends it.
     """
-    made: Motifs = (replace(motif, after=()),)
-    check_work(2 * work_of(motif))  # it is what they are held against
-    for term in recipe.terms:
+    terms = recipe.terms
+    merges = bool(terms) and terms[0].name == MERGE
+    if isinstance(motif, Motif):
+        one = motif
+    elif not merges:
+        raise ParameterError(
+            f"recipe {recipe} is of one collective, and there are {len(motif)}: merge has to be "
+            "its first rule, which makes them one"
+        )
+    else:
+        one, terms = joined(motif), terms[1:]
+    made: Motifs = (replace(one, after=()),)
+    check_work(2 * work_of(one))  # it is what they are held against
+    for term in terms:
         made = _split(made, term, item_bytes)
     if wrong := wrong_in(motif, made):
-        raise ParameterError(f"recipe {recipe} of {motif.collective} is refused: {wrong}")
+        raise ParameterError(f"recipe {recipe} of {one.collective} is refused: {wrong}")
     return made
 
 
@@ -164,6 +182,10 @@ def _split(motifs: Motifs, term: Term, item_bytes: int) -> Motifs:
 
 
 def _applied(term: Term, motif: Motif, item_bytes: int) -> Motifs:
+    if term.name == MERGE:
+        raise ParameterError(
+            "merge is the first rule of a recipe, of several collectives: here it is one alone"
+        )
     if term.channels:
         weights = [weight for (weight,) in term.numbers]
         found = weighed(replace(motif, after=()), weights)

@@ -61,6 +61,9 @@ class MotifOutput(Output, frozen=True, kw_only=True):
     item_bytes: Annotated[int, Meta(ge=1, description="Of an element.")]
     root: Annotated[int | None, Meta(description="Null: the first, if there has to be one.")]
     size_bytes: Annotated[int, Meta(ge=1, description="Of the largest buffer of a rank.")]
+    merged: Annotated[
+        tuple[int, ...], Meta(description="Likewise, of each of several that are merged into one.")
+    ] = ()
     recipe: str
     motifs: tuple[MotifPart, ...]
 
@@ -71,7 +74,8 @@ def motif_output(  # noqa: PLR0913 - a question
     """Return what a recipe makes of a collective of ranks 0 to P - 1.
 
     Args:
-        size: of the largest buffer of a rank, with or without a unit.
+        size: of the largest buffer of a rank, with or without a unit; several with commas between
+            them, of as many collectives, which the recipe merges.
         item_bytes: of an element.
 
     Raises:
@@ -81,26 +85,28 @@ def motif_output(  # noqa: PLR0913 - a question
 
     if not 2 <= ranks <= MOST_RANKS:
         raise ParameterError(f"ranks is {ranks}, expected 2 to {MOST_RANKS}")
-    size_bytes, asked = size_in_bytes(size), recipe_of(recipe)
-    if size_bytes % item_bytes:
-        raise ParameterError(
-            f"size is {size_bytes} bytes, expected a multiple of the {item_bytes} of an element"
-        )
-    one = whole(collective, range(ranks), size_bytes // item_bytes, root)
+    sizes, asked = tuple(map(size_in_bytes, size.split(","))), recipe_of(recipe)
+    for size_bytes in sizes:
+        if size_bytes % item_bytes:
+            raise ParameterError(
+                f"size is {size_bytes} bytes, expected a multiple of the {item_bytes} of an element"
+            )
+    each = [whole(collective, range(ranks), own // item_bytes, root) for own in sizes]
     made = MotifOutput(
         inputs={},
         collective=collective,
         ranks=ranks,
         item_bytes=item_bytes,
         root=root,
-        size_bytes=size_bytes,
+        size_bytes=sum(sizes),
+        merged=sizes if len(sizes) > 1 else (),
         recipe=str(asked),
-        motifs=_parts(one, asked, item_bytes),
+        motifs=_parts(each[0] if len(each) == 1 else each, asked, item_bytes),
     )
     return msgspec.structs.replace(made, digest=digest(made))
 
 
-def _parts(one: Motif, recipe: Recipe, item_bytes: int) -> tuple[MotifPart, ...]:
+def _parts(one: Motif | list[Motif], recipe: Recipe, item_bytes: int) -> tuple[MotifPart, ...]:
     from sccl.motif import buffer_of, extent, motifs_of  # noqa: PLC0415
 
     return tuple(
@@ -131,4 +137,7 @@ def rule_rows(collective: str) -> list[tuple[str, str, str]]:
         (f"{rule.name}({rule.told})" if rule.told else rule.name, rule.says, rule.source)
         for rule in rules()
         if collective in rule.of
-    ] + [("lanes(channel:weight, ..)", "parallel parts of all cells, each on a channel", "sccl")]
+    ] + [
+        ("lanes(channel:weight, ..)", "parallel parts of all cells, each on a channel", "sccl"),
+        ("merge", "first of all: several collectives as one motif, as seg is undone", "sccl"),
+    ]

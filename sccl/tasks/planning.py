@@ -17,6 +17,7 @@ from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.core.files.text import digest, text_of
 from sccl.core.files.training_plans import training_plan_to_wire
 from sccl.core.files.workloads import workload_to_wire
+from sccl.core.merges import merged_rows
 from sccl.core.workload import Workload
 from sccl.errors import ScclError
 from sccl.tasks.outputs import Output
@@ -50,7 +51,10 @@ class TrainingPlanOutput(Output, frozen=True, kw_only=True):
     ]
     two_iterations_us: _Us
     proved: bool
-    collectives: Count
+    collectives: Annotated[int, Meta(ge=0, description="Merged ones are one.")]
+    merged: Annotated[
+        int, Meta(ge=0, description="Collectives of the workload that are one with others.")
+    ] = 0
     motifs: Count
     seconds: Seconds
     seed: Count
@@ -93,7 +97,8 @@ def plan_training(
         KeyboardInterrupt: the user interrupted before there was a plan.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
-    from sccl.train.planner import Planner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.train.merge_search import MergingPlanner  # noqa: PLC0415 - loads NumPy and Numba
+    from sccl.train.planner import Planner  # noqa: PLC0415 - likewise
     from sccl.train.verdict import verdict_on  # noqa: PLC0415
 
     began, ended = time.perf_counter(), ""
@@ -101,7 +106,8 @@ def plan_training(
     def tell(doing: str, period_ns: int | None, bound_ns: int | None) -> None:
         told(doing, *(None if ns is None else ns / 1000 for ns in (period_ns, bound_ns)))
 
-    planner = Planner(workload, fabric, settings, tell)
+    kind = MergingPlanner if settings.merge_bytes else Planner
+    planner = kind(workload, fabric, settings, tell)
 
     def judged(*, options: bool) -> tuple[TrainingPlan, int]:
         plan = planner.plan()
@@ -142,7 +148,7 @@ def planning_output(found: PlannedTraining, file: Path | None) -> TrainingPlanOu
     plan = found.plan
     return TrainingPlanOutput(
         inputs={
-            "workload": digest(workload_to_wire(plan.workload)),
+            "workload": digest(workload_to_wire(plan.given)),
             "fabric": digest(fabric_to_wire(plan.fabric)),
         },
         workload=plan.workload.name,
@@ -156,6 +162,7 @@ def planning_output(found: PlannedTraining, file: Path | None) -> TrainingPlanOu
         two_iterations_us=found.two_ns / 1000,
         proved=plan.meets_bound,
         collectives=len(plan.options),
+        merged=sum(map(len, merged_rows(plan.workload))),
         motifs=sum(len(option.motifs) for _, option in plan.options),
         seconds=round(found.seconds, 3),
         seed=plan.seed,

@@ -139,7 +139,6 @@ def faults_of_training(one: LoadedTraining) -> tuple[PlanFault, ...]:
     """
     from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.train.rebounding import wrong_bound  # noqa: PLC0415
-    from sccl.train.recosting import beside_others  # noqa: PLC0415
     from sccl.train.running import timeline_of  # noqa: PLC0415
     from sccl.train.verdict import PlanFault, faults_in  # noqa: PLC0415
 
@@ -148,8 +147,7 @@ def faults_of_training(one: LoadedTraining) -> tuple[PlanFault, ...]:
     found = faults_in(plan, by, one.costs)
     if not found and (wrong := _runs_otherwise(one, timeline_of(plan))):
         found = (PlanFault("timeline", wrong),)
-    # What is planned on links that others leave is known by being offered again.
-    if found or one.as_told or not (plan.bound_ns or any(beside_others(plan))):
+    if found or one.as_told or not plan.bound_ns:
         return found
     wrong = wrong_bound(plan, by, one.costs)
     return (PlanFault("bound", wrong),) if wrong else ()
@@ -159,7 +157,7 @@ def notes_on_training(one: LoadedTraining) -> tuple[str, ...]:
     """Return what of a training plan the judge takes as it is told, in sentences."""
     from sccl.train.recosting import believed  # noqa: PLC0415 - loads NumPy and Numba
 
-    return tuple(believed(one.plan, as_told=one.as_told))
+    return tuple(believed(as_told=one.as_told))
 
 
 def right_timeline(one: LoadedTraining) -> StepTimeline:

@@ -1,28 +1,45 @@
 """Options that leave one another their links, so that two collectives run at once on one machine.
 
-An alltoall is planned on the machine without the links that another collective uses around a ring:
-neither takes anything of what the other needs.
+Each collective is planned on what others leave of a channel: on the links that they do not use, and
+on parts of those that they do not fill; around a switch, on the rest of each rank's port. So none
+takes anything of what the other needs, and both are under way together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import islice, zip_longest
 from typing import TypeVar
 
-import numpy as np
-
 from sccl.core.dtypes import ITEM_BYTES
-from sccl.core.ids import Edge
+from sccl.core.motif import Motif
 from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError
-from sccl.train.costs import MotifPlanner
-from sccl.train.finding import OptionFinder, motif_of
+from sccl.train.carriers import CARRIERS, MotifCarrier
+from sccl.train.costs import MotifCost, MotifPlanner
+from sccl.train.finding import BESIDE, OptionFinder
 from sccl.train.offers import Offer
+from sccl.train.spare import SpareChannel, spare_of
 
 Key = TypeVar("Key", bound=Hashable)
 
-_MOST = 2
-"""Ways of others, for each channel."""
+_MOST_RANKS = 16
+"""Of a machine: synthesisers plan as often as there are pairs."""
+
+_MOST_KINDS = 32
+"""Collectives that are planned so, of those that are alike one."""
+
+_MOST_SPARES = 4
+"""Of each channel: what is left by the fastest options of some collectives."""
+
+_MOST_OFFERS = 2
+"""Of each collective on each channel."""
+
+_MOST_PARTS = 4
+"""Motifs of a recipe."""
+
+_SLOWER = 2
+"""What takes so many times as long as a collective's fastest option leaves others nothing."""
 
 
 def complements(
@@ -31,63 +48,104 @@ def complements(
     ops: Mapping[Key, CommOp],
     offers: Mapping[Key, Sequence[Offer]],
 ) -> dict[Key, list[Offer]]:
-    """Return further options of every alltoall: on links that others leave.
+    """Return further options of collectives: on what others leave.
 
     Args:
         ops: collectives, of those that are alike one.
         offers: of each, what was found.
     """
     found: dict[Key, list[Offer]] = {}
-    exchanges = {key: op for key, op in ops.items() if op.collective == "alltoall"}
-    for channel in range(len(finder.fabric.channels)):
-        if not finder.plans(channel) or not exchanges:
+    for number, channel in enumerate(finder.fabric.channels):
+        if channel.streams < 2 or channel.topology.ranks > _MOST_RANKS:
             continue
-        for said, taken in list(_taken(finder, channel, ops, offers).items())[:_MOST]:
-            for key, op in exchanges.items():
-                offer = _beside(finder, planner, op, channel, said, taken)
-                if offer is not None:
-                    found.setdefault(key, []).append(offer)
+        every = list(_spares(finder, number, ops, offers))
+        for key, op in islice(ops.items(), _MOST_KINDS):
+            recipes = _recipes(offers[key], number)
+            own = [
+                offer
+                for other, said, spare in every
+                if other != key
+                for recipe in recipes
+                if (offer := _beside(finder, planner, op, recipe, said, spare)) is not None
+            ]
+            own.sort(key=lambda offer: offer.ns)
+            found[key] = found.get(key, []) + own[:_MOST_OFFERS]
     return found
 
 
-def _taken(
+def _on(offers: Sequence[Offer], channel: int) -> list[Offer]:
+    """Return the options that use one channel alone, the fastest first."""
+    own = [one for one in offers if one.channels == (channel,)]
+    return sorted(own, key=lambda one: one.ns)
+
+
+def _recipes(offers: Sequence[Offer], channel: int) -> tuple[str, ...]:
+    """Return recipes that are tried beside others: none at all, and that of the fastest option."""
+    own = [one.recipe for one in _on(offers, channel) if len(one.parts) <= _MOST_PARTS]
+    return tuple(dict.fromkeys(("whole", *own[:1])))
+
+
+def _spares(
     finder: OptionFinder,
     channel: int,
     ops: Mapping[Key, CommOp],
     offers: Mapping[Key, Sequence[Offer]],
-) -> dict[str, frozenset[Edge]]:
-    """Return the links that collectives use around rings, where they leave some."""
-    links = finder.fabric.channels[channel].topology.links
-    first = finder.costs.pipes.first_link[channel]
-    found: dict[frozenset[Edge], str] = {}
+) -> Iterator[tuple[Key, str, SpareChannel]]:
+    """Yield what collectives leave of a channel, whose they are, and how it is called.
+
+    First what the fastest option of each leaves that leaves anything, then what the next ones do.
+    """
+    rows = []
     for key, op in ops.items():
-        for offer in offers[key] if op.collective != "alltoall" else ():
-            number, carrier, cost = offer.parts[0]
-            if (len(offer.parts), number, carrier) != (1, channel, "ring"):
-                continue
-            used = np.flatnonzero(cost.loads[first : first + len(links)])
-            edges = frozenset(links[int(k)].edge for k in used)
-            if 0 < len(edges) < len(links):
-                found.setdefault(edges, f"{carrier} of {op.collective}")
-    return {said: edges for edges, said in found.items()}
+        own = _on(offers[key], channel)
+        row = []
+        for offer in own:
+            loads = [cost.loads for _, _, cost in offer.parts]
+            spare = spare_of(finder.fabric, finder.costs.pipes, channel, loads)
+            if spare is not None and offer.ns <= _SLOWER * own[0].ns:
+                row.append((key, f"{_said(offer)} of {op.collective}", spare))
+        rows.append(row)
+    seen: set[object] = set()
+    for one in (one for several in zip_longest(*rows) for one in several if one is not None):
+        if len(seen) < _MOST_SPARES and one[2].key not in seen:
+            seen.add(one[2].key)
+            yield one
 
 
-def _beside(  # noqa: PLR0913, PLR0917 - an exchange, and what it is to go beside
+def _said(offer: Offer) -> str:
+    """Return what an option is called: its recipe, and what carries it."""
+    carriers = " and ".join(dict.fromkeys(carrier for _, carrier, _ in offer.parts))
+    return carriers if offer.recipe == "whole" else f"{offer.recipe} by {carriers}"
+
+
+def _beside(  # noqa: PLR0913, PLR0917 - a collective, and what it is to go beside
     finder: OptionFinder,
     planner: MotifPlanner,
     op: CommOp,
-    channel: int,
+    recipe: str,
     said: str,
-    taken: frozenset[Edge],
+    spare: SpareChannel,
 ) -> Offer | None:
-    """Return an alltoall without some links; None: it needs them."""
-    motif = motif_of(op)
-    if motif is None:
-        return None
+    """Return an option on what is left of a channel; None: that is too little."""
+
+    def carry(motif: Motif) -> tuple[int, str, MotifCost]:
+        ways: list[MotifCarrier | MotifPlanner] = [
+            *(one for one in CARRIERS if motif.collective in one.of),
+            planner,
+        ]
+        found, refused = list[tuple[int, str, MotifCost]](), list[InputError]()
+        for way in ways:
+            try:
+                cost = finder.costs.beside(motif, way, ITEM_BYTES[op.dtype], spare)
+            except InputError as error:
+                refused.append(error)
+            else:
+                found.append((spare.channel, f"{way.name}{BESIDE}{said}", cost))
+        if not found:
+            raise refused[0]
+        return min(found, key=lambda row: row[2].ns)
+
     try:
-        size = ITEM_BYTES[op.dtype]
-        cost = finder.costs.planned(motif, channel, planner.plan, size, taken)
+        return finder.carried_by(op, recipe, carry)
     except InputError:
         return None
-    name = f"{planner.name} without {said}"
-    return Offer("whole", ((channel, name, cost),), ((),), bitwise=True, sure=True)

@@ -10,8 +10,8 @@ all of the way. What a synthesiser plans takes what its schedule says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import NamedTuple
 
@@ -19,21 +19,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.collectives import Spec
-from sccl.core.collective import Relation, RelationKind
-from sccl.core.fabric import Channel, Fabric
-from sccl.core.ids import Edge
+from sccl.core.fabric import Channel, Fabric, SharedBudget
 from sccl.core.motif import Motif
 from sccl.core.schedule import Schedule
-from sccl.core.topology import Topology, as_ranks
+from sccl.core.topology import Topology
 from sccl.core.training_plan import WHOLE_LOAD
-from sccl.errors import ParameterError
 from sccl.motif import motifs_of, recipe_of
 from sccl.motif.extents import cells_of, cut_off
-from sccl.topo.degrade import without as without_links
 from sccl.train.carriers import MotifCarrier, Transfers
+from sccl.train.motif_patterns import pattern_of
 from sccl.train.resources import pipes_of, stream_load
 from sccl.train.rings import LinkedRings
 from sccl.train.scheduled import bytes_of_links
+from sccl.train.spare import SpareChannel
 from sccl.train.tables import CostTable
 from sccl.train.ways import FastestWays
 
@@ -103,7 +101,8 @@ class MotifCosts:
 
     def __init__(self, fabric: Fabric, measured: CostTable | None = None) -> None:
         self.fabric, self.pipes, self._measured = fabric, pipes_of(fabric), measured
-        self._channels = [_Channel(channel, fabric) for channel in fabric.channels]
+        self._channels = [_Channel(channel, fabric.shared) for channel in fabric.channels]
+        self._spare: dict[tuple[object, ...], _Channel] = {}
         self.seconds = 0.0
         self._known: dict[tuple[object, ...], MotifCost] = {}
         self._sent: dict[tuple[object, ...], StepMessages] = {}
@@ -162,28 +161,59 @@ class MotifCosts:
         channel: int,
         planner: Planner,
         item_bytes: int,
-        without: frozenset[Edge] = frozenset(),
+        machine: Topology | None = None,
     ) -> MotifCost:
         """Return what a motif takes as schedules of its pattern do.
 
         An allreduce is a reducescatter, and then an allgather, launched as one.
 
         Args:
-            without: links of the channel that it is not to use.
+            machine: what is left of the channel's; None: all of it.
 
         Raises:
             InputError: it cannot be planned there.
         """
-        key = (channel, id(planner), item_bytes, self.shape_of(motif), without)
+        key = (channel, id(planner), item_bytes, self.shape_of(motif), machine)
         if key not in self._known:
-            machine = self.fabric.channels[channel].topology
-            place = {one.edge: k for k, one in enumerate(machine.links)}
+            links = self.fabric.channels[channel].topology.links
+            place = {one.edge: k for k, one in enumerate(links)}
             ps, of_links = 0, np.zeros(len(place), np.int64)
-            for schedule in self.schedules(motif, channel, planner, item_bytes, without):
+            for schedule in self.schedules(motif, channel, planner, item_bytes, machine):
                 ps += schedule.finish * schedule.tick_ps
                 for link, amount in bytes_of_links(schedule).items():
                     of_links[place[schedule.topology.links[link].edge]] += amount
             self._known[key] = self._cost(_ranks(motif), channel, ps, of_links)
+        return self._known[key]
+
+    def beside(
+        self, motif: Motif, by: MotifCarrier | MotifPlanner, item_bytes: int, spare: SpareChannel
+    ) -> MotifCost:
+        """Return what a motif takes with what others leave of a channel, and no more of it.
+
+        Raises:
+            InputError: ranks are not joined by that, or it cannot be planned there.
+        """
+        key = (by.name, item_bytes, self.shape_of(motif), *spare.key)
+        if key not in self._known:
+            channel, machine = spare.channel, spare.machine
+            if isinstance(by, MotifPlanner):
+                cost = self.planned(motif, channel, by.plan, item_bytes, machine)
+            else:
+                own = self._spare.get(spare.key)
+                if own is None:
+                    one = replace(self.fabric.channels[channel], topology=machine)
+                    own = self._spare[spare.key] = _Channel(one, ())
+                sends = by.sends(motif, own.rings)
+                ps, occupied, rows = own.takes(sends, item_bytes)
+                self.seconds += _RECKONED_S + _ROW_S * (len(sends.step) + rows)
+                links = self.fabric.channels[channel].topology.links
+                here = {
+                    link.edge: amount
+                    for link, amount in zip(machine.links, occupied.tolist(), strict=True)
+                }
+                every = np.array([here.get(link.edge, 0) for link in links], np.int64)
+                cost = self._cost(_ranks(motif), channel, ps, every)
+            self._known[key] = MotifCost(*spare.fitted(cost.ns, cost.loads))
         return self._known[key]
 
     def schedules(
@@ -192,14 +222,13 @@ class MotifCosts:
         channel: int,
         planner: Planner,
         item_bytes: int,
-        without: frozenset[Edge] = frozenset(),
+        machine: Topology | None = None,
     ) -> list[Schedule]:
         """Return the schedules of a motif's pattern, one after the other, as of :meth:`planned`."""
         parts = motifs_of(motif, _RING) if motif.collective == "allreduce" else (motif,)
-        machine = self.fabric.channels[channel].topology
-        left = without_links(machine, without) if without else machine
+        whole = self.fabric.channels[channel].topology
         self.seconds += _PLANNED_S * len(parts)
-        return [planner(left, *pattern_of(part, machine.ranks, item_bytes)) for part in parts]
+        return [planner(machine or whole, *pattern_of(k, whole.ranks, item_bytes)) for k in parts]
 
     def nothing(self, ranks: Iterable[int], channel: int) -> MotifCost:
         """Return what launching takes of what moves nothing between some ranks."""
@@ -242,7 +271,7 @@ class _Channel:
         rings: along them.
     """
 
-    def __init__(self, channel: Channel, fabric: Fabric) -> None:
+    def __init__(self, channel: Channel, together: Sequence[SharedBudget]) -> None:
         self.ways, self._channel = FastestWays(channel.topology), channel
         self.rings = LinkedRings(channel.topology)
         links = channel.topology.links
@@ -252,7 +281,7 @@ class _Channel:
         place = {one.edge: k for k, one in enumerate(links)}
         of_lanes = zip(channel.topology.budgets, channel.topology.budget_speeds(), strict=True)
         budgets = [(budget.edges, budget.chunks_per_round * speed) for budget, speed in of_lanes]
-        for shared in fabric.shared:  # what others take of it meanwhile is the plan's affair
+        for shared in together:  # what others take of it meanwhile is the plan's affair
             own = tuple(edge for name, edge in shared.links if name == channel.name)
             budgets.append((own, shared.gb_per_s))
         self._shared = [
@@ -359,35 +388,3 @@ def _shape(motif: Motif) -> tuple[object, ...]:
         sizes.append((rows[1] - rows[0]).tobytes())
     groups = tuple((share.group, share.owns, share.wants, share.root) for share in motif.shares)
     return (motif.collective, groups, motif.offsets, tuple(sizes))
-
-
-def pattern_of(motif: Motif, ranks: int, item_bytes: int) -> tuple[Spec, int]:
-    """Return a motif as a collective on all ranks of a machine, and the bytes of a chunk.
-
-    A chunk is what moves of a cell. Where some have an element more than others, as elements do not
-    divide, all are as large as the largest: it is to be a pattern of chunks that are alike. Chunks
-    of different sizes, as those of an uneven alltoall, are of so many elements each.
-
-    Raises:
-        ParameterError: it moves nothing.
-    """
-    moves = list(motif.moves())
-    if not moves:
-        raise ParameterError(f"a {motif.collective} moves nothing: it has no elements")
-    sizes = [stop - start for start, stop in (move.span for move in moves)]
-    alike = max(sizes) - min(sizes) <= 1
-    spec = Spec(
-        f"motif-{motif.collective}",
-        ranks,
-        unit=1,
-        pattern_chunks=len(moves),
-        pre=_relation(move.sources for move in moves),
-        post=_relation(move.targets for move in moves),
-        combining=motif.combines,
-        counts=() if alike else tuple(sizes),
-    )
-    return spec, item_bytes * (max(sizes) if alike else 1)
-
-
-def _relation(ends: Iterable[Iterable[int]]) -> Relation:
-    return Relation(RelationKind.PAIRS, pattern=tuple(as_ranks(own) for own in ends))

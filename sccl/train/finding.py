@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -12,12 +12,18 @@ from sccl.core.motif import Motif
 from sccl.core.training_plan import Option
 from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError, ParameterError
-from sccl.motif import motifs_of, recipe_of, whole
+from sccl.motif import MERGE, joined, motifs_of, recipe_of, whole
 from sccl.train.carriers import CARRIERS
 from sccl.train.costs import MotifCost, MotifCosts, MotifPlanner
 from sccl.train.offers import Offer
 from sccl.train.recipes import lanes_for, ranks_of_node, recipes_for
 from sccl.train.tables import CostTable
+
+BESIDE = " beside "
+"""In names of carriers, between what carries a motif and what leaves it the rest of a channel."""
+
+Carry = Callable[[Motif], tuple[int, str, MotifCost]]
+"""Return a motif's channel, its carrier, and its cost."""
 
 _LEAST_LAUNCHES = 4
 """A part of a collective takes as many times what launching it does, or it is not cut further."""
@@ -26,6 +32,9 @@ _MOST_PLANNED = 16
 """Ranks of a machine for which schedules are planned."""
 
 _ANY = frozenset(carrier.name for carrier in CARRIERS)
+
+_NONE = "none"
+"""What carries collectives of which each is carried by something else."""
 
 _MOST_CHANNELS_MIXED = 8
 """Ways to give phases of a recipe to channels."""
@@ -42,6 +51,7 @@ class OptionSettings:
         recipes: which to try, and no others; None: chosen by what collectives are.
         planner: of schedules of small machines whose ranks have links to one another; None: none.
         measured: times in place of those that are reckoned.
+        beside: whether, by such a planner, options are offered of what others leave of a channel.
     """
 
     max_motifs: int = 16
@@ -50,6 +60,7 @@ class OptionSettings:
     recipes: tuple[str, ...] | None = None
     planner: MotifPlanner | None = None
     measured: CostTable | None = None
+    beside: bool = True
 
 
 @dataclass
@@ -94,6 +105,24 @@ class OptionFinder:
         self.refused[op.id] = refused
         return every
 
+    def carried_by(self, op: CommOp, recipe: str, carry: Carry) -> Offer | None:
+        """Return an option of a recipe, carried as is told; None: none is to be offered.
+
+        Raises:
+            InputError: it is refused, or a motif cannot be carried so.
+        """
+        motif = motif_of(op)
+        if motif is None:
+            return None
+        motifs = self._made(op, recipe)
+        parts = tuple(map(carry, motifs))
+        default = self._default(op, motif, {})
+        carriers = [carrier.partition(BESIDE)[0] for _, carrier, _ in parts]
+        bitwise = default is not None and _same_order(op, recipe, motifs, carriers, default)
+        if self.asked.bitwise and not bitwise:
+            return None
+        return Offer(recipe, parts, tuple(one.after for one in motifs), bitwise, sure=True)
+
     def keeps_order(self, op: CommOp, option: Option) -> bool:
         """Return whether an option reduces in the order in which its collective does as it is.
 
@@ -103,10 +132,21 @@ class OptionFinder:
         motif = motif_of(op)
         if motif is None:
             return True
-        motifs = motifs_of(motif, recipe_of(option.recipe), ITEM_BYTES[op.dtype])
-        carriers = [one.carrier for one in option.motifs]
+        motifs = self._made(op, option.recipe)
+        carriers = [one.carrier.partition(BESIDE)[0] for one in option.motifs]
         default = self._default(op, motif, {})
         return default is not None and _same_order(op, option.recipe, motifs, carriers, default)
+
+    @staticmethod
+    def _made(op: CommOp, recipe: str) -> tuple[Motif, ...]:
+        """Return what a recipe makes of what a collective moves, which is something.
+
+        Raises:
+            InputError: it is refused.
+        """
+        wholes = wholes_of(op)
+        assert wholes is not None
+        return motifs_of(wholes, recipe_of(recipe), ITEM_BYTES[op.dtype])
 
     def _nothing(self, op: CommOp) -> Offer:
         """Return the option of what moves nothing: it is launched."""
@@ -121,13 +161,23 @@ class OptionFinder:
             return [], refused
         for recipe in self._recipes(op, motif, refused):
             try:
-                made += self._of_recipe(op, motif, recipe, default)
+                made += self._of_recipe(op, recipe, default)
             except InputError as error:
                 refused[recipe] = str(error)
         return made, refused
 
     def _default(self, op: CommOp, motif: Motif, refused: dict[str, str]) -> str | None:
-        """Return what carries the whole fastest on the first channel that joins its ranks."""
+        """Return what carries the whole fastest on the first channel that joins its ranks.
+
+        What stands for several has what carries each of them, if that is one and the same.
+        """
+        if op.merged:
+            each = {
+                None if own is None else self._default(one, own, refused)
+                for one in op.merged
+                for own in [motif_of(one)]
+            } - {None}
+            return each.pop() if len(each) == 1 else _NONE
         for number, channel in enumerate(self.fabric.channels):
             try:
                 return self._fastest(motif, number, op)[0]
@@ -137,8 +187,9 @@ class OptionFinder:
 
     def _recipes(self, op: CommOp, motif: Motif, refused: dict[str, str]) -> list[str]:
         """Return the recipes that are tried; of others it is said why they are not."""
+        first = MERGE if op.merged else ""
         if self.asked.recipes is not None:
-            return list(self.asked.recipes)
+            return [_after(first, recipe) for recipe in self.asked.recipes]
         machines = [channel.topology for channel in self.fabric.channels]
         node = ranks_of_node(op.groups, machines)
         took = {}
@@ -156,22 +207,21 @@ class OptionFinder:
         for recipe in every:
             count = _pieces(recipe)
             if count == 1 or least >= _LEAST_LAUNCHES * launch * count:
-                tried.append(recipe)
+                tried.append(_after(first, recipe))
             else:
-                refused[recipe] = (
+                refused[_after(first, recipe)] = (
                     f"it cuts what takes {least / 1000:.4g} us into {count}, and launching each "
                     f"takes {launch / 1000:.4g}: expected {_LEAST_LAUNCHES} times as much of each"
                 )
         return tried
 
-    def _of_recipe(self, op: CommOp, motif: Motif, text: str, default: str) -> list[Offer]:
+    def _of_recipe(self, op: CommOp, text: str, default: str) -> list[Offer]:
         """Return a recipe's options: on each channel by each carrier, and phases mixed.
 
         Raises:
             InputError: it is refused.
         """
-        recipe = recipe_of(text)
-        motifs = motifs_of(motif, recipe, ITEM_BYTES[op.dtype])
+        motifs = self._made(op, text)
         if len(motifs) > self.asked.max_motifs:
             raise ParameterError(
                 f"it makes {len(motifs)} motifs, expected {self.asked.max_motifs} at the most"
@@ -192,7 +242,7 @@ class OptionFinder:
                 bitwise = _same_order(op, text, motifs, [p[1] for p in parts], default)
                 if bitwise or not self.asked.bitwise:
                     key = tuple((number, id(cost)) for number, _, cost in parts)
-                    found.setdefault(key, Offer(str(recipe), parts, after, bitwise))
+                    found.setdefault(key, Offer(str(recipe_of(text)), parts, after, bitwise))
         if not found:
             raise error or ParameterError("it reduces in another order than the whole")
         return list(found.values())
@@ -262,6 +312,15 @@ class OptionFinder:
 
 def motif_of(op: CommOp) -> Motif | None:
     """Return a collective as one motif, of all of its groups; None: it moves nothing."""
+    wholes = wholes_of(op)
+    return joined(wholes) if isinstance(wholes, tuple) else wholes
+
+
+def wholes_of(op: CommOp) -> Motif | tuple[Motif, ...] | None:
+    """Return a collective as one motif, or those that it stands for; None: nothing moves."""
+    if op.merged:
+        several = tuple(one for one in map(motif_of, op.merged) if one is not None)
+        return several or None
     places = len(op.group)
     if places < 2 or not op.count:
         return None
@@ -275,6 +334,13 @@ def motif_of(op: CommOp) -> Motif | None:
         for group in op.groups
     ]
     return replace(each[0], shares=tuple(one.shares[0] for one in each))
+
+
+def _after(first: str, recipe: str) -> str:
+    """Return a recipe that begins with some rule, if there is one."""
+    if not first:
+        return recipe
+    return first if recipe == "whole" else f"{first}.{recipe}"
 
 
 def _phase(motif: Motif) -> tuple[object, ...]:
@@ -295,7 +361,7 @@ def _pieces(recipe: str) -> int:
     return found
 
 
-_KEEPS_ORDER = frozenset({"seg", "spline", "sources", "lanes"})
+_KEEPS_ORDER = frozenset({"seg", "spline", "sources", "lanes", MERGE})
 
 
 def _same_order(

@@ -1,52 +1,36 @@
-"""Collectives merged into one where that is allowed: fewer launches, and one that is released late.
+"""Which collectives may be merged into one, and whether those of a plan are among them.
 
-It is what frameworks call buckets. One collective stands for several of the same kind that follow
-one another: it begins when the last of their inputs is there, and ends for all of them.
+Those that are alike (of one kind, with groups, type, root and reduction in common) and of which
+none waits for another one, be it by what others do, or by the program of a host.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 
+from sccl.core.merges import merged_rows, with_merged
+from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload import Workload
-from sccl.core.workload_ops import (
-    AnyOp,
-    CommOp,
-    Dependency,
-    HostAction,
-    HostEvent,
-    HostProgram,
-)
-from sccl.errors import ParameterError
+from sccl.core.workload_ops import CommOp
+from sccl.errors import InputError, ParameterError
 from sccl.train.jobs import waits_of
 
-SIZES = tuple(2**k for k in range(20, 31, 2))
-"""Bytes up to which collectives are merged, of candidates: 1 MiB to 1 GiB."""
+_LEAST = 2**16
+"""Bytes: smaller rows are not looked for."""
 
-_NAMED = 3
-"""Ids that the id of one that was merged has whole."""
+_FINER = 4
+"""By so many times rows of the next size are smaller."""
 
-
-def merge_candidates(workload: Workload) -> Iterator[tuple[int, Workload]]:
-    """Yield the workload merged up to each of :data:`SIZES`, those that differ."""
-    last = workload
-    for size in SIZES:
-        found = merged(workload, size)
-        if found != last:
-            yield size, found
-            last = found
+Row = tuple[str, ...]
+"""Ids of collectives that may be one, in their order."""
 
 
-def merged(workload: Workload, most_bytes: int) -> Workload:
-    """Return a workload in which collectives that follow one another are one.
-
-    Those are merged that have collective, groups, type, root and reduction in common, and of which
-    none waits for another one, be it by what others do, or by the program of a host.
+def buckets(workload: Workload, most_bytes: int) -> list[Row]:
+    """Return rows of collectives that follow one another, as long as they may be.
 
     Args:
-        most_bytes: of what is merged, of the largest buffer of a rank.
+        most_bytes: of a row, of the largest buffer of a rank.
 
     Raises:
         ParameterError: that is not a size.
@@ -57,8 +41,7 @@ def merged(workload: Workload, most_bytes: int) -> Workload:
     open_: dict[tuple[object, ...], list[CommOp]] = {}
     rows: list[list[CommOp]] = []
     for op in workload.collectives():
-        key = (op.collective, op.groups, op.dtype, op.root, op.reduce)
-        row = open_.get(key)
+        row = open_.get(op.likeness)
         if (
             row is not None
             and sum(one.size_bytes for one in row) + op.size_bytes <= most_bytes
@@ -66,10 +49,63 @@ def merged(workload: Workload, most_bytes: int) -> Workload:
         ):
             row.append(op)
             continue
-        open_[key] = [op]
-        rows.append(open_[key])
-    into = {op.id: _as_one(row) for row in rows if len(row) > 1 for op in row}
-    return _rewritten(workload, into) if into else workload
+        open_[op.likeness] = [op]
+        rows.append(open_[op.likeness])
+    return [tuple(op.id for op in row) for row in rows if len(row) > 1]
+
+
+def merge_candidates(workload: Workload, most_bytes: int) -> tuple[tuple[Row, ...], ...]:
+    """Return rows of up to a size, and of up to a quarter of it, and so on: all that differ.
+
+    Each of them is offered by itself: a plan may have some of one size, and of another others.
+    """
+    found: list[tuple[Row, ...]] = []
+    size = most_bytes
+    while not found or (size >= _LEAST and found[-1]):
+        rows = tuple(buckets(workload, size))
+        if not found or rows != found[-1]:
+            found.append(rows)
+        size //= _FINER
+    return tuple(rows for rows in found if rows)
+
+
+def offered_rows(workload: Workload, most_bytes: int) -> tuple[Row, ...]:
+    """Return all rows of :func:`merge_candidates`, each once; none where nothing is merged."""
+    if not most_bytes:
+        return ()
+    every = merge_candidates(workload, most_bytes)
+    return tuple(dict.fromkeys(row for rows in every for row in rows))
+
+
+def may_be_merged(workload: Workload, rows: Iterable[Sequence[str]]) -> bool:
+    """Return whether of rows, merged together, none waits for itself."""
+    graph = _Graph(workload)
+    return all(graph.merges(row[0], name) for row in rows for name in row[1:])
+
+
+def wrong_merges(plan: TrainingPlan) -> Iterator[str]:
+    """Yield what is wrong with what of a plan is merged: that it may be is not believed."""
+    rows = merged_rows(plan.workload)
+    if plan.asked is None:
+        if rows:
+            yield f"{rows[0][0]!r:.60} and others are one, and no workload is told that has them"
+        return
+    offered = set(offered_rows(plan.asked, plan.merge_bytes))
+    for row in rows:
+        if row not in offered:
+            yield (
+                f"{', '.join(map(repr, row)):.80} are one, which is none of the {len(offered)} "
+                f"rows that may be, of {plan.merge_bytes} bytes at the most"
+            )
+            return
+    if not may_be_merged(plan.asked, rows):
+        yield "collectives that were merged wait for one another"
+        return
+    try:
+        if with_merged(plan.asked, rows) != plan.workload:
+            yield "what is run is not what was asked, with some collectives as one"
+    except InputError as error:
+        yield str(error)
 
 
 class _Graph:
@@ -108,54 +144,3 @@ class _Graph:
                     seen.add(name)
                     left.append(name)
         return False
-
-
-def _as_one(row: list[CommOp]) -> CommOp:
-    """Return one collective in place of several."""
-    names = [op.id for op in row]
-    if len(names) > _NAMED:
-        names[1:-1] = [f"{len(names) - 2} more"]
-    splits: tuple[tuple[int, ...], ...] = ()
-    if any(op.splits for op in row):
-        tables = [op.splits or _even(op) for op in row]
-        splits = tuple(
-            tuple(map(sum, zip(*rows, strict=True))) for rows in zip(*tables, strict=True)
-        )
-    count = max(map(sum, splits)) if splits else sum(op.count for op in row)
-    held = sum(op.holds_bytes for op in row)
-    return replace(row[0], id="+".join(names), count=count, splits=splits, holds_bytes=held)
-
-
-def _even(op: CommOp) -> tuple[tuple[int, ...], ...]:
-    ranks = len(op.group)
-    return ((op.count // ranks,) * ranks,) * ranks
-
-
-def _rewritten(workload: Workload, into: Mapping[str, CommOp]) -> Workload:
-    """Return a workload with some of its collectives as others, each in the place of its last."""
-    last = {into[name].id: name for name in (op.id for op in workload.ops) if name in into}
-    name_of = {op.id: into[op.id].id if op.id in into else op.id for op in workload.ops}
-    ops: list[AnyOp] = []
-    for op in workload.ops:
-        if op.id not in into:
-            ops.append(op)
-        elif last[into[op.id].id] == op.id:
-            ops.append(into[op.id])
-    deps = dict.fromkeys(
-        Dependency(name_of[dep.before], name_of[dep.after], dep.lag) for dep in workload.deps
-    )
-    submits = tuple(_program(program, name_of) for program in workload.submits)
-    return replace(workload, ops=tuple(ops), deps=tuple(deps), submits=submits)
-
-
-def _program(program: HostProgram, name_of: Mapping[str, str]) -> HostProgram:
-    """Return a program that submits what was merged where it submitted the last of it."""
-    renamed = [replace(event, op=name_of[event.op]) for event in program.events]
-    last = {
-        event.op: place for place, event in enumerate(renamed) if event.action is HostAction.SUBMIT
-    }
-    events: dict[HostEvent, None] = {}
-    for place, event in enumerate(renamed):
-        if event.action is HostAction.WAIT or last[event.op] == place:
-            events.setdefault(event)
-    return replace(program, events=tuple(events))

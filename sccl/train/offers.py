@@ -26,7 +26,7 @@ class Offer:
     Attributes:
         parts: of each motif its channel, its carrier and its cost.
         after: of each motif, whom it waits for.
-        sure: whether it is kept in any case.
+        sure: whether it is kept unless another one is better, and leaves others as much.
     """
 
     recipe: str
@@ -40,6 +40,12 @@ class Offer:
         """Return the time for which it takes each pipe, nanoseconds times thousandths."""
         rows = np.stack([cost.loads * cost.ns for _, _, cost in self.parts])
         found: Whole = rows.sum(axis=0)
+        return found
+
+    @cached_property
+    def most(self) -> Whole:
+        """Return the most that it loads each pipe with."""
+        found: Whole = np.stack([cost.loads for _, _, cost in self.parts]).max(axis=0)
         return found
 
     @cached_property
@@ -105,6 +111,7 @@ def kept(alive: Sequence[Offer], most: int) -> list[Offer]:
     for queue in queues.values():  # the best of each recipe before the second best of any
         queue.sort(key=lambda row: row[0])
     found = [alive[0], *(made for made in alive[1:] if made.sure)]
+    most += len(found) - 1  # those are there beside as many as there are without them
     while len(found) < most and any(queues.values()):
         for queue in queues.values():
             if queue and len(found) < most:
@@ -116,5 +123,7 @@ def _beats(rows: Sequence[Offer], one: int, other: int) -> bool:
     """Return whether an option is as good as another in all, and better or earlier in the row."""
     a, b = rows[one], rows[other]
     if a.after != b.after or a.ns > b.ns or not (a.work <= b.work).all():
+        return False
+    if b.sure and (a.most > b.most).any():  # it takes longer, so that others have more of a link
         return False
     return one < other or a.ns < b.ns or bool((a.work < b.work).any())

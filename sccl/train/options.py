@@ -7,7 +7,7 @@ try them, of each set of channels some.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from sccl.core.fabric import Fabric
 from sccl.core.training_plan import Option, OptionMotif, RefusedRecipe
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp
+from sccl.errors import ParameterError
 from sccl.train.complements import complements
 from sccl.train.costs import MotifCost
 from sccl.train.finding import OptionFinder, OptionSettings
@@ -62,51 +63,108 @@ def options_of(
     Raises:
         InputError: a group is outside of the fabric, or a collective has no option, and why.
     """
-    asked = settings or OptionSettings()
-    finder = OptionFinder(fabric, asked)
-    known: dict[tuple[object, ...], list[Offer]] = {}
-    keys: dict[str, tuple[object, ...]] = {}
-    first: dict[tuple[object, ...], CommOp] = {}
-    for op in workload.collectives():
-        key: tuple[object, ...] = (
-            op.collective,
-            op.groups,
-            op.count,
-            op.dtype,
-            op.root,
-            op.reduce,
-            op.splits,
-        )
-        keys[op.id] = key
-        if key not in known:
-            notify(f"options of {op.collective} {op.id!r}")
-            known[key] = finder.found(op)
-            first[key] = op
-    if asked.planner is not None:
-        notify("options that leave one another their links")
-        for alike, more in complements(finder, asked.planner, first, known).items():
-            known[alike] += more
-    refused: dict[tuple[object, ...], tuple[RefusedRecipe, ...]] = {}
-    for key, every in known.items():
+    return OptionBook(workload, fabric, settings, notify).options(workload.collectives())
+
+
+class OptionBook:
+    """What is offered for a workload's collectives, and for several of them as one.
+
+    Attributes:
+        fabric: what they go over.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        fabric: Fabric,
+        settings: OptionSettings | None = None,
+        notify: Notify = lambda _: None,
+    ) -> None:
+        """Find what is offered for a workload's collectives.
+
+        Raises:
+            InputError: a group is outside of the fabric, or a collective has no option, and why.
+        """
+        self.fabric, self._notify, self._asked = fabric, notify, settings or OptionSettings()
+        self._finder = OptionFinder(fabric, self._asked)
+        self._known: dict[tuple[object, ...], list[Offer]] = {}
+        self._refused: dict[tuple[object, ...], tuple[RefusedRecipe, ...]] = {}
+        found: dict[tuple[object, ...], list[Offer]] = {}
+        first: dict[tuple[object, ...], CommOp] = {}
+        for op in workload.collectives():
+            if op.shape not in found:
+                found[op.shape] = self._found(op)
+                first[op.shape] = op
+        asked = self._asked
+        if asked.planner is not None and asked.beside and asked.measured is None:
+            notify("options that leave one another their links")
+            more = complements(self._finder, asked.planner, first, found)
+            for shape, own in more.items():
+                found[shape] += own
+        for shape, op in first.items():
+            self._keep(op, found[shape])
+
+    def _found(self, op: CommOp) -> list[Offer]:
+        self._notify(f"options of {op.collective} {op.id!r}")
+        return self._finder.found(op)
+
+    def _keep(self, op: CommOp, every: Sequence[Offer]) -> None:
+        """Keep the best of what was found for a collective, and why of others there is none."""
         alive = unbeaten(every)
-        known[key] = kept(alive, asked.most)
-        told = finder.refused.get(first[key].id, {}) | left_out(every, alive, known[key])
-        refused[key] = tuple(RefusedRecipe(*one) for one in told.items())
-    costs: dict[int, MotifCost] = {}
-    rows: list[tuple[Whole, int]] = []
-    for number, own in enumerate(known.values()):
-        used = {id(cost): cost for made in own for _, _, cost in made.parts}
-        costs |= used
-        rows += [(cost.loads, number) for cost in used.values()]
-    classes = classes_of(finder.costs.pipes, [row for row, _ in rows], [k for _, k in rows])
-    loads = {key: _loads(cost, classes) for key, cost in costs.items()}
-    written = {
-        key: tuple(_written(made, fabric, loads) for made in own) for key, own in known.items()
-    }
-    names = tuple(sorted(one.name for one in classes))
-    of = {name: written[key] for name, key in keys.items()}
-    refusals = {name: refused[key] for name, key in keys.items()}
-    return JobOptions(of, names, refusals, finder.costs.seconds)
+        found = self._known[op.shape] = kept(alive, self._asked.most)
+        why = self._finder.refused.get(op.id, {}) | left_out(every, alive, found)
+        self._refused[op.shape] = tuple(RefusedRecipe(*one) for one in why.items())
+
+    def options(self, ops: Iterable[CommOp]) -> JobOptions:
+        """Return the options of collectives, of all together.
+
+        Args:
+            ops: of the workload, and such as stand for several of it.
+
+        Raises:
+            InputError: one has no option, and why.
+        """
+        every = {op.id: op for op in ops}
+        for op in every.values():
+            if op.shape not in self._known:
+                self._keep(op, self._found(op))
+        offers = {op.shape: self._known[op.shape] for op in every.values()}
+        costs: dict[int, MotifCost] = {}
+        rows: list[tuple[Whole, int]] = []
+        for number, own in enumerate(offers.values()):
+            used = {id(cost): cost for made in own for _, _, cost in made.parts}
+            costs |= used
+            rows += [(cost.loads, number) for cost in used.values()]
+        reckoned = self._finder.costs
+        classes = classes_of(reckoned.pipes, [row for row, _ in rows], [k for _, k in rows])
+        loads = {key: _loads(cost, classes) for key, cost in costs.items()}
+        written = {
+            shape: tuple(_written(made, self.fabric, loads) for made in own)
+            for shape, own in offers.items()
+        }
+        names = tuple(sorted(one.name for one in classes))
+        of = {name: written[op.shape] for name, op in every.items()}
+        refused = {name: self._refused[op.shape] for name, op in every.items()}
+        return JobOptions(of, names, refused, reckoned.seconds)
+
+    def costs_of(self, op: CommOp, option: Option) -> list[MotifCost]:
+        """Return what the motifs of an option take that is offered for a collective.
+
+        Raises:
+            ParameterError: none is offered that is carried so.
+        """
+        carriers = [(motif.channel, motif.carrier) for motif in option.motifs]
+        alike = []
+        for made in self._known.get(op.shape, ()):
+            names = [(self.fabric.channels[k].name, carrier) for k, carrier, _ in made.parts]
+            if made.recipe == option.recipe and names == carriers:
+                alike.append([cost for _, _, cost in made.parts])
+        if not alike:
+            raise ParameterError(
+                f"none of its options is carried by {carriers[0][1]!r:.60} on {carriers[0][0]}"
+            )
+        claimed = [motif.ns for motif in option.motifs]
+        return next((own for own in alike if [one.ns for one in own] == claimed), alike[0])
 
 
 def _loads(cost: MotifCost, classes: Iterable[PipeClass]) -> tuple[tuple[str, int], ...]:

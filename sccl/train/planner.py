@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from sccl.core.fabric import Fabric
 from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload import Workload
+from sccl.core.workload_ops import MOST_ELEMENTS
 from sccl.errors import ParameterError, unknown_name
 from sccl.solvers.effort import UNIT_S, Effort
 from sccl.train.costs import MotifPlanner
-from sccl.train.cyclic import CyclicPlan
+from sccl.train.cyclic import CyclicPlan, CyclicProblem
 from sccl.train.exact_search import exactly, refuse_many
 from sccl.train.jobs import Job
-from sccl.train.options import OptionSettings, options_of
+from sccl.train.options import OptionBook, OptionSettings
 from sccl.train.periodic import periodic
 from sccl.train.periods import STRETCHED, least_period
 from sccl.train.policies import POLICIES, RULES, PolicyEffort, as_submitted
@@ -47,12 +48,13 @@ class PlanSettings:
         search: one of :data:`SEARCHES`.
         seconds: how much is done in all, about: the same everywhere. Options come first, whatever
             they take; then bounds, whose CP-SAT has a quarter at the most; the search has what is
-            left, a quarter at the least.
+            left, a quarter at the least, and as much again where collectives may be merged.
         max_motifs: into how many a collective is split at the most.
         memory_bytes: what held results may take at once; 0: any.
         bitwise: whether collectives reduce in the order that they have as they are.
         measured: times in place of those that are reckoned.
         planner: of schedules of small machines whose ranks have links to one another; None: none.
+        merge_bytes: up to which size collectives may be merged into one; 0: none.
 
     Raises:
         ParameterError: there is no such search, or a number is none.
@@ -67,6 +69,7 @@ class PlanSettings:
     bitwise: bool = False
     measured: CostTable | None = None
     planner: MotifPlanner | None = None
+    merge_bytes: int = 0
 
     def __post_init__(self) -> None:
         if self.search not in SEARCHES:
@@ -75,6 +78,10 @@ class PlanSettings:
             raise ParameterError(f"seconds is {self.seconds:g}, expected 0 to 1000000")
         if not 1 <= self.max_motifs <= 1024:
             raise ParameterError(f"max_motifs is {self.max_motifs}, expected 1 to 1024")
+        if not 0 <= self.merge_bytes <= MOST_ELEMENTS:
+            raise ParameterError(
+                f"merge_bytes is {self.merge_bytes}, expected 0 to {MOST_ELEMENTS}"
+            )
 
     @property
     def offering(self) -> OptionSettings:
@@ -105,19 +112,30 @@ class Planner:
         baseline_ns: of what is issued as it is submitted, each collective by its fastest option.
         bound_ns: that no plan takes less than.
         binding: what shows it.
+        book: what is offered for collectives; None: nothing was looked for yet.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is known already
         self,
         workload: Workload,
         fabric: Fabric,
         settings: PlanSettings,
         told: Told = lambda *_: None,
+        *,
+        book: OptionBook | None = None,
+        bound_ns: int | None = None,
     ) -> None:
+        """Prepare to look for a plan.
+
+        Args:
+            book: what is offered; None: that is looked for.
+            bound_ns: that no plan takes less than; None: that is looked for, too.
+        """
+        self.book, self._bounded = book, bound_ns is not None
         self.workload, self.fabric, self.settings, self._told = workload, fabric, settings, told
         self.best: tuple[CyclicPlan, int] | None = None
         self._baseline: tuple[CyclicPlan, int] | None = None
-        self.baseline_ns, self.bound_ns, self.binding = 0, 0, ""
+        self.baseline_ns, self.bound_ns, self.binding = 0, bound_ns or 0, ""
         self._job: Job | None = None
         self._left = settings.seconds
 
@@ -144,7 +162,9 @@ class Planner:
             KeyboardInterrupt: the user interrupted.
         """
         asked = self.settings
-        options = options_of(self.workload, self.fabric, asked.offering, self._looked_at)
+        if self.book is None:
+            self.book = OptionBook(self.workload, self.fabric, asked.offering, self._looked_at)
+        options = self.book.options(self.workload.collectives())
         self._job = Job(self.workload, options.of, asked.memory_bytes)
         if asked.search == EXACT:
             refuse_many(self._job.problem)  # before bounds, which take a while where there are many
@@ -154,11 +174,10 @@ class Planner:
         self._baseline = baseline, self.baseline_ns
         if asked.search == OURS:
             self._found(baseline, found)
-        self._looked_at("bounds")
-        share = min(STRETCHED.units or 0.0, asked.seconds * _SHARE / UNIT_S)
-        bound = least_period(self._job.problem, Effort(units=share))
-        self.bound_ns, self.binding = bound.ticks, bound.binds
-        spent = options.seconds + share * UNIT_S
+        if not self._bounded:
+            self._looked_at("bounds")
+            self._prove(self._job.problem)
+        spent = options.seconds + self._share * UNIT_S
         self._left = max(asked.seconds - spent, asked.seconds * _SHARE)
 
     def search(self, name: str, seconds: float) -> None:
@@ -186,6 +205,16 @@ class Planner:
         else:
             effort = PolicyEffort(seconds, asked.seed, self.bound_ns)
             POLICIES[name].run(problem, effort, self._found)
+
+    @property
+    def _share(self) -> float:
+        """Return the units of effort that bounds have."""
+        return min(STRETCHED.units or 0.0, self.settings.seconds * _SHARE / UNIT_S)
+
+    def _prove(self, problem: CyclicProblem) -> None:
+        """Take the bound of a problem of which every plan that is looked for is one."""
+        bound = least_period(problem, Effort(units=self._share))
+        self.bound_ns, self.binding = bound.ticks, bound.binds
 
     def plan(self) -> TrainingPlan:
         """Return the best plan that was found."""

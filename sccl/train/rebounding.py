@@ -9,7 +9,8 @@ from __future__ import annotations
 from sccl.core.training_plan import TrainingPlan
 from sccl.train.costs import MotifPlanner
 from sccl.train.jobs import Job
-from sccl.train.options import OptionSettings, options_of
+from sccl.train.merge_bounds import loosened, offerable
+from sccl.train.options import OptionBook, OptionSettings
 from sccl.train.periods import least_period, wrong_in_bound
 from sccl.train.tables import CostTable
 
@@ -30,7 +31,8 @@ def wrong_bound(
     asked = OptionSettings(
         max_motifs=plan.max_motifs, bitwise=plan.bitwise, planner=planner, measured=measured
     )
-    offered = options_of(plan.workload, plan.fabric, asked)
+    book = OptionBook(plan.given, plan.fabric, asked)
+    offered = book.options(plan.workload.collectives())
     for name, option in plan.options:
         if option not in offered.of[name]:
             return (
@@ -40,7 +42,11 @@ def wrong_bound(
             )
     if not plan.bound_ns:
         return ""
-    problem = Job(plan.workload, offered.of, plan.memory_bytes).problem
+    if rows := offerable(plan.given, plan.merge_bytes, book):
+        job = loosened(plan.given, rows, book)
+    else:
+        job = Job(plan.workload, offered.of, plan.memory_bytes)
+    problem = job.problem
     least = least_period(problem)
     if wrong := wrong_in_bound(problem, least):
         return f"what is to prove it does not: {wrong}"

@@ -2,13 +2,13 @@
 
 The judge of training plans believes no option: each motif is to take what its carrier takes, and at
 no time are links, what they share, and streams of ranks to be loaded with more than they carry.
-What a synthesiser planned on links that another collective leaves is taken as it is told; so are
-times of a table of costs, where that is not given with the plan.
+What is carried on what another collective leaves is offered again. Times of a table of costs are
+taken as they are told, where that is not given with the plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,20 +18,17 @@ from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.motif import Motif
 from sccl.core.step_timeline import StepTimeline
 from sccl.core.training_plan import WHOLE_LOAD, OfferedOptions, Option, TrainingPlan
-from sccl.core.words import counted
 from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError
 from sccl.motif import motifs_of, recipe_of
 from sccl.train.carriers import CARRIERS
 from sccl.train.costs import MotifCost, MotifCosts, MotifPlanner
-from sccl.train.finding import OptionFinder, OptionSettings, motif_of
+from sccl.train.finding import BESIDE, OptionFinder, OptionSettings, wholes_of
+from sccl.train.options import OptionBook
 from sccl.train.tables import CostTable
 
 Loads = NDArray[np.int64]
 """Of each pipe of a fabric, in thousandths."""
-
-_WITHOUT = " without "
-"""In carriers of what is planned on links that another collective leaves."""
 
 _BY_NAME = {carrier.name: carrier for carrier in CARRIERS}
 
@@ -64,13 +61,19 @@ def recosted(
     found, costs, as_told = Recosted(), finder.costs, bool(plan.costs) and measured is None
     numbers = {channel.name: k for k, channel in enumerate(plan.fabric.channels)}
     calls = {op.id: op for op in plan.workload.collectives()}
-    known: dict[tuple[object, ...], list[MotifCost | None]] = {}
+    known: dict[tuple[object, ...], Sequence[MotifCost | None]] = {}
+    book: OptionBook | None = None
     for name, option in plan.options:
         op = calls[name]
-        key = (op.collective, op.groups, op.count, op.dtype, op.root, op.reduce, op.splits, option)
+        key = (op.shape, option)
         try:
             if key not in known:
-                known[key] = _costs_of(costs, op, option, numbers, planner, as_told=as_told)
+                if _is_beside(option) and planner is not None and not as_told:
+                    book = book or _offered(plan, planner, measured)
+                    motifs_made(op, option)
+                    known[key] = book.costs_of(op, option)
+                else:
+                    known[key] = _costs_of(costs, op, option, numbers, planner, as_told=as_told)
                 if option.bitwise and not as_told and not finder.keeps_order(op, option):
                     told = f"operation {name!r:.60}: {option.recipe} does not reduce in the order "
                     found.wrong.append(("recipe", f"{told}of the whole, as is claimed"))
@@ -96,8 +99,8 @@ def _costs_of(  # noqa: PLR0913 - an option, and what it is carried by
     planner: MotifPlanner | None,
     *,
     as_told: bool,
-) -> list[MotifCost | None]:
-    """Return what each motif of an option takes; None: that is believed.
+) -> list[MotifCost]:
+    """Return what each motif of an option takes.
 
     Args:
         as_told: whether carriers take what the option says.
@@ -108,7 +111,7 @@ def _costs_of(  # noqa: PLR0913 - an option, and what it is carried by
     made, size = motifs_made(op, option), ITEM_BYTES[op.dtype]
     if not made:
         return [costs.nothing(op.members, numbers[option.motifs[0].channel])]
-    found: list[MotifCost | None] = []
+    found = list[MotifCost]()
     for one, motif in zip(made, option.motifs, strict=True):
         number = numbers[motif.channel]
         if (carrier := _BY_NAME.get(motif.carrier)) is not None:
@@ -116,11 +119,24 @@ def _costs_of(  # noqa: PLR0913 - an option, and what it is carried by
             found.append(costs.of(one, number, carrier, size, told))
         elif planner is not None and motif.carrier == planner.name:
             found.append(costs.planned(one, number, planner.plan, size))
-        elif planner is not None and motif.carrier.startswith(f"{planner.name}{_WITHOUT}"):
-            found.append(None)
         else:
             raise InputError(f"there is no carrier {motif.carrier!r:.60} that it could be made by")
     return found
+
+
+def _is_beside(option: Option) -> bool:
+    return any(BESIDE in motif.carrier for motif in option.motifs)
+
+
+def _offered(
+    plan: TrainingPlan | OfferedOptions, planner: MotifPlanner, measured: CostTable | None
+) -> OptionBook:
+    """Return what is offered for a plan's collectives: on what others leave, too."""
+    asked = OptionSettings(
+        max_motifs=plan.max_motifs, bitwise=plan.bitwise, planner=planner, measured=measured
+    )
+    given = plan.given if isinstance(plan, TrainingPlan) else plan.workload
+    return OptionBook(given, plan.fabric, asked)
 
 
 def motifs_made(op: CommOp, option: Option) -> tuple[Motif, ...]:
@@ -132,12 +148,12 @@ def motifs_made(op: CommOp, option: Option) -> tuple[Motif, ...]:
     Raises:
         InputError: it does not make these motifs.
     """
-    whole = motif_of(op)
-    if whole is None:
+    wholes = wholes_of(op)
+    if wholes is None:
         if option.recipe != "whole" or len(option.motifs) != 1:
             raise InputError("nothing moves, so that there is nothing to split")
         return ()
-    made = tuple(motifs_of(whole, recipe_of(option.recipe), ITEM_BYTES[op.dtype]))
+    made = tuple(motifs_of(wholes, recipe_of(option.recipe), ITEM_BYTES[op.dtype]))
     waits, claimed = [one.after for one in made], [motif.after for motif in option.motifs]
     if waits != claimed:
         raise InputError(
@@ -150,7 +166,7 @@ def motifs_made(op: CommOp, option: Option) -> tuple[Motif, ...]:
     return made
 
 
-def believed(plan: TrainingPlan, *, as_told: bool) -> Iterator[str]:
+def believed(*, as_told: bool) -> Iterator[str]:
     """Yield what of a plan is taken as it is told, in sentences.
 
     Args:
@@ -161,15 +177,6 @@ def believed(plan: TrainingPlan, *, as_told: bool) -> Iterator[str]:
             "times taken as told: they are of a table of costs that is not given, so nothing is "
             "proved of the period; give it with --costs"
         )
-    if left := sum(beside_others(plan)):
-        told = f"{counted(left, 'motif')} planned on links that others leave: "
-        told += "times are taken as told; " if as_told else ""
-        yield f"{told}what their links carry at once is not added up"
-
-
-def beside_others(plan: TrainingPlan) -> Iterator[bool]:
-    """Yield of each motif whether it was planned on links that another collective leaves."""
-    return (_WITHOUT in motif.carrier for _, _, motif in plan.motifs())
 
 
 def overloaded(plan: TrainingPlan, timeline: StepTimeline, found: Recosted) -> Iterator[str]:

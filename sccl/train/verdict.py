@@ -12,6 +12,7 @@ from sccl.train.costs import MotifPlanner
 from sccl.train.cyclic import wrong_in_cyclic
 from sccl.train.jobs import job_of
 from sccl.train.memory import holders_of
+from sccl.train.merging import wrong_merges
 from sccl.train.recosting import overloaded, recosted
 from sccl.train.running import timeline_of
 from sccl.train.tables import CostTable
@@ -22,7 +23,7 @@ class PlanFault(NamedTuple):
 
     Attributes:
         kind: ``ranks``, ``operations``, ``order``, ``waits``, ``memory``, ``period``, ``bound``,
-            ``recipe``, ``cost`` or ``load``.
+            ``recipe``, ``cost``, ``load`` or ``merge``.
     """
 
     kind: str
@@ -96,7 +97,7 @@ def verdict_on(
 
 
 def _outside(plan: TrainingPlan) -> PlanFault | None:
-    """Return what of a plan its fabric does not have: ranks, or channels."""
+    """Return what of a plan its fabric or its workload does not have."""
     workload, fabric = plan.workload, plan.fabric
     if workload.ranks > fabric.ranks:
         return PlanFault(
@@ -107,7 +108,8 @@ def _outside(plan: TrainingPlan) -> PlanFault | None:
         if motif.channel not in channels:
             told = f"motif {number} of {name!r:.60} takes channel {motif.channel!r:.60}"
             return PlanFault("operations", f"{told}, which the fabric does not have")
-    return None
+    wrong = next(wrong_merges(plan), "")
+    return PlanFault("merge", wrong) if wrong else None
 
 
 def _claims(plan: TrainingPlan, timeline: StepTimeline) -> list[PlanFault]:

@@ -166,7 +166,10 @@ def test_a_step_is_planned(tmp_path: Path) -> None:
     cheap.write_text("collective,option,ranks,bytes,us\nallgather,gpu ring,8,25165824,100\n")
     assert sccl.plan(file, "hgx2", search="fifo", seconds=0, costs=cheap).value.costs
     merged = sccl.plan(file, "hgx2", search="fifo", seconds=0, merge_bytes=2**40)
-    assert merged.workload.collectives < plan.workload.collectives
+    assert merged.value.merge_bytes == 2**40
+    assert merged.value.period_ns <= plan.value.period_ns
+    assert merged.violations() == []
+    assert merged.workload.value == plan.workload.value
     with pytest.raises(sccl.InputError, match=r"w\.json: "):
         sccl.plan(sccl.make_workload("transformer", {**JOB, "dp": 64}).save(file), "dgx1-pcie")
     with pytest.raises(sccl.InputError, match="the fabrics are"):

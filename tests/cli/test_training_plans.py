@@ -75,15 +75,16 @@ def test_what_is_planned_beside_others_is_believed_by_nobody(tmp_path: Path) -> 
         motif
         for row in told["options"]
         for motif in row["motifs"]
-        if " without " in motif["carrier"]
+        if " beside " in motif["carrier"]
     ]
     assert beside
     beside[0].update(ns=beside[0]["ns"] // 2, loads={})
     file.write_text(json.dumps({**told, "bound_ns": 0}))
     code, out, _ = sccl("check", file, "--json")
     (found,) = json.loads(out)["files"]
-    (fault,) = found["violations"]
-    assert (code, fault["kind"], "none of its" in fault["message"]) == (1, "bound", True)
+    costs = [fault["message"] for fault in found["violations"] if fault["kind"] == "cost"]
+    assert code == 1
+    assert any(f"claimed are {beside[0]['ns']}" in message for message in costs)
 
 
 def test_an_edited_plan_is_told(file: Path) -> None:
@@ -261,6 +262,12 @@ def test_options_are_told_written_and_shown(tmp_path: Path) -> None:
     assert (code, f"{workload}: operation 'x': rank 9 is in its group" in err) == (2, True)
     assert not file.exists()
     workload.write_text(text_of(workload_to_wire(calling(8, *calls))))
+    code, _, err = sccl(*asked, "--merge", "8MiB", "-o", file)
+    assert (code, "leave out one of them" in " ".join(err.split()), file.exists()) == (
+        2,
+        True,
+        False,
+    )
     code, out, _ = sccl(*asked, "-o", file)
     said = " ".join(out.split())
     assert "allreduce of 4 MiB among 8 ranks: 2 operations (one, two)" in said
@@ -358,8 +365,10 @@ def test_plans_of_merged_collectives_with_measured_costs(tmp_path: Path) -> None
     assert (code, json.loads(out)["collectives"]) == (0, 2)
     code, out, _ = sccl(*words, "--merge", "8MiB", "--costs", table)
     told = json.loads(out)
-    assert (code, told["collectives"]) == (0, 1)
+    assert (code, told["collectives"], told["merged"]) == (0, 1, 2)
     assert told["period_us"] == pytest.approx(100, abs=1)
+    code, out, _ = sccl(*words[:-1], "--merge", "8MiB", "--costs", table)
+    assert "2 collectives are sent as one with others" in " ".join(out.split())
     plan, exchanging = tmp_path / "plan.json", comm("tokens", "alltoall", range(8), 2**21)
     workload.write_text(text_of(workload_to_wire(calling(8, *buckets.collectives(), exchanging))))
     beside = ("--merge", "8MiB", "--costs", table, "--search", "fifo", "-o", plan)

@@ -1,76 +1,192 @@
-"""Options that leave one another their links: two collectives at once on one machine of NVLinks."""
+"""Options that leave one another their links: two collectives at once on one machine."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sccl.core.training_plan import WHOLE_LOAD, Option
+from sccl.core.workload import Workload
 from sccl.errors import UnknownNameError
 from sccl.tasks.motif_planning import motif_planner
 from sccl.topo import fabric_of
 from sccl.train import planned, wrong_in_plan
+from sccl.train.complements import complements
+from sccl.train.finding import BESIDE, OptionFinder
 from sccl.train.jobs import Job
 from sccl.train.options import OptionSettings, options_of
+from sccl.train.planner import Planner, PlanSettings
+from sccl.train.rebounding import wrong_bound
+from sccl.train.spare import spare_of
+from sccl.train.verdict import faults_in
+from tests.kit.nightly import times
 from tests.kit.workloads import calling, comm
 
 MB = 2**18
 
-
 TACOS = motif_planner("tacos")
 
-STEP = calling(
-    8,
-    comm("gradients", "allreduce", range(8), 64 * MB),
-    comm("tokens", "alltoall", range(8), 16 * MB),
+DGX, HGX = "dgx1-pcie", "hgx2"
+
+PAIRS = [
+    ("allreduce", "alltoall"),
+    ("allgather", "reducescatter"),
+    ("broadcast", "alltoall"),
+    ("reduce", "allgather"),
+]
+
+
+def step(one: str, other: str, size: int, more: int) -> Workload:
+    """Return two collectives of 8 ranks that wait for nothing."""
+    calls = [comm("one", one, range(8), size), comm("other", other, range(8), more)]
+    roots = ("broadcast", "reduce", "gather", "scatter")
+    return calling(8, *(replace(op, root=0) if op.collective in roots else op for op in calls))
+
+
+@cache
+def finish(machine: str, pair: tuple[str, str], size: int, more: int, *, beside: bool) -> int:
+    """Return what both take at the least that is found."""
+    workload = step(*pair, size, more)
+    asked = OptionSettings(planner=TACOS, beside=beside)
+    problem = Job(workload, options_of(workload, fabric_of(machine), asked).of).problem.step
+    best = planned(problem, 4000, 0).plan
+    assert not wrong_in_plan(problem, best)
+    return best.finish(problem)
+
+
+def is_beside(option: Option) -> bool:
+    return any(BESIDE in motif.carrier for motif in option.motifs)
+
+
+@pytest.mark.parametrize("machine", [DGX, HGX])
+def test_an_option_is_carried_on_what_another_one_leaves(machine: str) -> None:
+    """On links that the other does not use, or on parts of those that it does not fill."""
+    workload = step("allreduce", "alltoall", MB, MB)
+    of = options_of(workload, fabric_of(machine), OptionSettings(planner=TACOS)).of
+    fits = 0
+    for option in filter(is_beside, of["other"]):
+        loads = dict(option.motifs[0].loads)
+        for one in of["one"]:
+            both = [load + loads.get(name, 0) for m in one.motifs for name, load in m.loads]
+            fits += max(both) <= WHOLE_LOAD
+    assert fits
+    plain = min(o.ns for o in of["other"] if not is_beside(o))
+    assert all(o.ns >= plain for o in of["other"] if is_beside(o))
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize("machine", [DGX, HGX])
+def test_what_is_beside_fits_beside_what_left_it_its_room(
+    machine: str, pair: tuple[str, str]
+) -> None:
+    fabric, workload = fabric_of(machine), step(*pair, MB, MB)
+    finder = OptionFinder(fabric, OptionSettings(planner=TACOS))
+    ops = {op.id: op for op in workload.collectives()}
+    offers = {name: finder.found(op) for name, op in ops.items()}
+    found = complements(finder, TACOS, ops, offers)
+    pipes = finder.costs.pipes
+    looked_at = 0
+    for name, own in found.items():
+        (other,) = offers.keys() - {name}
+        for offer in own:
+            most = offer.most[: pipes.first_stream[0]]
+            rooms = [
+                one.most[: pipes.first_stream[0]]
+                for one in offers[other]
+                if offer.parts[0][1].endswith(f" of {ops[other].collective}")
+            ]
+            assert any((most + room <= WHOLE_LOAD).all() for room in rooms)
+            looked_at += 1
+    assert looked_at
+
+
+@settings(max_examples=times(60))
+@given(st.integers(0, 2**32 - 1), st.sampled_from([DGX, HGX, "hgx2x2"]))
+def test_what_is_left_and_what_is_used_are_no_more_than_there_is(seed: int, machine: str) -> None:
+    fabric, rng = fabric_of(machine), np.random.default_rng(seed)
+    pipes = OptionFinder(fabric, OptionSettings()).costs.pipes
+    loads = rng.integers(0, 2, len(pipes.names)) * rng.integers(0, 1200, len(pipes.names))
+    spare = spare_of(fabric, pipes, 0, [loads])
+    if spare is None:
+        return
+    whole = {link.edge: link for link in fabric.channels[0].topology.links}
+    number = {link.edge: k for k, link in enumerate(fabric.channels[0].topology.links)}
+    assert (spare.left + np.minimum(loads[: len(spare.left)], WHOLE_LOAD) <= WHOLE_LOAD).all()
+    for link in spare.machine.links:
+        part = spare.left[number[link.edge]]
+        assert part
+        assert link.gb_per_s == pytest.approx(whole[link.edge].gb_per_s * part / WHOLE_LOAD)
+
+
+@pytest.mark.parametrize(
+    ("machine", "pair", "size", "more"),
+    [
+        (DGX, PAIRS[0], MB, MB),
+        (DGX, PAIRS[1], MB, MB),
+        (HGX, PAIRS[0], MB, MB),
+        (HGX, PAIRS[0], 4 * MB, MB),
+    ],
 )
-DGX = fabric_of("dgx1-pcie")
+def test_so_both_run_at_once_and_end_earlier(
+    machine: str, pair: tuple[str, str], size: int, more: int
+) -> None:
+    without = finish(machine, pair, size, more, beside=False)
+    assert finish(machine, pair, size, more, beside=True) < without
 
 
-def together(one: Option, other: Option) -> int:
-    """Return the most that two options of one motif each load a resource."""
-    loads = [dict(option.motifs[0].loads) for option in (one, other)]
-    return max(sum(load.get(name, 0) for load in loads) for name in {*loads[0], *loads[1]})
+@pytest.mark.parametrize("pair", [("allreduce", "alltoall"), ("allgather", "alltoall")])
+def test_where_that_is_no_faster_it_is_not_taken(pair: tuple[str, str]) -> None:
+    """Large ones fill the ports of a switch: there is nothing to be had beside them."""
+    told = [finish(HGX, pair, 256 * MB, 256 * MB, beside=own) for own in (False, True)]
+    assert told[1] == told[0]
 
 
-def test_an_alltoall_is_planned_on_the_links_that_a_ring_leaves() -> None:
-    options = options_of(STEP, DGX, OptionSettings(planner=TACOS))
-    (beside,) = [
-        option
-        for option in options.of["tokens"]
-        if option.motifs[0].carrier == "tacos without ring of allreduce"
+def test_plans_of_them_are_judged_and_offered_again() -> None:
+    workload = step("allreduce", "alltoall", MB, MB)
+    asked = PlanSettings(seconds=0.1, planner=TACOS)
+    planner = Planner(workload, fabric_of(HGX), asked)
+    planner.run()
+    plan = planner.plan()
+    assert any(is_beside(option) for _, option in plan.options)
+    assert faults_in(plan, TACOS) == ()
+    assert wrong_bound(plan, TACOS) == ""
+    forged = []
+    for name, option in plan.options:
+        motifs = tuple(replace(m, ns=m.ns - 1) if BESIDE in m.carrier else m for m in option.motifs)
+        forged.append((name, replace(option, motifs=motifs)))
+    (fault,) = faults_in(replace(plan, options=tuple(forged)), TACOS)
+    assert (fault.kind, "claimed are" in fault.message) == ("cost", True)
+    others = [
+        (n, replace(o, motifs=tuple(replace(m, carrier=f"{m.carrier}s") for m in o.motifs)))
+        for n, o in plan.options
+        if is_beside(o)
     ]
-    rings = [o for o in options.of["gradients"] if o.motifs[0].carrier == "ring" and o.ns]
-    assert (beside.recipe, beside.motifs[0].channel) == ("whole", "nvlink")
-    ring = next(o for o in rings if (o.recipe, o.motifs[0].channel) == ("whole", "nvlink"))
-    assert together(ring, beside) <= WHOLE_LOAD
-    links = [
-        {name for name, _ in option.motifs[0].loads if "streams" not in name}
-        for option in (ring, beside)
-    ]
-    assert not links[0] & links[1]
-    plain = next(o for o in options.of["tokens"] if o.motifs[0].carrier == "tacos")
-    assert plain.motifs[0].ns <= beside.motifs[0].ns
-    assert together(ring, plain) > WHOLE_LOAD
+    renamed = tuple({**dict(plan.options), **dict(others)}.items())
+    (fault,) = faults_in(replace(plan, options=renamed), TACOS)
+    assert "none of its options is carried by" in fault.message
 
 
-def test_so_both_run_at_once_and_end_earlier() -> None:
-    finish = []
-    for settings in (
-        OptionSettings(recipes=("whole",)),
-        OptionSettings(recipes=("whole",), planner=TACOS),
-    ):
-        job = Job(STEP, options_of(STEP, DGX, settings).of)
-        problem = job.problem.step
-        best = planned(problem, 4000, 0).plan
-        assert not wrong_in_plan(problem, best)
-        finish.append(best.finish(problem))
-    assert finish[1] < finish[0]
+def test_the_same_is_offered_twice() -> None:
+    workload = step("allgather", "alltoall", MB, MB)
+    asked = OptionSettings(planner=TACOS)
+    of = [options_of(workload, fabric_of(HGX), asked).of for _ in range(2)]
+    assert of[0] == of[1]
+    assert any(map(is_beside, of[0]["other"]))
 
 
-def test_machines_around_switches_have_no_such_options() -> None:
-    options = options_of(STEP, fabric_of("hgx2"), OptionSettings(planner=TACOS))
-    carriers = {m.carrier for own in options.of.values() for o in own for m in o.motifs}
-    assert carriers <= {"direct", "ring", "tree"}
+def test_nothing_is_left_where_one_goes_at_a_time() -> None:
+    """Without a synthesiser, or where ranks have one stream, there are no such options."""
+    workload = step("allreduce", "alltoall", MB, MB)
+    one = fabric_of(HGX)
+    single = replace(one, channels=tuple(replace(c, streams=1) for c in one.channels))
+    for fabric, asked in ((one, OptionSettings()), (single, OptionSettings(planner=TACOS))):
+        of = options_of(workload, fabric, asked).of
+        assert not any(is_beside(option) for own in of.values() for option in own)
 
 
 def test_synthesisers_that_there_are_not_are_told() -> None:

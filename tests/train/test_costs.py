@@ -19,7 +19,8 @@ from sccl.motif import motifs_of, recipe_of, whole
 from sccl.topo import fabric_of, resolve
 from sccl.topo.degrade import without
 from sccl.train.carriers import CARRIERS
-from sccl.train.costs import MotifCost, MotifCosts, pattern_of
+from sccl.train.costs import MotifCost, MotifCosts
+from sccl.train.motif_patterns import pattern_of
 from sccl.train.rings import LinkedRings
 from tests.kit.nightly import times
 from tests.kit.tacos import found, schedule

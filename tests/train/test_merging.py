@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sccl.core.merges import merged_rows, with_merged
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import (
     CommOp,
@@ -21,10 +22,16 @@ from sccl.core.workload_ops import (
 )
 from sccl.errors import ParameterError
 from sccl.train.jobs import Job, waits_of
-from sccl.train.merging import merge_candidates, merged
+from sccl.train.merging import buckets as rows_of
+from sccl.train.merging import merge_candidates
 from tests.kit.nightly import times
 from tests.kit.training import random_job
 from tests.kit.workloads import SUBMIT, WAIT, comm
+
+
+def merged(workload: Workload, most_bytes: int) -> Workload:
+    """Return a workload in which all are merged that may be, up to a size."""
+    return with_merged(workload, rows_of(workload, most_bytes))
 
 
 def buckets(sizes: tuple[int, ...] = (100, 200, 300), **told: object) -> Workload:
@@ -119,13 +126,37 @@ def test_names_of_many_are_short() -> None:
 
 def test_candidates_differ() -> None:
     large = buckets((2**17, 2**17, 2**19, 2**19))
-    found = dict(merge_candidates(large))
-    assert {size: len(list(one.collectives())) for size, one in found.items()} == {
-        2**20: 3,
-        2**22: 2,
-        2**24: 1,
-    }
-    assert dict(merge_candidates(buckets((4,)))) == {}
+    found = merge_candidates(large, 2**24)
+    assert [sum(map(len, rows)) - len(rows) for rows in found] == [3, 2, 1]
+    assert merge_candidates(buckets((4,)), 2**24) == ()
+    assert merge_candidates(buckets(), 2**24) == ((("b0", "b1", "b2"),),)
+
+
+def test_what_was_merged_is_told() -> None:
+    found = with_merged(buckets(), [("b0", "b2")])
+    assert merged_rows(found) == (("b0", "b2"),)
+    (one, other) = found.collectives()
+    assert ([part.id for part in other.merged], one.merged) == (["b0", "b2"], ())
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([("b0", "b9")], "'b9' is to be merged, expected a collective of the workload"),
+        ([("b0", "c0")], "'c0' is to be merged, expected a collective"),
+        ([("b0", "b1"), ("b1", "b2")], "'b1' is to be merged, .* in one row alone"),
+        ([("b0",)], "expected two or more different ones"),
+    ],
+)
+def test_what_cannot_be_merged(rows: list[tuple[str, ...]], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        with_merged(buckets(), rows)
+
+
+def test_what_is_not_alike_cannot_be_merged() -> None:
+    plain = comm("x", "allreduce", (0, 1), 4)
+    with pytest.raises(ParameterError, match="'x\\+y' stands for 'y', expected collectives of its"):
+        with_merged(_called(plain, replace(plain, id="y", dtype="float16")), [("x", "y")])
 
 
 def _called(*ops: CommOp) -> Workload:

@@ -77,11 +77,23 @@ class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True)
     max_motifs: _MaxMotifs = 16
     bitwise: _Bitwise = False
     planned_by: _PlannedBy = ""
+    merge_bytes: Annotated[
+        int, Meta(ge=0, description="Up to which collectives might be merged; 0: none.")
+    ] = 0
+    merges: Annotated[
+        tuple[Annotated[tuple[_Named, ...], Meta(min_length=2)], ...],
+        Meta(
+            description="Collectives of the workload that are one here, called by their ids with "
+            "'+' between them; of more than three by the first and the last."
+        ),
+    ] = ()
     period_ns: Annotated[int, Meta(ge=0, description="From an iteration to the next.")]
     bound_ns: Annotated[int, Meta(ge=0, description="No plan of these options takes less.")]
     binding: Annotated[str, Meta(description="What shows the bound.")]
     options: tuple[OptionWire, ...]
-    ops: Annotated[tuple[PlannedOpWire, ...], Meta(description="In the workload's order.")]
+    ops: Annotated[
+        tuple[PlannedOpWire, ...], Meta(description="In the workload's order, merged ones as one.")
+    ]
     order: Annotated[
         tuple[tuple[str, _Count, _Count], ...],
         Meta(

@@ -14,8 +14,9 @@ from sccl.core.files.training_plan_shapes import (
     TrainingPlanWire,
 )
 from sccl.core.files.workloads import workload_of_wire, workload_to_wire
+from sccl.core.merges import merged_rows, with_merged
 from sccl.core.training_plan import Issue, Option, OptionMotif, TrainingPlan
-from sccl.errors import FormatError
+from sccl.errors import FormatError, ParameterError
 
 
 def load_training_plan(path: Path, named: Named) -> tuple[TrainingPlan, bool]:
@@ -48,8 +49,13 @@ def training_plan_of_wire(wire: TrainingPlanWire, where: str, named: Named) -> T
                 f"{where}: operation {one.op!r:.60} takes option {one.option}, and the plan has "
                 f"{len(options)}, 0 to {len(options) - 1}"
             )
+    given = workload_of_wire(wire.workload, where)
+    try:
+        workload = with_merged(given, wire.merges)
+    except ParameterError as error:
+        raise FormatError(f"{where}: merges: {error}") from error
     return TrainingPlan(
-        workload=workload_of_wire(wire.workload, where),
+        workload=workload,
         fabric=fabric_of_wire(wire.fabric, where, named),
         options=tuple((one.op, options[one.option]) for one in wire.ops),
         order=tuple(Issue(*row) for row in wire.order),
@@ -63,6 +69,8 @@ def training_plan_of_wire(wire: TrainingPlanWire, where: str, named: Named) -> T
         max_motifs=wire.max_motifs,
         bitwise=wire.bitwise,
         planned_by=wire.planned_by,
+        merge_bytes=wire.merge_bytes,
+        asked=given if wire.merges else None,
     )
 
 
@@ -105,12 +113,14 @@ def training_plan_to_wire(plan: TrainingPlan) -> TrainingPlanWire:
         max_motifs=plan.max_motifs,
         bitwise=plan.bitwise,
         planned_by=plan.planned_by,
+        merge_bytes=plan.merge_bytes,
+        merges=merged_rows(plan.workload),
         period_ns=plan.period_ns,
         bound_ns=plan.bound_ns,
         binding=plan.binding,
         options=tuple(map(option_to_wire, places)),
         ops=tuple(PlannedOpWire(op=name, option=number[option]) for name, option in plan.options),
         order=tuple((issue.op, issue.motif, issue.shift) for issue in plan.order),
-        workload=workload_to_wire(plan.workload),
+        workload=workload_to_wire(plan.given),
         fabric=fabric_to_wire(plan.fabric),
     )

@@ -1,0 +1,117 @@
+"""Collectives merged into one: fewer launches, and one that is released late.
+
+It is what frameworks call buckets. One collective stands for several that are alike: it begins when
+the last of their inputs is there, and ends for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from sccl.core.workload import Workload
+from sccl.core.workload_ops import (
+    MOST_NAME,
+    AnyOp,
+    CommOp,
+    Dependency,
+    HostAction,
+    HostEvent,
+    HostProgram,
+)
+from sccl.errors import ParameterError
+
+_NAMED = 3
+"""Ids that the id of one that was merged has whole."""
+
+Rows = Sequence[Sequence[str]]
+"""Ids of collectives, of each row those that are one."""
+
+
+def with_merged(workload: Workload, rows: Rows) -> Workload:
+    """Return a workload in which some collectives are one, each in the place of its last.
+
+    Raises:
+        ParameterError: there are not two or more of a row, one is in two or is none, they are not
+            alike, or what comes of it would wait for itself.
+    """
+    calls = {op.id: op for op in workload.collectives()}
+    into: dict[str, CommOp] = {}
+    for row in rows:
+        for name in row:
+            if name not in calls or name in into or calls[name].merged:
+                raise ParameterError(
+                    f"{name!r:.60} is to be merged, expected a collective of the workload, in one "
+                    "row alone"
+                )
+        one = _as_one([calls[name] for name in row])
+        into |= dict.fromkeys(row, one)
+    return _rewritten(workload, into) if into else workload
+
+
+def merged_rows(workload: Workload) -> tuple[tuple[str, ...], ...]:
+    """Return the ids of the collectives that are one in a workload, a row of each."""
+    return tuple(tuple(one.id for one in op.merged) for op in workload.collectives() if op.merged)
+
+
+def _as_one(row: Sequence[CommOp]) -> CommOp:
+    """Return one collective in place of several."""
+    names = [op.id for op in row]
+    if len(set(names)) < max(2, len(names)):
+        raise ParameterError(f"merged are {names!s:.60}, expected two or more different ones")
+    if len(names) > _NAMED or len("+".join(names)) > MOST_NAME:
+        half = MOST_NAME // 3
+        names = [names[0][:half], f"{len(names) - 2} more", names[-1][:half]]
+    splits: tuple[tuple[int, ...], ...] = ()
+    if any(op.splits for op in row):
+        tables = [op.splits or _even(op) for op in row]
+        splits = tuple(
+            tuple(map(sum, zip(*rows, strict=True))) for rows in zip(*tables, strict=True)
+        )
+    count = max(map(sum, splits)) if splits else sum(op.count for op in row)
+    held = sum(op.holds_bytes for op in row)
+    return replace(
+        row[0],
+        id="+".join(names),
+        count=count,
+        splits=splits,
+        holds_bytes=held,
+        merged=tuple(row),
+    )
+
+
+def _even(op: CommOp) -> tuple[tuple[int, ...], ...]:
+    ranks = len(op.group)
+    return ((op.count // ranks,) * ranks,) * ranks
+
+
+def _rewritten(workload: Workload, into: Mapping[str, CommOp]) -> Workload:
+    last = {into[name].id: name for name in (op.id for op in workload.ops) if name in into}
+    name_of = {op.id: into[op.id].id if op.id in into else op.id for op in workload.ops}
+    ops: list[AnyOp] = []
+    for op in workload.ops:
+        if op.id not in into:
+            ops.append(op)
+        elif last[into[op.id].id] == op.id:
+            ops.append(into[op.id])
+    deps = dict.fromkeys(
+        Dependency(name_of[dep.before], name_of[dep.after], dep.lag) for dep in workload.deps
+    )
+    submits = tuple(_program(program, name_of) for program in workload.submits)
+    return replace(workload, ops=tuple(ops), deps=tuple(deps), submits=submits)
+
+
+def _program(program: HostProgram, name_of: Mapping[str, str]) -> HostProgram:
+    """Return a program that submits what was merged where it submitted the last of it."""
+    renamed = [replace(event, op=name_of[event.op]) for event in program.events]
+    last = {event.op: place for place, event in enumerate(renamed) if _submits(event)}
+    events: Iterable[HostEvent] = (
+        event
+        for place, event in enumerate(renamed)
+        if not _submits(event) or last[event.op] == place
+    )
+    return replace(program, events=tuple(dict.fromkeys(events)))
+
+
+def _submits(event: HostEvent) -> bool:
+    return event.action is HostAction.SUBMIT

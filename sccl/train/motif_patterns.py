@@ -1,0 +1,43 @@
+"""Motifs as synthesisers are asked them: patterns of chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sccl.collectives import Spec
+from sccl.core.collective import Relation, RelationKind
+from sccl.core.motif import Motif
+from sccl.core.topology import as_ranks
+from sccl.errors import ParameterError
+
+
+def pattern_of(motif: Motif, ranks: int, item_bytes: int) -> tuple[Spec, int]:
+    """Return a motif as a collective on all ranks of a machine, and the bytes of a chunk.
+
+    A chunk is what moves of a cell. Where some have an element more than others, as elements do not
+    divide, all are as large as the largest: it is to be a pattern of chunks that are alike. Chunks
+    of different sizes, as those of an uneven alltoall, are of so many elements each.
+
+    Raises:
+        ParameterError: it moves nothing.
+    """
+    moves = list(motif.moves())
+    if not moves:
+        raise ParameterError(f"a {motif.collective} moves nothing: it has no elements")
+    sizes = [stop - start for start, stop in (move.span for move in moves)]
+    alike = max(sizes) - min(sizes) <= 1
+    spec = Spec(
+        f"motif-{motif.collective}",
+        ranks,
+        unit=1,
+        pattern_chunks=len(moves),
+        pre=_relation(move.sources for move in moves),
+        post=_relation(move.targets for move in moves),
+        combining=motif.combines,
+        counts=() if alike else tuple(sizes),
+    )
+    return spec, item_bytes * (max(sizes) if alike else 1)
+
+
+def _relation(ends: Iterable[Iterable[int]]) -> Relation:
+    return Relation(RelationKind.PAIRS, pattern=tuple(as_ranks(own) for own in ends))

@@ -1,0 +1,91 @@
+"""What a motif leaves of a channel: as a machine, of which others are planned beside it.
+
+Of each link, and of what links share, that is the part that it does not load; around a switch, of
+the port of a rank. Parts are cut down to eighths, and what has less is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.fabric import Fabric
+from sccl.core.topology import Topology
+from sccl.core.training_plan import WHOLE_LOAD
+from sccl.errors import ParameterError
+from sccl.topo.degrade import without
+from sccl.train.resources import FabricPipes
+
+Whole = NDArray[np.int64]
+
+_EIGHTH = WHOLE_LOAD // 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpareChannel:
+    """What is left of a channel.
+
+    Attributes:
+        channel: its number.
+        machine: the links that are left, as fast as they are then.
+        left: of each pipe of the fabric but streams, in thousandths.
+    """
+
+    channel: int
+    machine: Topology
+    left: Whole
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Return what tells it from others."""
+        return (self.channel, self.left.tobytes())
+
+    def fitted(self, ns: int, loads: Whole) -> tuple[int, Whole]:
+        """Return what loads no pipe with more than is left of it, as late as that takes.
+
+        Args:
+            ns: that it takes, if it may.
+            loads: of each pipe meanwhile.
+
+        Raises:
+            ParameterError: it loads what there is nothing left of.
+        """
+        own = loads[: len(self.left)]
+        if (own > 0)[self.left <= 0].any():
+            raise ParameterError("it goes over what others have in use")
+        over = own > self.left
+        if not over.any():
+            return ns, loads
+        later = int((-(-own[over] * ns // self.left[over])).max())
+        fewer = loads.copy()
+        fewer[: len(self.left)] = -(-own * ns // later)
+        return later, fewer
+
+
+def spare_of(
+    fabric: Fabric, pipes: FabricPipes, channel: int, loads: Sequence[Whole]
+) -> SpareChannel | None:
+    """Return what motifs leave of a channel, whichever of them is under way; None: all, or nothing.
+
+    Args:
+        loads: of each motif: of each pipe.
+    """
+    links = pipes.first_stream[0]
+    used = np.stack(loads).max(axis=0)[:links]
+    left = np.maximum(WHOLE_LOAD - used, 0) // _EIGHTH * _EIGHTH
+    machine = fabric.channels[channel].topology
+    first = pipes.first_link[channel]
+    own = left[first : first + len(machine.links)]
+    if not own.any() or (own >= WHOLE_LOAD).all() or not used.any():
+        return None
+    gone = [link.edge for link, part in zip(machine.links, own.tolist(), strict=True) if not part]
+    rest = without(machine, gone) if gone else machine
+    part_of = {link.edge: part for link, part in zip(machine.links, own.tolist(), strict=True)}
+    slower = tuple(
+        replace(link, gb_per_s=link.gb_per_s * part_of[link.edge] / WHOLE_LOAD)
+        for link in rest.links
+    )
+    return SpareChannel(channel, replace(rest, links=slower), left)
