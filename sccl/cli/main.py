@@ -96,6 +96,13 @@ VERBS = (
     ),
     Verb(
         FIND,
+        "design",
+        "design",
+        "Find networks of so many ranks and links of each that a collective is fast on.",
+        "sccl design --ranks 64 --degree 4 --plot networks.svg",
+    ),
+    Verb(
+        FIND,
         "robust",
         "robust",
         "What a machine still reaches for each link or rank that may fail, and how soon.",

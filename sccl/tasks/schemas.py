@@ -36,6 +36,7 @@ OUTPUTS = {
     "baseline": "sccl.tasks.baseline:BaselineOutput",
     "compare": "sccl.tasks.compared:CompareOutput",
     "bounds": "sccl.tasks.bounds:BoundsOutput",
+    "design": "sccl.tasks.design:DesignOutput",
     "robust": "sccl.tasks.robust:RobustOutput",
     "show": "sccl.tasks.show:ShowOutput",
     "part": "sccl.tasks.part:PartOutput",

@@ -104,6 +104,7 @@ def instance(place: Path) -> str:
 GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "pareto": ("frontier", lambda _: [*ASKED, "--no-store", "--timeout", "60"]),
     "limits": ("frontier", lambda _: [*ASKED]),
+    "design": ("design", lambda _: ["--ranks", "8", "--degree", "2"]),
     "robust": ("robust", lambda _: [*ASKED, "--no-store", "--timeout", "60"]),
     "solve": ("solve", lambda d: [*ASKED, *SIZE, "--no-store", "-o", d / "a.json"]),
     "tacos": ("tacos", lambda _: [*ASKED, "--size", "1MB"]),

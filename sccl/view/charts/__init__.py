@@ -13,6 +13,7 @@ from sccl.view.charts.busy import (
     shares_chart,
 )
 from sccl.view.charts.comparison import ComparedSystem, Measured, comparison_chart
+from sccl.view.charts.designs import DesignMark, designs_chart
 from sccl.view.charts.failures import FailureBar, failures_chart
 from sccl.view.charts.frontier import frontier_chart
 from sccl.view.charts.grouped import grouped_chart
@@ -38,6 +39,7 @@ __all__ = [
     "Bar",
     "BusyLinks",
     "ComparedSystem",
+    "DesignMark",
     "FailureBar",
     "FrontierData",
     "LogicalTopology",
@@ -49,6 +51,7 @@ __all__ = [
     "busy_chart",
     "check_picture",
     "comparison_chart",
+    "designs_chart",
     "failures_chart",
     "frontier_chart",
     "grouped_chart",

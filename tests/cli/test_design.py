@@ -1,0 +1,109 @@
+"""Networks that are designed: what is claimed of them is attained, and nothing beats the bounds."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import named
+from sccl.core.files.topologies import load_topology
+from sccl.prove.bounds import lower_bounds
+from sccl.tasks.design import design, least_bandwidth
+from sccl.topo import measure, resolve
+from sccl.topo.designs import Wanted, made_of, moore_steps, plain_designs
+from tests.kit.commands import sccl
+from tests.kit.nightly import times
+
+
+def test_a_table_that_is_published() -> None:
+    """Of N = 1,024 and d = 4 (Zhao et al., NSDI 2025): by steps, R/C d / N."""
+    published = {"kautz:4x1024": (5, 1.332), "linegraph:3:circulant:16:3,4": (6, 1.020)}
+    for name, (steps, cost) in published.items():
+        code, told, _ = sccl("bounds", "--collective", "allgather", "--topo", name)
+        assert code == 0
+        line = next(line for line in told.splitlines() if line.startswith("attained"))
+        assert f"S = {steps}, R/C = " in line
+        ratio = Fraction(line.split("R/C = ")[1].split(",")[0])
+        assert round(float(ratio) * 4 / 1024, 3) == cost
+    assert moore_steps(Wanted(1024, 4)) == 5
+    assert round(float(least_bandwidth("allgather", Wanted(1024, 4))) * 4 / 1024, 3) == 0.999
+
+
+@pytest.mark.parametrize(("ranks", "degree"), [(8, 2), (12, 3), (16, 4)])
+def test_networks_are_what_they_claim(ranks: int, degree: int) -> None:
+    found = design("allgather", ranks, degree)
+    assert found.networks
+    costs = [(n.steps, Fraction(n.bandwidth)) for n in found.networks]
+    assert costs == sorted(costs)
+    for network, cost in zip(found.networks, costs, strict=True):
+        machine = resolve(network.name)
+        m = measure(machine)
+        assert (machine.ranks, m.diameter) == (ranks, network.steps)
+        assert max(*m.out_lanes, *m.in_lanes) <= degree
+        assert cost[0] >= found.moore_steps
+        bounds = lower_bounds(machine, named("allgather", ranks))
+        assert cost[1] >= bounds.bandwidth >= Fraction(found.bandwidth)
+        dominated = any(a <= cost[0] and b <= cost[1] and (a, b) != cost for a, b in costs)
+        assert not (network.best and dominated)
+    assert found.networks[0].best
+
+
+@settings(max_examples=times(20), deadline=None)
+@given(st.integers(2, 40), st.integers(1, 6), st.integers(0, 3))
+def test_names_are_of_machines_of_that_size(ranks: int, degree: int, seed: int) -> None:
+    wanted = Wanted(ranks, degree)
+    names = list(plain_designs(wanted, seed))
+    assert names == list(plain_designs(wanted, seed))
+    for name in names:
+        machine = resolve(name)
+        assert machine.ranks == ranks
+        assert max(measure(machine).out_lanes) <= degree
+    for way, sizes in made_of(wanted):
+        bases = [f"circulant:{s.ranks}:1" if s.degree > 1 else f"ring:{s.ranks}" for s in sizes]
+        assert way.count("{}") == len(sizes)
+        assert all(s.degree < max(degree, s.ranks) for s in sizes)
+        assert resolve(way.format(*bases)).ranks > 0
+
+
+def test_interrupted_it_tells_what_there_is() -> None:
+    seen: list[str] = []
+
+    def stop(name: str) -> None:
+        seen.append(name)
+        if len(seen) > 20:
+            raise KeyboardInterrupt
+
+    found = design("allgather", 16, 4, told=stop)
+    assert found.ended == "interrupted"
+    assert 0 < found.tried <= 21
+
+
+def test_it_is_printed_drawn_and_written(tmp_path: Path) -> None:
+    file, picture = tmp_path / "n.json", tmp_path / "n.svg"
+    code, told, _ = sccl(
+        *("design", "--ranks", "8", "--degree", "2", "-o", file, "--plot", picture)
+    )
+    assert code == 0
+    assert "no network of this size takes fewer than 3 steps (Moore), or less R/C than 7/2" in told
+    machine = load_topology(file)
+    assert machine.ranks == 8
+    assert machine.name in picture.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--ranks", "1", "--degree", "1"), "ranks is 1, expected 2 to 4096"),
+        (("--ranks", "4", "--degree", "4"), "degree is 4, expected 1 to 3"),
+        (("--ranks", "8", "--degree", "2", "--collective", "reduce"), "expected allgather or"),
+        (("--ranks", "8", "--degree", "2", "--steps", "2"), "takes 2 steps at the most"),
+        (("--ranks", "8", "--degree", "2", "--plot", "x.txt"), "x.txt"),
+    ],
+)
+def test_what_cannot_be_designed(words: tuple[str, ...], says: str) -> None:
+    code, _, told = sccl("design", *words)
+    assert (code, says in " ".join(told.split())) == (2, True), told
