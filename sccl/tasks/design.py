@@ -21,7 +21,7 @@ from sccl.errors import InputError, ParameterError
 from sccl.synth.direct import attained
 from sccl.tasks.outputs import Output
 from sccl.topo import resolve
-from sccl.topo.designs import Wanted, made_of, moore_steps, plain_designs
+from sccl.topo.designs import NetworkSize, made_of, moore_steps, plain_designs
 
 MOST_RANKS = 4096
 COLLECTIVES = ("allgather", "alltoall")
@@ -81,10 +81,10 @@ class Designer:
     collective: str
     seed: int
     told: Callable[[str], None]
-    found: dict[Wanted, list[Designed]] = field(default_factory=dict)
+    found: dict[NetworkSize, list[Designed]] = field(default_factory=dict)
     tried: set[str] = field(default_factory=set)
 
-    def search(self, wanted: Wanted, depth: int = 0) -> list[Designed]:
+    def search(self, wanted: NetworkSize, depth: int = 0) -> list[Designed]:
         """Return the networks of a size, the best first; those found by then are in ``found``."""
         if wanted in self.found:
             return self.found[wanted]
@@ -99,7 +99,7 @@ class Designer:
         here.sort()
         return here
 
-    def _names(self, wanted: Wanted, depth: int) -> Iterator[str]:
+    def _names(self, wanted: NetworkSize, depth: int) -> Iterator[str]:
         yield from plain_designs(wanted, self.seed)
         if depth >= _DEPTH:
             return
@@ -110,7 +110,7 @@ class Designer:
             else:
                 yield from (way.format(a.name, b.name) for a in bases[0] for b in bases[1])
 
-    def _measured(self, name: str, wanted: Wanted) -> Designed | None:
+    def _measured(self, name: str, wanted: NetworkSize) -> Designed | None:
         """Return what is attained on a network; None: nothing, or it is of another size."""
         try:
             machine = resolve(name)
@@ -178,7 +178,7 @@ def design(  # noqa: PLR0913 - a size, a question, and who is told
         ParameterError: there are no networks of that size, or the collective is not served.
     """
     check_design(collective, ranks, degree)
-    wanted, ended = Wanted(ranks, degree), ""
+    wanted, ended = NetworkSize(ranks, degree), ""
     designer = Designer(collective, seed, told)
     try:
         designer.search(wanted)
@@ -210,7 +210,7 @@ def design(  # noqa: PLR0913 - a size, a question, and who is told
     )
 
 
-def least_bandwidth(collective: str, wanted: Wanted) -> Fraction:
+def least_bandwidth(collective: str, wanted: NetworkSize) -> Fraction:
     """Return what R/C no network of a size goes below.
 
     All that others have comes in over a rank's links; of an alltoall a part to a rank that is t

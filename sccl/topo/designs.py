@@ -24,7 +24,7 @@ _GROUPS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class NetworkSize:
     """A size of networks.
 
     Attributes:
@@ -36,7 +36,7 @@ class Wanted:
     degree: int
 
 
-def moore_steps(wanted: Wanted) -> int:
+def moore_steps(wanted: NetworkSize) -> int:
     """Return the least number of steps in which any network of this size can reach all ranks.
 
     After s steps a rank's chunk is on 1 + d + ... + d^s ranks at the most (Moore's bound).
@@ -48,7 +48,7 @@ def moore_steps(wanted: Wanted) -> int:
     return steps
 
 
-def plain_designs(wanted: Wanted, seed: int) -> Iterator[str]:
+def plain_designs(wanted: NetworkSize, seed: int) -> Iterator[str]:
     """Yield names of networks of a size that are made of no smaller ones."""
     n, d = wanted.ranks, wanted.degree
     if d == n - 1:
@@ -73,26 +73,26 @@ def plain_designs(wanted: Wanted, seed: int) -> Iterator[str]:
     yield from _cayley_graphs(n, d, seed)
 
 
-def made_of(wanted: Wanted) -> Iterator[tuple[str, tuple[Wanted, ...]]]:
+def made_of(wanted: NetworkSize) -> Iterator[tuple[str, tuple[NetworkSize, ...]]]:
     """Yield ways to make a network of a size, and the sizes of what it is made of.
 
     A way is a name in which each ``{}`` is a machine of the size in its place.
     """
     n, d = wanted.ranks, wanted.degree
     if d > 1 and n % d == 0 and n // d > d:
-        yield "linegraph:{}", (Wanted(n // d, d),)
+        yield "linegraph:{}", (NetworkSize(n // d, d),)
     for number in range(2, d + 1):
         if d % number == 0 and n % number == 0 and n // number > 1:
-            yield f"copies:{number}:{{}}", (Wanted(n // number, d // number),)
+            yield f"copies:{number}:{{}}", (NetworkSize(n // number, d // number),)
     for exponent in (2, 3):
         root = round(n ** (1 / exponent))
         if d % exponent == 0 and root**exponent == n and root > 2:
-            yield f"power:{exponent}:{{}}", (Wanted(root, d // exponent),)
+            yield f"power:{exponent}:{{}}", (NetworkSize(root, d // exponent),)
     for first in range(2, isqrt(n) + 1):
         if n % first == 0:
             for links in range(1, d):
                 if links < first and d - links < n // first:
-                    parts = (Wanted(first, links), Wanted(n // first, d - links))
+                    parts = (NetworkSize(first, links), NetworkSize(n // first, d - links))
                     yield "product:{}_x_{}", parts
 
 

@@ -14,7 +14,7 @@ from sccl.core.files.topologies import load_topology
 from sccl.prove.bounds import lower_bounds
 from sccl.tasks.design import design, least_bandwidth
 from sccl.topo import measure, resolve
-from sccl.topo.designs import Wanted, made_of, moore_steps, plain_designs
+from sccl.topo.designs import NetworkSize, made_of, moore_steps, plain_designs
 from tests.kit.commands import sccl
 from tests.kit.nightly import times
 
@@ -29,8 +29,8 @@ def test_a_table_that_is_published() -> None:
         assert f"S = {steps}, R/C = " in line
         ratio = Fraction(line.split("R/C = ")[1].split(",")[0])
         assert round(float(ratio) * 4 / 1024, 3) == cost
-    assert moore_steps(Wanted(1024, 4)) == 5
-    assert round(float(least_bandwidth("allgather", Wanted(1024, 4))) * 4 / 1024, 3) == 0.999
+    assert moore_steps(NetworkSize(1024, 4)) == 5
+    assert round(float(least_bandwidth("allgather", NetworkSize(1024, 4))) * 4 / 1024, 3) == 0.999
 
 
 @pytest.mark.parametrize(("ranks", "degree"), [(8, 2), (12, 3), (16, 4)])
@@ -55,7 +55,7 @@ def test_networks_are_what_they_claim(ranks: int, degree: int) -> None:
 @settings(max_examples=times(20), deadline=None)
 @given(st.integers(2, 40), st.integers(1, 6), st.integers(0, 3))
 def test_names_are_of_machines_of_that_size(ranks: int, degree: int, seed: int) -> None:
-    wanted = Wanted(ranks, degree)
+    wanted = NetworkSize(ranks, degree)
     names = list(plain_designs(wanted, seed))
     assert names == list(plain_designs(wanted, seed))
     for name in names:
