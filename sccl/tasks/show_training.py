@@ -155,15 +155,20 @@ def models_told(shown: ShownTrainingPart) -> tuple[str, str]:
     """Return what other models say of the period, in sentences."""
 
     def said(us: float) -> str:
-        beside = f" ({us / shown.period_us - 1:+.2%})" if shown.period_us else ""
+        beside = f" ({more(us)})" if shown.period_us else ""
         return f"{duration_text(us)} an iteration{beside}"
+
+    def more(us: float) -> str:
+        """Return by which part it is more than the period; zero has no sign but this."""
+        return f"{round(us / shown.period_us - 1, 4) or 0.0:+.2%}"
 
     links = f"not simulated link by link: {shown.links_note}"
     if shown.links_us is not None:
         links = f"{said(shown.links_us)}, if all that they send goes over links, one by one"
-    if shown.links_apart_us is not None and shown.period_us:
-        apart = f"{shown.links_apart_us / shown.period_us - 1:+.2%}"
-        links += f" ({apart} where none meet there; the rest is messages that wait for others)"
+    if shown.links_us is not None and shown.links_apart_us is not None and shown.period_us:
+        apart = more(shown.links_apart_us)
+        if {apart, more(shown.links_us)} != {"+0.00%"}:
+            links += f" ({apart} where none meet there; the rest is messages that wait for others)"
     return f"{said(shown.fluid_us)}, if motifs share bandwidth as fluids do", links
 
 
