@@ -35,12 +35,12 @@ FIRST = [
     ("sccl.synth.ksync.cpsat", f"{SOLVE} allgather --topo dgx1 --chunks 6 --steps 3 --rounds 7"),
     (
         "sccl.synth.ksync.orbits",
-        f"{SOLVE} alltoall --topo torus:4x4 --chunks 16 --steps 4 --rounds 8",
+        f"{SOLVE} alltoall --topo mesh:4x4 --chunks 16 --steps 6 --rounds 32",
     ),
     ("sccl.prove.bounds.flow_lp", "bounds --collective alltoall --topo dgx1"),
     ("sccl.synth.limit.master", "bounds --collective broadcast --topo dgx1 --steps 3"),
-    ("sccl.synth.limit.search", "bounds --collective broadcast --topo line:13 --steps 13"),
-    ("sccl.synth.limit.master", "pareto --collective allgather --topo dgx1 --no-store"),
+    ("sccl.synth.limit.search", "bounds --collective broadcast --topo torus:3x5 --steps 4"),
+    ("sccl.synth.limit.master", "pareto --collective alltoall --topo dgx1 --no-store"),
 ]
 
 
