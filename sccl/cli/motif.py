@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Annotated
 
 import typer
@@ -12,7 +13,7 @@ from sccl.cli import complete, options
 from sccl.cli.report import out, print_output, reported
 from sccl.core.cost import bytes_text
 from sccl.core.words import counted
-from sccl.tasks.motif import MotifOutput, motif_output, rule_rows
+from sccl.tasks.motif import MotifOutput, MotifPart, motif_output, rule_rows
 
 
 @reported
@@ -70,8 +71,16 @@ def motif(
         return
     out().print(_table(made))
     says = f"{made.recipe} of {made.collective} among {made.ranks} ranks"
-    line = f"{counted(len(made.motifs), 'motif')} do what {says} is to do, in any order they allow"
+    does = "does" if len(made.motifs) == 1 else "do"
+    line = f"{counted(len(made.motifs), 'motif')} {does} what {says} is to do, in any order allowed"
     out().print(line, markup=False, soft_wrap=True)
+
+
+def _groups(one: MotifPart) -> str:
+    """Return how many ranks groups have, those of one size that follow one another at once."""
+    runs = [(size, len(list(alike))) for size, alike in groupby(one.group_ranks)]
+    told = (f"{count} x {size}" if count > 1 else str(size) for size, count in runs)
+    return f"{' + '.join(told)} ranks"
 
 
 def _table(made: MotifOutput) -> Table:
@@ -80,8 +89,7 @@ def _table(made: MotifOutput) -> Table:
     if channels:
         table.add_column("Channel")
     for one in made.motifs:
-        groups = f"{one.groups} x {one.ranks} ranks" if one.groups > 1 else f"{one.ranks} ranks"
-        row = [str(one.number), one.collective, groups, bytes_text(one.rank_bytes)]
+        row = [str(one.number), one.collective, _groups(one), bytes_text(one.rank_bytes)]
         row.append(", ".join(map(str, one.after)) or "-")
         table.add_row(*row, *([escape(one.channel)] if channels else []))
     return table

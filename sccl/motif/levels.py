@@ -40,7 +40,7 @@ def groups_of(rule: str, sizes: Number, places: int) -> list[range]:
     Raises:
         ParameterError: these are no groups of so many ranks.
     """
-    said = f"{rule}({'+'.join(map(str, sizes))}) parts {places} ranks into groups"
+    said = f"{rule}({'+'.join(map(str, sizes))}) of {places} ranks makes groups"
     if len(sizes) == 1:
         (size,) = sizes
         if not 2 <= size < places:
@@ -48,7 +48,8 @@ def groups_of(rule: str, sizes: Number, places: int) -> list[range]:
         return [range(k, min(k + size, places)) for k in range(0, places, size)]
     if sum(sizes) != places or max(sizes) < 2 or not min(sizes):
         raise ParameterError(
-            f"{said} of {sum(sizes)}: expected sizes that come to {places}, one of them 2 or more"
+            f"{said} of {sum(sizes)} ranks together: expected sizes that come to {places}, one of "
+            "them 2 or more"
         )
     return [range(*ends) for ends in pairwise(accumulate(sizes, initial=0))]
 

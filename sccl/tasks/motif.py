@@ -27,6 +27,9 @@ class MotifPart(Part, frozen=True, kw_only=True):
     collective: str
     groups: Annotated[int, Meta(ge=1, description="Groups that do it at once.")]
     ranks: Annotated[int, Meta(ge=2, description="Of the largest of them.")]
+    group_ranks: Annotated[
+        tuple[Annotated[int, Meta(ge=1)], ...], Meta(description="Of each of them.")
+    ]
     bytes: Annotated[
         int,
         Meta(
@@ -115,6 +118,7 @@ def _parts(one: Motif | list[Motif], recipe: Recipe, item_bytes: int) -> tuple[M
             collective=motif.collective,
             groups=len(motif.shares),
             ranks=motif.places,
+            group_ranks=tuple(len(share.group) for share in motif.shares),
             bytes=extent(motif) * item_bytes,
             rank_bytes=buffer_of(motif) * item_bytes,
             after=motif.after,

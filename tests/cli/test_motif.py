@@ -25,6 +25,16 @@ def test_motifs_are_listed_with_what_they_wait_for() -> None:
     assert "6 motifs do what levels(4).seg(2) of allreduce among 16 ranks is to do" in text
 
 
+def test_groups_of_other_sizes_are_told_one_by_one() -> None:
+    code, text = sccl("allreduce", "--recipe", "levels(3+5)", "--ranks", "8")
+    assert code == 0
+    assert "3 + 5 ranks" in text
+    code, made = printed("alltoall", "--recipe", "levels(3+5)", "--ranks", "8", "--json")
+    assert all(len(one["group_ranks"]) == one["groups"] for one in made["motifs"])
+    assert {tuple(one["group_ranks"]) for one in made["motifs"]} >= {(3, 5)}
+    assert all(max(one["group_ranks"]) == one["ranks"] for one in made["motifs"])
+
+
 HEAD = ("schema", "kind", "sccl", "inputs", "digest")
 
 
