@@ -69,8 +69,29 @@ class Option:
 
     @property
     def alone_ns(self) -> int:
-        """Return what it takes alone at the least: its motifs share what they load, too."""
-        return max(self.ns, -(-max(self.work.values(), default=0) // WHOLE_LOAD))
+        """Return what it takes alone, by the rules of plans, its motifs in their order.
+
+        A motif begins no earlier than those before it, once what it waits for has ended and what it
+        loads has room.
+        """
+        ends: list[int] = []
+        now = 0
+        for motif in self.motifs:
+            now = max([now, *(ends[k] for k in motif.after)])
+            while not self._has_room(motif, ends, now):
+                now = min(end for end in ends if end > now)
+            ends.append(now + motif.ns)
+        return max(ends)
+
+    def _has_room(self, motif: OptionMotif, ends: list[int], now: int) -> bool:
+        """Return whether a motif fits beside those before it that have not ended."""
+        under_way = [
+            dict(other.loads) for other, end in zip(self.motifs, ends, strict=False) if end > now
+        ]
+        return all(
+            load + sum(loads.get(name, 0) for loads in under_way) <= WHOLE_LOAD
+            for name, load in motif.loads
+        ) or not any(under_way)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ class TakenOptionPart(Part, frozen=True, kw_only=True):
     motifs: Annotated[int, Meta(ge=1)]
     channels: tuple[str, ...]
     carriers: tuple[str, ...]
-    us: Annotated[float, Meta(ge=0, description="Alone, at the least, microseconds.")]
+    us: Annotated[float, Meta(ge=0, description="Alone, microseconds.")]
 
 
 class LanePart(Part, frozen=True, kw_only=True):

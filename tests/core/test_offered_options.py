@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +56,13 @@ def test_bad_files_are_a_sentence(
     assert str(error.value).startswith(str(file))
 
 
-def test_what_an_option_takes_alone_is_no_less_than_what_its_links_have_to_carry() -> None:
+def test_what_an_option_takes_alone_is_by_the_rules_of_plans() -> None:
     motif = OptionMotif("gpu", "ring", 1000, (("links", 600), ("streams", 250)))
-    assert Option("seg(4)", (motif,) * 4).alone_ns == 2400
+    assert Option("seg(4)", (motif,) * 4).alone_ns == 4000  # no two of them have room
+    half = OptionMotif("gpu", "ring", 1000, (("links", 500),))
+    assert Option("seg(3)", (half,) * 3).alone_ns == 2000
+    short, behind = OptionMotif("gpu", "ring", 100, ()), replace(half, after=(1,))
+    assert Option("tree", (half, half, short, behind)).alone_ns == 2000
+    assert Option("tree", (motif, motif, short)).alone_ns == 2000  # not before what is issued first
     assert Option("seg(4)", (motif,) * 4).work == {"links": 2_400_000, "streams": 1_000_000}
     assert HALVES.alone_ns == HALVES.ns == 5000
