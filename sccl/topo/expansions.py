@@ -16,7 +16,7 @@ from itertools import product
 
 from sccl.core.ids import Edge
 from sccl.core.topology import MAX_RANKS, Budget, Link, Switch, Topology
-from sccl.errors import ParameterError
+from sccl.errors import InputError, ParameterError
 from sccl.topo.routing import SHORTEST, XY, routed
 
 _MAX_LINKS = 2**20
@@ -62,6 +62,8 @@ def expanded(text: str, resolve: Resolve) -> Topology | None:
         raise ParameterError(f"topology {text[:40]!r}... is made of more than {_MAX_NESTED} parts")
     try:
         return replace(made.make(arguments, resolve), name=text)
+    except InputError:  # of a machine that it is made of, which says all; it is a ValueError, too
+        raise
     except ValueError as error:
         raise ParameterError(
             f"topology {text!r}: {name} expects {error}, as in {made.example!r}"
