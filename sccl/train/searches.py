@@ -35,8 +35,7 @@ Kept = Callable[[StepPlan], bool]
 
 def fastest(problem: StepProblem) -> Whole:
     """Return of each op the option that is over first, alone."""
-    lengths = [[option.length for option in op.options] for op in problem.ops]
-    return np.array([own.index(min(own)) for own in lengths], dtype=np.int64)
+    return np.array([own.index(min(own)) for own in problem.alone], dtype=np.int64)
 
 
 def first_in_first_out(problem: StepProblem) -> StepPlan:
@@ -209,7 +208,8 @@ def uniform(problem: StepProblem) -> Iterator[Whole]:
     for recipe in list(recipes)[:most]:
         choice = base.copy()
         for number, op in enumerate(problem.ops):
-            rows = [(o.length, k) for k, o in enumerate(op.options) if o.name == recipe]
+            taken = zip(op.options, problem.alone[number], strict=True)
+            rows = [(ticks, k) for k, (o, ticks) in enumerate(taken) if o.name == recipe]
             if rows:
                 choice[number] = min(rows)[1]
         yield choice
