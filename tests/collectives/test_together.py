@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.collectives import named, names, resolve
+from sccl.collectives import named, names, resolve, spec_of_collective
 from sccl.core.outcome import Found
 from sccl.core.schedule import Schedule
 from sccl.errors import InputError
@@ -28,18 +31,43 @@ def test_each_group_has_a_collective_of_its_own(data: st.DataObject) -> None:
     cut = data.draw(st.integers(2, ranks - 2))
     name = data.draw(st.sampled_from(names()))
     groups = [order[:cut], order[cut:]]
-    text = f"{name}@" + "/".join(",".join(map(str, group)) for group in groups)
-    both = resolve(text, ranks).at(1)
-    chunks = iter(range(both.num_chunks))
-    for group in groups:
-        alone = named(name, len(group))
-        own = alone.at(alone.unit)
+    roots = [data.draw(st.sampled_from([None, *group])) for group in groups]
+    if named(name, 2).root is None:
+        roots = [None, None]
+    told = [
+        ",".join(map(str, group)) + ("" if root is None else f":{root}")
+        for group, root in zip(groups, roots, strict=True)
+    ]
+    spec = resolve(f"{name}@{'/'.join(told)}", ranks)
+    chunks = spec.unit * data.draw(st.integers(1, 3))
+    both = spec.at(chunks)
+    expected = Counter[tuple[frozenset[int], frozenset[int]]]()
+    for group, root in zip(groups, roots, strict=True):
+        own = named(name, len(group), None if root is None else group.index(root)).at(chunks)
         for chunk in range(own.num_chunks):
-            here = next(chunks)
-            assert both.holders(here) == {group[r] for r in own.holders(chunk)}
-            assert both.wanted(here) == {group[r] for r in own.wanted(chunk)}
-    assert next(chunks, None) is None
+            expected[
+                frozenset(group[r] for r in own.holders(chunk)),
+                frozenset(group[r] for r in own.wanted(chunk)),
+            ] += 1
+    assert {pair: len(own) for pair, own in both.classes().items()} == expected
     assert both.combining == own.combining
+    assert spec_of_collective(both) == replace(spec, parts=())
+
+
+@pytest.mark.parametrize("name", names())
+def test_one_group_of_all_ranks_is_the_collective_itself(name: str) -> None:
+    assert resolve(f"{name}@0-4", 5) == named(name, 5)
+    turned = resolve(f"{name}@4,3,2,1,0", 5)
+    for chunk in range(turned.pattern_chunks):
+        there, here = turned.at(turned.unit), named(name, 5).at(turned.unit)
+        assert there.holders(chunk) == {4 - r for r in here.holders(chunk)}
+        assert there.wanted(chunk) == {4 - r for r in here.wanted(chunk)}
+
+
+def test_roots_are_ranks_of_the_machine() -> None:
+    assert resolve("broadcast@0-3:2", 4) == named("broadcast", 4, 2)
+    both = resolve("broadcast@0-3:2/4-7:5", 8).at(1)
+    assert [sorted(both.holders(chunk)) for chunk in range(2)] == [[2], [5]]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +134,9 @@ def test_they_are_planned_over_links_of_others_too(text: str, synthesiser: str) 
         ("alltoall@", "'' names no ranks"),
         ("alltoal@2x4", "did you mean 'alltoall'"),
         ("allgather+", "unknown collective ''"),
+        ("broadcast@0-3:4", "root 4 is not in its group 0-3"),
+        ("broadcast@0-3:", "'0-3:' names no ranks"),
+        ("allgather@0-3:1", "group '0-3:1' has a root, but allgather has none"),
         ("mine.json@2x4", "a .json file of your own without '@'"),
     ],
 )
@@ -117,5 +148,12 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(text: str, says: str) -> N
 
 
 def test_a_root_is_for_one() -> None:
-    with pytest.raises(InputError, match="rooted at the first rank"):
+    with pytest.raises(InputError, match="give each group its own"):
         resolve("broadcast@2x4", 8, 3)
+
+
+def test_sizes_that_have_no_small_multiple_are_refused() -> None:
+    cuts = [0, 2, 5, 10, 17, 28, 41, 58]
+    groups = "/".join(f"{a}-{b - 1}" for a, b in pairwise(cuts))
+    with pytest.raises(InputError, match="C is a multiple of 510510, of the sizes of all groups"):
+        resolve(f"alltoall@{groups}", 58)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import Spec, dual_of, named, resolve
+from sccl.collectives import Spec, dual_of, named, resolve, spec_of_collective
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Relation, RelationKind
 from sccl.core.ids import Rank
@@ -19,19 +20,18 @@ from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Topology, as_ranks
 from sccl.errors import InputError
 from sccl.judge import violations
-from sccl.prove.bounds import least_time, lower_bounds
+from sccl.prove.bounds import least_time
 from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
-from sccl.synth.fluid.certify import write_time_certificate
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.least import least_of_allreduce
 from sccl.synth.network.machine import net_of
-from sccl.tasks.explore import spec_of_collective
+from sccl.tasks.certify import certify_times
+from sccl.tasks.subject import subject_of
 from sccl.tasks.time_bound import time_bound
 from sccl.topo import resolve as machine
-from sccl.transform import pose
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies, unequal
@@ -143,7 +143,7 @@ def test_groups_have_chunks_of_sizes_of_their_own(data: st.DataObject) -> None:
     spec = resolve(data.draw(in_groups(topology.ranks, counted=True)), topology.ranks)
     combine = data.draw(st.sampled_from(["auto", "reversal"]))
     found = planned("teccl", Request(topology, spec, data.draw(SIZES)), combine=combine)
-    assert found.plan.collective == spec.at(1)
+    assert found.plan.collective == spec.at(spec.unit)
 
 
 @settings(max_examples=times(40), deadline=None)
@@ -151,15 +151,14 @@ def test_groups_have_chunks_of_sizes_of_their_own(data: st.DataObject) -> None:
 def test_one_group_of_all_ranks_is_bounded_as_allreduce_is(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     ranks, size = topology.ranks, data.draw(SIZES)
-    whole, group = named("allreduce", ranks), resolve(f"allreduce@0-{ranks - 1}", ranks)
+    order = ",".join(map(str, reversed(range(ranks))))
+    whole, group = named("allreduce", ranks), resolve(f"allreduce@{order}", ranks)
     least = [least_time(topology, one) for one in (whole, group)]
-    assert [one.share for one in least[1].crossings] == [
-        ranks * one.share for one in least[0].crossings
-    ]
+    assert least[0] == least[1]
     clock = Clock.of(topology, size, AlphaModel.TRAVELS)
     net = net_of(topology, clock, crossings_of(topology, clock))
     ticks = [
-        least_of_allreduce(topology, clock, net, one) for one in (whole.at(ranks), group.at(1))
+        least_of_allreduce(topology, clock, net, one) for one in (whole.at(ranks), group.at(ranks))
     ]
     assert ticks[0] == ticks[1]
 
@@ -187,10 +186,15 @@ def test_the_dual_gathers_in_the_same_groups(data: st.DataObject) -> None:
     ranks = data.draw(st.integers(2, 9))
     text = data.draw(in_groups(ranks, counted=True))
     spec = resolve(text, ranks)
+    if not spec.post.pattern:
+        return  # of all ranks in order: allreduce itself
     dual = dual_of(spec)
-    assert (dual.phases, dual.chunk_factor, dual.in_groups) == (2, 1, True)
+    assert (dual.phases, dual.chunk_factor) == (2, spec.unit)
     assert not dual.spec.combining
     assert (dual.spec.post, dual.spec.counts) == (spec.post, spec.counts)
+    scattered = dual.scattered
+    assert (scattered.pre, scattered.post) == (spec.pre, dual.spec.pre)
+    assert (scattered.unit, scattered.name) == (spec.unit, spec.name.replace("ce@", "cescatter@"))
     held: dict[frozenset[Rank], list[int]] = {}
     for chunk, group in enumerate(spec.post.pattern):
         (owner,) = dual.spec.at(1).holders(chunk)
@@ -200,26 +204,16 @@ def test_the_dual_gathers_in_the_same_groups(data: st.DataObject) -> None:
 
 
 def test_the_dual_is_what_its_name_says() -> None:
-    for text in ("@2x4", "@2x4.strided", "@0-2/5,7+2*allreduce@2x4", "@0-7"):
+    for text in ("@2x4", "@2x4.strided", "@0,7/5,2+2*allreduce@4x2.strided", "@0-7"):
         dual = dual_of(resolve(f"allreduce{text}", 8)).spec
-        assert dual == resolve(dual.name, 8)
+        named_so = resolve(dual.name, 8)
+        assert dual.at(1).classes().keys() == named_so.at(1).classes().keys()
+        assert replace(dual, pre=named_so.pre) == named_so
+    assert dual_of(resolve("allreduce@0-2/5,7", 8)).spec.name == "allreduce@0-2/5,7-dual"
 
 
-@pytest.mark.parametrize("synthesiser", ["ksync", "limit"])
-def test_what_counts_steps_and_rounds_refuses_in_a_sentence(synthesiser: str) -> None:
-    ring, spec = machine("ring:4"), resolve("allreduce@2x2", 4)
-    load = registry.load(synthesiser)
-    says = "an allreduce in groups, and [a-z ]* are for those of all ranks alone: ask 'sccl teccl'"
-    with pytest.raises(InputError, match=says):
-        registry.plan(load, Request(ring, spec, 1000), load.Options(), Effort(units=0.2))
-    with pytest.raises(InputError, match=says):
-        lower_bounds(ring, spec)
-    with pytest.raises(InputError, match=says):
-        pose(ring, spec, 2, 2, 2)
-
-
-def test_no_certificate_is_written(tmp_path: Path) -> None:
-    ring, spec = machine("ring:4"), resolve("allreduce@2x2", 4)
-    with pytest.raises(InputError, match="certificates are for those of all ranks alone"):
-        write_time_certificate(ring, spec, {}, tmp_path / "proofs")
+def test_no_certificate_of_times_is_written(tmp_path: Path) -> None:
+    subject = subject_of(machine("ring:4"), "allreduce@2x2")
+    with pytest.raises(InputError, match="certificates of times are for those of all ranks alone"):
+        certify_times(subject, {}, tmp_path / "proofs")
     assert not list(tmp_path.iterdir())
