@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.collectives import named, names, resolve, spec_of_collective
+from sccl.collectives import in_groups, named, names, resolve, spec_of_collective
 from sccl.core.outcome import Found
 from sccl.core.schedule import Schedule
 from sccl.errors import InputError
@@ -157,3 +157,74 @@ def test_sizes_that_have_no_small_multiple_are_refused() -> None:
     groups = "/".join(f"{a}-{b - 1}" for a, b in pairwise(cuts))
     with pytest.raises(InputError, match="C is a multiple of 510510, of the sizes of all groups"):
         resolve(f"alltoall@{groups}", 58)
+
+
+@pytest.mark.parametrize(
+    ("groups", "text"),
+    [
+        ("0-3,4-7", "allgather@0-3/4-7"),
+        ("0-3/4-7", "allgather@0-3/4-7"),
+        ("0,2,4/1,3,5", "allgather@0,2,4/1,3,5"),
+        ("0,2,4,6", "allgather@0,2,4,6"),
+        ("0-2", "allgather@0-2"),
+        ("0-3,6/4-5", "allgather@0-3,6/4-5"),
+        ("2x4.strided", "allgather@2x4.strided"),
+    ],
+)
+def test_commas_part_spans_where_nothing_else_parts_groups(groups: str, text: str) -> None:
+    assert in_groups("allgather", groups) == text
+    resolve(text, 8)
+
+
+def written(folder: Path, groups: object) -> str:
+    file = folder / "groups.json"
+    file.write_text(json.dumps({"kind": "groups", "groups": groups}))
+    return str(file)
+
+
+def test_each_group_of_a_file_may_have_its_own(tmp_path: Path) -> None:
+    groups: list[dict[str, object]] = [
+        {"ranks": [0, 1, 2], "collective": "broadcast", "root": 1},
+        {"ranks": [6, 4]},
+        {"ranks": [3, 5]},
+    ]
+    file = written(tmp_path, groups)
+    text = in_groups("allgather", file)
+    assert text == "broadcast@0-2:1+allgather@6,4/3,5"
+    with pytest.raises(InputError, match=r"groups\[1\]: it names no collective"):
+        resolve(file, 8)
+    groups[1]["collective"] = groups[2]["collective"] = "allgather"
+    assert resolve(written(tmp_path, groups), 8) == resolve(text, 8)
+
+
+@pytest.mark.parametrize(
+    ("groups", "says"),
+    [
+        ([{"ranks": [0, 1]}, {"ranks": [1, 2]}], "rank 1 is in $.groups[0], too"),
+        ([{"ranks": [0, 0]}], "rank 0 is in $.groups[0], too"),
+        ([{"ranks": [0]}], "$.groups[0].ranks"),
+        ([{"ranks": []}], "$.groups[0].ranks"),
+        ([], "$.groups"),
+        ([{"ranks": [0, 1], "root": 2}], "root 2 is not in its group"),
+        ([{"ranks": [0, 9]}], "expected ascending ones from 0 to 7"),
+        ([{"ranks": [0, 1], "collective": "allgathr"}], "did you mean 'allgather'"),
+        ([{"ranks": [0, 1], "collective": "mine.json"}], "groups are of one of sccl's own"),
+        ([{"ranks": [0, 1], "extra": 1}], "extra"),
+    ],
+)
+def test_files_of_groups_that_make_no_sense_are_refused(
+    tmp_path: Path, groups: object, says: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        resolve(in_groups("broadcast", written(tmp_path, groups)), 8)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_of_something_else_is_no_file_of_groups(tmp_path: Path) -> None:
+    (tmp_path / "mine.json").write_text('{"kind": "topology"}')
+    with pytest.raises(InputError, match="it is no file of groups"):
+        in_groups("allgather", str(tmp_path / "mine.json"))
+    for name in ("mine", "allgather@0-3", "a+b", "mine.json"):
+        with pytest.raises(InputError, match="groups are of one of sccl's own"):
+            in_groups(name, "0-3,4-7")
