@@ -69,7 +69,7 @@ def bounds(
     if json:
         found_json = msgspec.to_builtins(bounds_to_wire(found))
         if has_classes(spec):
-            of_any = bounds_to_wire(any_bounds(topology))
+            of_any = bounds_to_wire(any_bounds(topology, spec))
             found_json = msgspec.to_builtins(of_any) | {
                 "classes": [{"class": _EQUAL_HALVES, **found_json}]
             }
@@ -81,7 +81,7 @@ def bounds(
         print_json(start | names | found_json | more)
     else:
         if has_classes(spec):
-            _print_any(out(), any_bounds(topology), topology, spec)
+            _print_any(out(), any_bounds(topology, spec), topology, spec)
         _print(out(), found, topology, spec)
         if attained:
             _print_attained(out(), attained, found)
@@ -158,7 +158,7 @@ def _print_cuts(console: Console, proof: LimitProof) -> None:
 
 
 def _print_any(console: Console, found: Bounds, topology: Topology, spec: Spec) -> None:
-    console.print(f"allreduce on {topology.name}, every algorithm", style="bold", markup=False)
+    console.print(f"{spec.name} on {topology.name}, every algorithm", style="bold", markup=False)
     console.print(f"S >= {found.steps}: {explain_steps(found, spec)}")
     console.print(f"R/C >= {found.bandwidth}: {explain(found, spec)}\n", soft_wrap=True)
 

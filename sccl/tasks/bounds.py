@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sccl.collectives import Spec, dual_of, named
+from sccl.collectives import Spec, dual_of
 from sccl.core.files.bounds import BoundsCertificateWire, BoundsWire, ProvedLimitWire
 from sccl.core.files.fields import Count, FractionText, Part
 from sccl.core.frontier import COMPOSED
@@ -85,14 +85,12 @@ def bounds_of(topology: Topology, spec: Spec) -> Bounds:
     """
     if not has_classes(spec):
         return in_words(lower_bounds(topology, spec), spec)
-    composed = Bounds(*_bounds_of_halves(topology), (), SCOPES[COMPOSED])
-    return replace(in_words(any_bounds(topology), spec), classes=(composed,))
+    composed = Bounds(*_bounds_of_halves(topology, spec), (), SCOPES[COMPOSED])
+    return replace(in_words(any_bounds(topology, spec), spec), classes=(composed,))
 
 
-def _bounds_of_halves(topology: Topology) -> tuple[int, Fraction]:
+def _bounds_of_halves(topology: Topology, spec: Spec) -> tuple[int, Fraction]:
     """Return the least S and R/C of a reducescatter and then an allgather."""
-    scatter, gather = (
-        lower_bounds(topology, named(name, topology.ranks))
-        for name in ("reducescatter", "allgather")
-    )
-    return scatter.steps + gather.steps, scatter.bandwidth + gather.bandwidth / topology.ranks
+    dual = dual_of(spec)
+    scatter, gather = (lower_bounds(topology, half) for half in (dual.scattered, dual.spec))
+    return scatter.steps + gather.steps, scatter.bandwidth + gather.bandwidth / dual.chunk_factor

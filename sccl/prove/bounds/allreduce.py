@@ -11,6 +11,9 @@ compositions, trees, and gathering all of them are among these. Three things hol
   ranks has sent, or its contribution would not be known there. None of them knows all, so each is
   still to receive. (One-way gossip, as in Harary and Schwenk, The communication problem on graphs
   and digraphs, 1974.)
+
+In groups of ranks that holds of the chunks of each: of as many as a rank has for it, each takes two
+sends for each rank of the group but one, and one enters a set that the group is not all in or out.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from sccl.collectives import Spec, named
+from sccl.collectives import Spec, dual_of
 from sccl.core.bounds import Bounds, Counted, Distance
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
@@ -49,25 +52,30 @@ def any_bandwidth(topology: Topology, spec: Spec) -> Fraction:
     Raises:
         UnreachableError: a contribution cannot reach a rank.
     """
-    if not spec.post.pattern:
-        return any_bounds(topology).bandwidth * Fraction(spec.pattern_chunks, spec.unit)
+    if not spec.counts:
+        return any_bounds(topology, spec).bandwidth
     alone = [frozenset([rank]) for rank in range(topology.ranks)]
     return told_between(spec.at(spec.unit), alone) / most_carried(topology, topology.edges)
 
 
-def any_bounds(topology: Topology) -> Bounds:
-    """Return what no allreduce on a topology can beat.
+def any_bounds(topology: Topology, spec: Spec) -> Bounds:
+    """Return what no allreduce on a topology can beat, of all ranks or in groups.
 
     Raises:
         UnreachableError: a contribution cannot reach a rank.
     """
-    gathered = named("allgather", topology.ranks).at(1)
+    dual, unit = dual_of(spec).spec, spec.at(spec.unit)
+    gathered = dual.at(dual.unit)
     pair = farthest_pair(topology, gathered)
     everywhere = most_carried(topology, topology.edges)
-    best = Counted("allreduce", 2 * (topology.ranks - 1), everywhere, ())
+    alone = [frozenset([rank]) for rank in range(topology.ranks)]
+    best = Counted(spec.name, int(told_between(unit, alone)), everywhere, ())
+    groups = unit.classes()
     for inside in common_cuts(topology, gathered):
         entering = {(u, v) for u, v in topology.edges if v in inside and u not in inside}
-        cut = Counted("allreduce", 1, most_carried(topology, entering), tuple(sorted(inside)))
+        split = (chunks for (held, _), chunks in groups.items() if held & inside and held - inside)
+        sends = sum(map(len, split)) // unit.chunks
+        cut = Counted(spec.name, sends, most_carried(topology, entering), tuple(sorted(inside)))
         best = max(best, cut, key=lambda bound: bound.bandwidth)
-    far = Distance("allgather", False, pair.chunk, pair.sources, pair.rank, pair.steps)  # noqa: FBT003
+    far = Distance(dual.name, False, pair.chunk, pair.sources, pair.rank, pair.steps)  # noqa: FBT003
     return Bounds(pair.steps, best.bandwidth, distance=far, evidence=best)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from sccl.collectives import Spec
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.bounds import Bounds
 from sccl.core.candidate import Range
 from sccl.core.cost import Costs
-from sccl.core.frontier import ClassFrontier, Frontier, Unswept
+from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, Unswept
 from sccl.core.topology import Topology
 from sccl.prove.bounds import any_bounds
+from sccl.synth.allreduce.classes import gathered
 from sccl.synth.allreduce.composed import Compositions, Side
 from sccl.synth.candidates import EXTRA_STEPS, check_enough
 from sccl.synth.folder import Folder
@@ -21,6 +23,10 @@ from sccl.synth.limit.trees import MAX_RANKS
 INTERRUPTED = "interrupted"
 FEW_CHUNKS = "--max-chunks is given"
 """Why a class is not looked at: its algorithms are not counted in the chunks of an allreduce."""
+IN_GROUPS = "process groups"
+"""Why trees are not looked at: they are priced over sets of ranks that all take part."""
+UNEQUAL = "groups of different sizes, or with ranks in common"
+"""Why gathering is not looked at: the allgathers of compositions have other chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +52,23 @@ class AllreduceSpace:
         Raises:
             InputError: some rank cannot be reached, or no allreduce takes as few steps as asked.
         """
-        bounds = any_bounds(topology)
+        bounds = any_bounds(topology, spec)
         if asked is not None:
             check_enough(asked, spec, bounds)
         return cls(topology, spec, bounds, asked, topology.reversed().carries_like(topology))
+
+    @property
+    def dual(self) -> Dual:
+        """Return the allgather that is one half, and what it is of the allreduce."""
+        return dual_of(self.spec)
+
+    def gathered(self, gather: Frontier) -> list[ClassFrontier]:
+        """Return the class of gathering, if the allgather that is a half does it."""
+        return [gathered(gather)] if self.dual.gathers else []
+
+    def why_not_gathered(self) -> list[Unswept]:
+        """Return that gathering is not looked at, if it is not."""
+        return [] if self.dual.gathers else [Unswept(GATHERED, UNEQUAL)]
 
     @property
     def fewest(self) -> int:
@@ -76,6 +95,8 @@ class AllreduceSpace:
         """Return why trees are not looked at; empty: they are."""
         if any(half.stopped == INTERRUPTED for half in halves):
             return INTERRUPTED
+        if self.spec.post.pattern:
+            return IN_GROUPS
         if self.topology.ranks > MAX_RANKS:
             return f"more than {MAX_RANKS} ranks"
         return FEW_CHUNKS if covered and covered.max_chunks is not None else ""
@@ -89,9 +110,9 @@ class AllreduceSpace:
         """
         if not self.alike and len(halves) == 1:
             return None
-        ranks = self.topology.ranks
-        first = Side(halves[0], self.topology, ranks if self.alike else 1, backwards=self.alike)
-        then = Side(halves[-1], self.topology, ranks, backwards=False)
+        of = partial(Side, topology=self.topology, dual=self.dual)
+        first = of(halves[0], gathers=self.alike, backwards=self.alike)
+        then = of(halves[-1], gathers=True, backwards=False)
         return Compositions(self.spec, first, then, self.last, folder)
 
     def frontier(

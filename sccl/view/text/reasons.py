@@ -46,7 +46,7 @@ def explain(bounds: Bounds, spec: Spec) -> str:
     """Return why no algorithm has a smaller R/C, as a sentence."""
     match bounds.evidence:
         case Counted() as sends:
-            return _of_sends(sends)
+            return _of_sends(sends, spec)
         case Priced(cuts=()) as lengths:
             why = "the shortest paths of all chunks, at the prices below, cost "
             why += f"{lengths.rounds} times what one round can carry"
@@ -57,8 +57,20 @@ def explain(bounds: Bounds, spec: Spec) -> str:
     return f"with C={bounds.evidence.chunks}, {why}{_to_original(dual_of(spec))}"
 
 
-def _of_sends(found: Counted) -> str:
+def _of_sends(found: Counted, spec: Spec) -> str:
     """Return why no allreduce of any class has a smaller R/C."""
+    grouped = bool(spec.post.pattern)
+    if not found.ranks and grouped:
+        every = "a chunk of each group takes two sends for each of its ranks but one"
+        return (
+            f"{every}, together {found.sends}, and all links carry at most "
+            f"{found.chunks_per_round} in a round"
+        )
+    if grouped:
+        return (
+            f"of {counted(found.sends, 'group')} something of each chunk must enter ranks "
+            f"{_set(found.ranks)}, and at most {found.chunks_per_round} can in a round"
+        )
     if not found.ranks:
         every = f"each chunk takes at least {found.sends} sends, 2 less than two for each rank"
         return f"{every}, and all links carry at most {found.chunks_per_round} in a round"
