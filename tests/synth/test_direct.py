@@ -237,8 +237,8 @@ def test_what_is_not_theirs_is_left_to_solvers() -> None:
     assert answered(ring, "allgather", 2, 9, 16) is None  # not at the diameter
     bus = Budget("bus", tuple(sorted(ring.edges)), 8)
     assert answered(replace(ring, budgets=(bus,)), "alltoall", 16, 8, 64) is None
-    question = named("allgather", 16).at(2)
-    assert direct.answer(Instance(ring, question, 8, 15), ()) is None
+    question = named("alltoall", 16).at(32)
+    assert direct.answer(Instance(ring, question, 8, 64), ()) is None
 
 
 def test_solvers_are_not_asked_where_there_is_an_answer() -> None:
