@@ -63,7 +63,8 @@ def _by_translations(
 
 def _breadth_first(instance: Instance, groups: Sequence[Group]) -> tuple[str, AnyAlgorithm | None]:
     """Return the group that an allgather breadth first is invariant under, if any, and that."""
-    from sccl.synth.direct.arrivals import free_group, sends  # noqa: PLC0415 - NumPy is slow
+    from sccl.synth.direct.arrivals import sends  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.topo.symmetry.free import free_group  # noqa: PLC0415 - likewise
 
     topology, collective = instance.topology, instance.collective
     for one in (*groups, None):
@@ -77,7 +78,7 @@ def _breadth_first(instance: Instance, groups: Sequence[Group]) -> tuple[str, An
         rounds, given = made
         if one is None or free is None:
             return "", Algorithm(topology, collective, rounds, tuple(given))
-        number = len(given) * (topology.ranks // len(free.firsts))
+        number = len(given) * free.size
         return one.name, SymmetricAlgorithm(
             topology, collective, rounds, kept, tuple(given), number
         )

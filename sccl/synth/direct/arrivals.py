@@ -10,7 +10,7 @@ what that one sends, of each of its links exactly one such image.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -23,6 +23,7 @@ from sccl.core.algorithm import Send, send
 from sccl.core.topology import Topology
 from sccl.synth.direct.breadth_first import MAX_RANKS, all_distances, costs
 from sccl.synth.direct.shares import Classes, shares
+from sccl.topo.symmetry.free import FreeGroup
 
 Ints = NDArray[np.int64]
 
@@ -83,49 +84,6 @@ def arrivals(topology: Topology, ranks: Iterable[int]) -> Iterator[Arrivals]:
             classes = tuple((mask, len(by_mask[mask])) for mask in masks)
             sources = tuple(np.array(by_mask[mask]) for mask in masks)
             yield Arrivals(t - 1, rank, sources, classes, into, lanes)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FreeGroup:
-    """Symmetries of which only the identity keeps a rank.
-
-    Attributes:
-        firsts: a rank of each orbit, ascending.
-        first: of each rank that of its orbit.
-        back: of each rank, row by row, the element that takes it there.
-    """
-
-    firsts: tuple[int, ...]
-    first: Ints
-    back: NDArray[np.int32]
-
-
-def free_group(images: Sequence[Sequence[int]], ranks: int) -> FreeGroup | None:
-    """Return the group of some permutations; None: an element other than the identity keeps a rank.
-
-    Of each orbit a tree of ways leads from its first rank to all others. What keeps the first is
-    made of a way, a generator and the way back (Schreier), so that it is enough to look at these.
-    """
-    generators = [np.array(image, np.int32) for image in images]
-    ways = np.zeros((ranks, ranks), np.int32)
-    first = np.full(ranks, -1, np.int64)
-    firsts = []
-    for start in range(ranks):
-        if first[start] >= 0:
-            continue
-        firsts.append(start)
-        first[start], ways[start] = start, np.arange(ranks)
-        for here in (order := [start]):
-            for image in generators:
-                there = int(image[here])
-                way = image[ways[here]]
-                if first[there] < 0:
-                    first[there], ways[there] = start, way
-                    order.append(there)
-                elif not np.array_equal(way, ways[there]):
-                    return None
-    back = np.argsort(ways, axis=1).astype(np.int32)
-    return FreeGroup(tuple(firsts), first, back)
 
 
 def sends(
