@@ -35,7 +35,8 @@ def question(machine: Topology, c: int, r: int, *, longer: int = 0) -> Instance:
 
 def answered(machine: Topology, c: int, r: int, *, symmetry: str = "auto") -> Sat | None:
     asked = question(machine, c, r)
-    return direct.answer(asked, groups(machine, asked.collective, symmetry))
+    found = direct.answer(asked, groups(machine, asked.collective, symmetry))
+    return found if isinstance(found, Sat) else None
 
 
 @settings(max_examples=times(80), deadline=None)
