@@ -69,7 +69,9 @@ def attained_of(topology: Topology, spec: Spec) -> Attained | None:
     found = attained(phases[0].topology, dual.spec.at(dual.spec.unit))
     if found is None:
         return None
-    return Attained(found.steps * dual.phases, dual.bandwidth(found.bandwidth), found.by)
+    return replace(
+        found, steps=found.steps * dual.phases, bandwidth=dual.bandwidth(found.bandwidth)
+    )
 
 
 def attained_part(found: Attained) -> AttainedPart:
