@@ -1,0 +1,11 @@
+"""For PyTorch jobs: ``import sccl.torch``, then ``torch.distributed.init_process_group("sccl")``.
+
+Where torch loads extensions by itself, as it does unless TORCH_DEVICE_BACKEND_AUTOLOAD is 0, the
+import is not needed: a job needs nothing but the name of the backend.
+"""
+
+from __future__ import annotations
+
+from sccl.enforce.registering import register
+
+register()
