@@ -106,8 +106,10 @@ def _method(does: str, name: str) -> Method:
 
     def method(self: ScclGroup, *args: Any, **kwargs: Any) -> Any:
         carried = getattr(self.inner, name)
+        # Torch names no arguments but the last, its options.
+        every = (*args, *kwargs.values())
         return self._session.call(
-            self, does, lambda: describe(*args, **kwargs), lambda: carried(*args, **kwargs)
+            self, does, lambda: describe(*every), lambda: carried(*args, **kwargs)
         )
 
     method.__name__ = name
