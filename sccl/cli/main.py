@@ -208,6 +208,13 @@ VERBS = (
     ),
     Verb(
         RUN,
+        "enforce",
+        "enforce",
+        'Run a PyTorch job that says init_process_group("sccl"), and record what it does.',
+        "sccl enforce --record w.json -- torchrun --nproc-per-node 4 job.py",
+    ),
+    Verb(
+        RUN,
         "profile",
         "profile",
         "Measure alpha and beta of links between MPI ranks or GPUs, and write them as a machine.",

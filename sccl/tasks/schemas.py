@@ -47,6 +47,7 @@ OUTPUTS = {
     "run": "sccl.tasks.run:RunOutput",
     "bench": "sccl.tasks.run:BenchOutput",
     "tune": "sccl.tasks.run:TuneOutput",
+    "enforce": "sccl.tasks.enforce:EnforceOutput",
     "profile": "sccl.tasks.profile:ProfileOutput",
     "check": "sccl.tasks.check:CheckOutput",
     "verify-certificate": "sccl.tasks.certificates:VerifyCertificateOutput",

@@ -25,6 +25,7 @@ from sccl.core.files.workloads import workload_to_wire
 from sccl.tasks.profile import save_measurements
 from sccl.tasks.schemas import OUTPUTS, output_of
 from sccl.topo import importers
+from sccl.workloads.readers import recording
 from tests.kit.found import frontier
 from tests.kit.profiles import measured
 from tests.kit.scripts import scripted_mpi, scripted_tool
@@ -35,6 +36,12 @@ from tests.kit.workloads import prefetching
 ASKED = ("--collective", "allgather", "--topo", "ring:4")
 SIZE = ("--chunks", "1", "--steps", "2", "--rounds", "2")
 SIZES = ("--sizes", "4..8")
+RECORDED = f"""import os, pathlib
+for rank in (b"0", b"1"):
+    text = {recording.EXAMPLE!r}.replace(b'"rank":0', b'"rank":' + rank)
+    pathlib.Path(os.environ["SCCL_RECORD"], f"rank-{{int(rank)}}.json").write_bytes(text)
+print("what the job prints goes elsewhere")
+"""
 PCIE = {
     "kind": "pcie-measurement",
     "name": "two",
@@ -85,6 +92,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scripted_tool(folder / "tools", "nvidia-smi", {"topo": importers.load("nvidia-smi").EXAMPLE})
     save_measurements(measured({(0, 1): (1.0, 50.0)}, 2, "json"), folder / "timings.json")
     (folder / "pcie.json").write_text(json.dumps(PCIE))
+    (folder / "job.py").write_text(RECORDED)
     (folder / "rank0.json").write_bytes(profile(0, PREFETCHING))
     (folder / "prefetching.json").write_text(text_of(workload_to_wire(prefetching())))
     assert run("tacos", *ASKED, "--size", "1MB", "-o", folder / "schedule.json")[0] == 0
@@ -156,6 +164,10 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "profile": (
         "profile",
         lambda d: ["--measurements", d / "timings.json", "-o", d / "p.json", "--plot", d / "p.svg"],
+    ),
+    "enforce": (
+        "enforce",
+        lambda d: ["--record", d / "job.json", "--json", "--", sys.executable, d / "job.py"],
     ),
     "topo infer": ("topo-infer", lambda d: [d / "pcie.json", "--topo", "full:2"]),
     "topo list": ("topo-list", lambda _: []),

@@ -11,6 +11,10 @@ from tests.kit import order
 
 BY_NAME = {
     "tests/emit/test_gpu.py": "compiler",
+    "tests/enforce/test_group.py::test_every": "torch",
+    "tests/enforce/test_group.py::test_training": "torch",
+    "tests/enforce/test_group.py::test_who": "torch",
+    "tests/enforce/test_recording.py::test_a_job_is_recorded": "torch",
     "tests/emit/test_gpu_processes.py": "mpi",
     "tests/emit/test_host.py": "mpi",
     "tests/emit/test_profiler.py": "compiler",

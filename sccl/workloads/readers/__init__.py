@@ -19,6 +19,7 @@ NO_READERS = frozenset(
         "kineto_events",
         "kineto_host",
         "protocol_buffers",
+        "recorded_steps",
         "rank_trace",
         "torch_names",
     }

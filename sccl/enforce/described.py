@@ -1,0 +1,217 @@
+"""What a call of a process group is about: its tensors, and what tells it from other calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+Tensors = tuple[torch.Tensor, ...]
+
+DTYPES = {
+    torch.int8: "int8",
+    torch.uint8: "uint8",
+    torch.int16: "int16",
+    torch.uint16: "uint16",
+    torch.int32: "int32",
+    torch.uint32: "uint32",
+    torch.int64: "int64",
+    torch.uint64: "uint64",
+    torch.float16: "float16",
+    torch.bfloat16: "bfloat16",
+    torch.float32: "float32",
+    torch.float64: "float64",
+    torch.bool: "bool",
+    torch.float8_e4m3fn: "float8-e4m3",
+    torch.float8_e5m2: "float8-e5m2",
+    torch.complex64: "complex64",
+    torch.complex128: "complex128",
+}
+"""By torch's types; a call of another type is served, and is neither recorded nor planned."""
+
+_REDUCTIONS = {
+    dist.ReduceOp.SUM: "sum",
+    dist.ReduceOp.AVG: "avg",
+    dist.ReduceOp.PRODUCT: "prod",
+    dist.ReduceOp.MIN: "min",
+    dist.ReduceOp.MAX: "max",
+    dist.ReduceOp.BAND: "bitwise",
+    dist.ReduceOp.BOR: "bitwise",
+    dist.ReduceOp.BXOR: "bitwise",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A call.
+
+    Attributes:
+        collective: its name in :data:`~sccl.core.workload_ops.COLLECTIVES`; a barrier is an
+            allreduce of one byte; empty: it is between two ranks.
+        given: tensors whose data it takes, in the order of ranks where it has one for each.
+        got: likewise those that it fills; of an allreduce the same.
+        root: its place in the group.
+        reduce: what combines elements; empty: nothing does.
+        gives: elements of :attr:`given` for each rank, of an alltoall of uneven parts.
+        gets: likewise of :attr:`got` from each.
+        peer: of what is between two ranks the place of the other; None: any.
+        sends: whether this rank is the one that gives, then.
+    """
+
+    collective: str
+    given: Tensors
+    got: Tensors
+    root: int | None = None
+    reduce: str = ""
+    gives: tuple[int, ...] = ()
+    gets: tuple[int, ...] = ()
+    peer: int | None = None
+    sends: bool = False
+
+    @property
+    def dtype(self) -> str:
+        """Return the type of its elements; empty: it has none, several, or one without a name."""
+        types = {tensor.dtype for tensor in (*self.given, *self.got)}
+        return DTYPES.get(types.pop(), "") if len(types) == 1 else ""
+
+    @property
+    def elements_given(self) -> int:
+        """Return how many elements it takes."""
+        return sum(tensor.numel() for tensor in self.given)
+
+    @property
+    def elements_got(self) -> int:
+        """Return how many elements it fills."""
+        return sum(tensor.numel() for tensor in self.got)
+
+
+def _flat(tensors: Any) -> Tensors:
+    """Return the tensors of lists of lists, or one."""
+    if isinstance(tensors, torch.Tensor):
+        return (tensors,)
+    return tuple(one for inner in tensors for one in _flat(inner))
+
+
+def _option(name: str, default: Any, opts: Any) -> Any:
+    return getattr(opts, name, default)
+
+
+def _reduction(opts: Any) -> str:
+    """Return what combines, by options, or as it is given in their place."""
+    op = getattr(opts, "reduceOp", opts)
+    # ReduceOp holds its kind, which is a key; reductions with a factor have none.
+    kind = getattr(op, "op", op)
+    return next((name for one, name in _REDUCTIONS.items() if one == kind), "")
+
+
+def _root(opts: Any) -> int:
+    return int(_option("rootRank", opts if isinstance(opts, int) else 0, opts))
+
+
+def _all_reduce(tensors: Any, opts: Any = dist.ReduceOp.SUM, *_: Any) -> Described:
+    own = _flat(tensors)
+    return Described("allreduce", own, own, reduce=_reduction(opts))
+
+
+def _barrier(*_: Any) -> Described:
+    one = (torch.zeros(1, dtype=torch.uint8),)
+    return Described("allreduce", one, one, reduce="sum")
+
+
+def _broadcast(tensors: Any, opts: Any = 0, *_: Any) -> Described:
+    own = _flat(tensors)
+    return Described("broadcast", own, own, root=_root(opts))
+
+
+def _reduce(tensors: Any, opts: Any = 0, *rest: Any) -> Described:
+    own = _flat(tensors)
+    op = rest[0] if rest else opts
+    op = dist.ReduceOp.SUM if isinstance(op, int) else op
+    return Described("reduce", own, own, root=_root(opts), reduce=_reduction(op))
+
+
+def _all_gather(outputs: Any, inputs: Any, *_: Any) -> Described:
+    return Described("allgather", _flat(inputs), _flat(outputs))
+
+
+def _reduce_scatter(outputs: Any, inputs: Any, opts: Any = dist.ReduceOp.SUM, *_: Any) -> Described:
+    return Described("reducescatter", _flat(inputs), _flat(outputs), reduce=_reduction(opts))
+
+
+def _gather(outputs: Any, inputs: Any, opts: Any = 0, *_: Any) -> Described:
+    return Described("gather", _flat(inputs), _flat(outputs), root=_root(opts))
+
+
+def _scatter(outputs: Any, inputs: Any, opts: Any = 0, *_: Any) -> Described:
+    return Described("scatter", _flat(inputs), _flat(outputs), root=_root(opts))
+
+
+def _all_to_all(outputs: Any, inputs: Any, *_: Any) -> Described:
+    given, got = _flat(inputs), _flat(outputs)
+    return Described(
+        "alltoall",
+        given,
+        got,
+        gives=tuple(one.numel() for one in given),
+        gets=tuple(one.numel() for one in got),
+    )
+
+
+def _all_to_all_single(
+    output: torch.Tensor,
+    given: torch.Tensor,
+    output_splits: Sequence[int] = (),
+    input_splits: Sequence[int] = (),
+    *_: Any,
+) -> Described:
+    return Described(
+        "alltoall",
+        (given,),
+        (output,),
+        gives=_in_elements(given, input_splits),
+        gets=_in_elements(output, output_splits),
+    )
+
+
+def _in_elements(tensor: torch.Tensor, rows: Sequence[int]) -> tuple[int, ...]:
+    each = tensor.numel() // tensor.shape[0] if tensor.dim() and tensor.shape[0] else 0
+    return tuple(row * each for row in rows)
+
+
+def _send(tensors: Any, peer: int, *_: Any) -> Described:
+    return Described("", _flat(tensors), (), peer=peer, sends=True)
+
+
+def _recv(tensors: Any, peer: int, *_: Any) -> Described:
+    return Described("", (), _flat(tensors), peer=peer)
+
+
+def _recv_anysource(tensors: Any, *_: Any) -> Described:
+    return Described("", (), _flat(tensors))
+
+
+DESCRIBE: dict[str, Callable[..., Described]] = {
+    "all_gather": _all_gather,
+    "all_gather_single": _all_gather,
+    "all_gather_coalesced": _all_gather,
+    "all_gather_single_coalesced": _all_gather,
+    "all_reduce": _all_reduce,
+    "all_reduce_coalesced": _all_reduce,
+    "all_to_all": _all_to_all,
+    "all_to_all_single": _all_to_all_single,
+    "barrier": _barrier,
+    "broadcast": _broadcast,
+    "gather": _gather,
+    "reduce": _reduce,
+    "reduce_scatter": _reduce_scatter,
+    "reduce_scatter_single": _reduce_scatter,
+    "reduce_scatter_single_coalesced": _reduce_scatter,
+    "scatter": _scatter,
+    "send": _send,
+    "recv": _recv,
+    "recv_anysource": _recv_anysource,
+}
+"""By what a method does, as in :data:`~sccl.enforce.releases.NAMES`: how its arguments are read."""

@@ -1,0 +1,131 @@
+"""The process group ``sccl``: whatever a job calls comes by here, and gloo carries it.
+
+A method of it is made for each name under which releases of torch call a collective, so that DDP,
+ZeRO and FSDP2 find them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from sccl.enforce.described import DESCRIBE
+from sccl.enforce.releases import NAMES
+from sccl.enforce.session import Session, session
+
+Method = Callable[..., Any]
+
+
+class ScclGroup(dist.ProcessGroup):
+    """A group of ranks.
+
+    Attributes:
+        ranks: global ranks, in the order of the group.
+        inner: what carries calls that no plan is about.
+    """
+
+    def __init__(
+        self, store: Any, rank: int, ranks: tuple[int, ...], timeout: timedelta, name: str
+    ) -> None:
+        try:
+            super().__init__(store, rank, len(ranks))
+        except TypeError:  # torch 2.13 takes no store from groups that are made in Python
+            super().__init__(rank, len(ranks))
+        self.ranks = ranks
+        self.inner = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
+        self._own_name, self._description = name, "undefined"
+        self._session: Session = session()
+        self._session.joined(self, store, timeout)
+
+    # The base keeps no name of a group that is made in Python, and FSDP2 asks for it.
+    def _set_group_name(self, name: str) -> None:
+        self._own_name = name
+
+    def _set_group_desc(self, desc: str) -> None:
+        self._description = desc
+
+    @property
+    def group_name(self) -> str:
+        """Return its name in the job."""
+        return self._own_name
+
+    @property
+    def group_desc(self) -> str:
+        """Return what it is for, as who made it says."""
+        return self._description
+
+    def getBackendName(self) -> str:  # noqa: N802 - torch's name
+        """Return what jobs call it."""
+        return "sccl"
+
+    def name(self) -> str:
+        """Return what jobs call it."""
+        return "sccl"
+
+    def shutdown(self) -> None:
+        """End what it does: the job destroys it."""
+        self._session.left(self)
+        self.inner.shutdown()
+
+    def abort(self) -> None:
+        """End what it does, however far that is."""
+        self._session.left(self)
+        self.inner.abort()
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set after which time a call gives up."""
+        self.inner.set_timeout(timeout)
+
+
+def gloo_group(store: Any, rank: int, size: int, timeout: timedelta, device: Any = None) -> Any:
+    """Return a group over gloo, which has all names of methods that torch's groups have.
+
+    Args:
+        device: of gloo; None: the interface that it takes by itself.
+    """
+    options = dist.ProcessGroupGloo._Options()  # noqa: SLF001 - torch has no other
+    options._devices = [  # noqa: SLF001 - likewise
+        dist.ProcessGroupGloo.create_default_device() if device is None else device
+    ]
+    options._timeout = timeout  # noqa: SLF001 - likewise
+    options._threads = 2  # noqa: SLF001 - likewise
+    kind = dist.ProcessGroup.BackendType.GLOO
+    group = dist.ProcessGroup(store, rank, size)
+    group._set_default_backend(kind)  # noqa: SLF001 - likewise
+    backend = dist.ProcessGroupGloo(store, rank, size, options)
+    group._register_backend(torch.device("cpu"), kind, backend)  # noqa: SLF001 - likewise
+    return group
+
+
+def _method(does: str, name: str) -> Method:
+    describe = DESCRIBE[does]
+
+    def method(self: ScclGroup, *args: Any, **kwargs: Any) -> Any:
+        carried = getattr(self.inner, name)
+        # Torch names no arguments but the last, its options.
+        every = (*args, *kwargs.values())
+        return self._session.call(
+            self, does, lambda: describe(*every), lambda: carried(*args, **kwargs)
+        )
+
+    method.__name__ = name
+    method.__doc__ = f"Return the work of {does}; see torch's group."
+    return method
+
+
+for _does, _names in NAMES.items():
+    for _name in _names:
+        if hasattr(dist.ProcessGroup, _name):
+            setattr(ScclGroup, _name, _method(_does, _name))
+
+
+def create(options: Any, _own: Any = None) -> ScclGroup:
+    """Return the group that torch asks for, by ``init_process_group("sccl")`` or ``new_group``."""
+    ranks = tuple(options.global_ranks_in_group) or tuple(range(options.group_size))
+    return ScclGroup(
+        options.store, options.group_rank, ranks, options.timeout, str(options.group_id)
+    )

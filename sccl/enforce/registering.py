@@ -1,0 +1,31 @@
+"""Tells torch of the backend ``sccl``, as cheaply as it can: torch asks at each of its imports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+BACKEND = "sccl"
+
+
+def register() -> None:
+    """Register the backend, once; where torch has no process groups, do nothing."""
+    import torch.distributed as dist  # noqa: PLC0415 - torch itself is being loaded
+
+    if dist.is_available() and not hasattr(dist.Backend, BACKEND.upper()):
+        dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu"])
+
+
+def _create(*options: Any) -> Any:
+    """Return a group, as torch asks for it; only now load what makes it.
+
+    Raises:
+        ToolError: this release of torch is not supported.
+    """
+    import torch  # noqa: PLC0415 - loaded long since
+
+    from sccl.enforce.releases import check_release  # noqa: PLC0415 - when it is used
+
+    check_release(torch.__version__)
+    from sccl.enforce.group import create  # noqa: PLC0415 - likewise, and it needs this release
+
+    return create(*options)

@@ -1,0 +1,98 @@
+"""PyTorch jobs that are recorded while they run: what they call becomes a workload."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.files.fields import FileText
+from sccl.core.files.workload_shapes import WorkloadWire
+from sccl.core.files.workloads import workload_to_wire
+from sccl.errors import InputError, ToolError
+from sccl.runtime.processes import running
+from sccl.tasks.outputs import Output
+from sccl.tasks.workload import ImportedWorkload, import_workload
+from sccl.workloads import TraceHints
+
+_STDERR = 2
+
+RECORD = "SCCL_RECORD"
+"""As :mod:`sccl.enforce.session` has it, which needs torch."""
+
+
+class EnforceOutput(Output, frozen=True, kw_only=True):
+    """What 'sccl enforce' did with a job."""
+
+    kind: Literal["enforce"] = "enforce"
+    command: Annotated[tuple[str, ...], Meta(description="What was run.")]
+    understood: Annotated[tuple[str, ...], Meta(description="What was recorded, by rank.")]
+    assumed: Annotated[tuple[str, ...], Meta(description="What was taken for granted for that.")]
+    file: Annotated[FileText | None, Meta(description="That was written, if any.")]
+    workload: Annotated[WorkloadWire | None, Meta(description="That was recorded, if any.")]
+
+
+def run_job(words: Sequence[str], environment: Mapping[str, str], *, aside: bool) -> None:
+    """Run a job to its end; whatever ends this, ends it.
+
+    Args:
+        environment: what is added to that of this process.
+        aside: whether what it prints goes to stderr.
+
+    Raises:
+        InputError: there is no such command.
+        ToolError: it failed.
+    """
+    if not words or shutil.which(words[0]) is None:
+        raise InputError(
+            f"there is no command {words[0] if words else ''!r:.200}: give what starts the job, as "
+            "in: sccl enforce --record w.json -- torchrun job.py"
+        )
+    out = _STDERR if aside else None
+    # SIGTERM: torchrun ends its workers by it, which are in sessions of their own.
+    with running(words, signal.SIGTERM, env={**os.environ, **environment}, stdout=out) as process:
+        code = process.wait()
+    if code:
+        told = f"exit code {code}" if code > 0 else f"signal {-code}"
+        raise ToolError(f"the job ended with {told}: nothing was written")
+
+
+def record_job(words: Sequence[str], output: Path, *, aside: bool = False) -> ImportedWorkload:
+    """Run a job whose ranks record what they do, and write the workload that they make up.
+
+    Raises:
+        InputError: there is no such command, nothing was recorded, or nothing in it repeats.
+        ToolError: the job failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="sccl-record-") as name:
+        folder = Path(name)
+        run_job(words, {RECORD: name}, aside=aside)
+        files = sorted(folder.glob("rank-*.json"), key=lambda file: int(file.stem[5:]))
+        if not files:
+            raise InputError(
+                "the job recorded nothing: let it say init_process_group('sccl'), and import "
+                "sccl.torch where torch loads no extensions by itself; it has to let go of its "
+                "groups, or to end by itself"
+            )
+        return import_workload(files, TraceHints(), output.name.partition(".")[0], output)
+
+
+def enforce_output(
+    words: Sequence[str], recorded: ImportedWorkload | None, output: Path | None
+) -> EnforceOutput:
+    """Return what was done."""
+    read = None if recorded is None else recorded.read
+    return EnforceOutput(
+        inputs={},
+        command=tuple(words),
+        understood=() if read is None else read.understood,
+        assumed=() if read is None else read.assumed,
+        file=None if output is None else str(output),
+        workload=None if read is None else workload_to_wire(read.workload),
+    )

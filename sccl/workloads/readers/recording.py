@@ -1,0 +1,217 @@
+"""Recordings of running jobs, as the process group ``sccl`` writes them, one for each rank.
+
+Nothing is guessed about who waits for what. Computation is what the host does between one line and
+the next: on a CPU that is what the job computes. While it is blocked in a wait it does nothing.
+Where a future of a call was asked for, waits are not seen: until an optimizer steps, which needs
+all of them, a thread computes for as long as its own clock says, or since the results were there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+import msgspec
+
+from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.files.recording_shapes import (
+    AnyRecord,
+    CallRecord,
+    MarkRecord,
+    RecordingWire,
+    WaitRecord,
+)
+from sccl.core.words import counted
+from sccl.core.workload_ops import COLLECTIVES, REDUCTIONS
+from sccl.errors import FormatError, InputError, TooLargeError
+from sccl.workloads.readers.contract import MAX_EVENTS, MAX_RANKS, WantedStep
+from sccl.workloads.readers.rank_trace import Awaited, Call, Kernel, OtherEnd, RankTrace, TraceEvent
+from sccl.workloads.readers.recorded_steps import RecordedStep, steps_of
+
+NAME = "recording"
+ABOUT = "recordings of running PyTorch jobs by sccl's own process group, one file a rank"
+SOURCE = "sccl itself: the environment variable SCCL_RECORD, or sccl enforce --record"
+EXAMPLE = b"""{"sccl_recording":1,"rank":0,"world":2,"torch":"2.13.0","events":[
+{"was":"call","thread":0,"begin":5,"end":6,"cpu_begin":5,"cpu_end":6,"number":0,
+"collective":"allreduce","dtype":"float32","given":8,"got":8,"group":[0,1],"reduce":"sum"},
+{"was":"wait","thread":0,"begin":7,"end":9,"cpu_begin":7,"cpu_end":7,"call":0},
+{"was":"call","thread":0,"begin":19,"end":20,"cpu_begin":17,"cpu_end":18,"number":1,
+"collective":"allreduce","dtype":"float32","given":8,"got":8,"group":[0,1],"reduce":"sum"},
+{"was":"wait","thread":0,"begin":21,"end":29,"cpu_begin":19,"cpu_end":19,"call":1}]}
+"""
+
+_HEAD = b'"sccl_recording"'
+_MAIN = "main"
+
+
+def sniff(content: bytes) -> bool:
+    """Return whether bytes look like a recording."""
+    return _HEAD in content[:64]
+
+
+def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
+    """Return what the rank did in a step, as long as steps that are alike take in the middle.
+
+    Raises:
+        InputError: it is none, or has no such step.
+    """
+    recording = _decoded(content, where)
+    steps = steps_of(recording.events, where)
+    number = wanted.number
+    if number is not None and not 0 <= number < len(steps):
+        raise InputError(
+            f"{where}: step {number} is not in it: give --step 0 to {len(steps) - 1}, or leave it "
+            "out, and the median of all is taken"
+        )
+    taken = steps if number is None else [steps[number]]
+    first = steps[number or 0]
+    rows = [_step(recording.events, step) for step in taken]
+    assumed = [f"{counted(len(taken), 'step')} alike: each piece of computation as in the middle"]
+    if recording.left_out:
+        assumed.append(f"{counted(recording.left_out, 'call')} of types without a name left out")
+    return RankTrace(
+        where=where,
+        format=NAME,
+        events=tuple(_events(recording.events, first, rows)),
+        rank=recording.rank,
+        world=recording.world,
+        main=_MAIN,
+        step=None,
+        iteration_us=round(median(row.took_us for row in rows), 3),
+        timed=True,
+        assumed=tuple(assumed) if len(taken) > 1 or recording.left_out else (),
+    )
+
+
+def _decoded(content: bytes, where: str) -> RecordingWire:
+    try:
+        recording = msgspec.json.decode(content, type=RecordingWire)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise FormatError(
+            f"{where}: no recording of a job, or one that is cut off ({str(error)[:120]})"
+        ) from error
+    if len(recording.events) > MAX_EVENTS or recording.world > MAX_RANKS:
+        raise TooLargeError(
+            f"{where}: {len(recording.events)} events of {recording.world} ranks are many: record "
+            "fewer steps"
+        )
+    for number, event in enumerate(recording.events):
+        _check(event, recording, f"{where}, event {number}")
+    return recording
+
+
+def _check(event: AnyRecord, recording: RecordingWire, where: str) -> None:
+    if event.end < event.begin or event.cpu_end < event.cpu_begin:
+        raise FormatError(f"{where}: it ends before it begins")
+    if not isinstance(event, CallRecord):
+        return
+    if event.collective not in COLLECTIVES or event.dtype not in ITEM_BYTES:
+        raise FormatError(f"{where}: {event.collective:.40} of {event.dtype:.40} is none")
+    if event.reduce and event.reduce not in REDUCTIONS:
+        raise FormatError(f"{where}: it reduces by {event.reduce:.40}, which is none")
+    ranks = len(set(event.group))
+    if not ranks or ranks < len(event.group) or max(event.group) >= recording.world:
+        raise FormatError(f"{where}: its group is not of different ranks of {recording.world}")
+
+
+@dataclass(slots=True)
+class _Row:
+    """What a step took: before each of its lines, and in all."""
+
+    gaps: list[float] = field(default_factory=list)
+    took_us: float = 0.0
+
+
+def _step(events: Sequence[AnyRecord], step: RecordedStep) -> _Row:
+    """Return how long the host computed before each line of a step."""
+    row = _Row()
+    main = events[step.start].thread
+    last: dict[int, AnyRecord] = {}
+    for event in events[max(0, step.start - 64) : step.start]:
+        last[event.thread] = event
+    unseen: list[CallRecord] = []
+    for event in events[step.start : step.stop]:
+        before = last.get(event.thread)
+        row.gaps.append(_computed(before, event, unseen, alone=event.thread == main))
+        if isinstance(event, MarkRecord) and event.what == "optimizer":
+            row.gaps[-1] += event.end - event.begin
+            unseen = []
+        elif isinstance(event, CallRecord) and event.in_future:
+            unseen.append(event)
+        last[event.thread] = event
+    end = events[step.stop].begin if step.stop < len(events) else events[step.stop - 1].end
+    row.took_us = end - events[step.start].begin
+    return row
+
+
+def _computed(
+    before: AnyRecord | None, event: AnyRecord, unseen: Sequence[CallRecord], *, alone: bool
+) -> float:
+    """Return how long a thread computed between two lines of its own."""
+    if before is None:
+        return 0.0
+    wall = max(0.0, event.begin - before.end)
+    if alone and not unseen:
+        return wall
+    computed = max(0.0, event.cpu_begin - before.cpu_end)
+    ends = [call.done for call in unseen if call.done and before.end < call.done < event.begin]
+    return min(wall, max(computed, event.begin - max(ends, default=event.begin)))
+
+
+def _events(
+    events: Sequence[AnyRecord], step: RecordedStep, rows: Sequence[_Row]
+) -> list[TraceEvent]:
+    """Return the lines of a step, with computation between them as in the middle of all steps."""
+    found: list[TraceEvent] = []
+    unseen: dict[str, list[int]] = defaultdict(list)
+    main = events[step.start].thread
+    for place, event in enumerate(events[step.start : step.stop]):
+        thread = _MAIN if event.thread == main else f"thread-{event.thread}"
+        took = round(median(row.gaps[place] for row in rows), 3)
+        if took and not (isinstance(event, MarkRecord) and unseen):
+            found.append(Kernel(thread, "cpu" if thread == _MAIN else thread, took))
+        match event:
+            case CallRecord():
+                found.append(_call(event, thread))
+                if event.in_future:
+                    unseen[thread].append(event.number)
+            case WaitRecord():
+                found.append(Awaited(thread, event.call))
+            case MarkRecord():
+                found += _before_optimizer(unseen, took)
+    found += _before_optimizer(unseen, 0.0)
+    return found
+
+
+def _before_optimizer(unseen: dict[str, list[int]], took: float) -> list[TraceEvent]:
+    """Return waits for what nobody was seen to wait for, and what is computed then."""
+    found: list[TraceEvent] = [
+        Awaited(_MAIN, number) for numbers in unseen.values() for number in numbers
+    ]
+    if unseen and took:
+        found.append(Kernel(_MAIN, "cpu", took))
+    unseen.clear()
+    return found
+
+
+def _call(event: CallRecord, thread: str) -> Call:
+    end = None if event.peer is None else OtherEnd(event.peer, event.sends)
+    took = None if event.done is None else max(0.0, event.done - event.begin)
+    return Call(
+        thread=thread,
+        collective=event.collective,
+        dtype=event.dtype,
+        given=event.given or (None if event.collective == "scatter" else event.given),
+        got=event.got or (None if event.collective == "gather" else event.got),
+        request=event.number,
+        group=event.group,
+        group_size=len(event.group),
+        root=event.root,
+        reduce=event.reduce,
+        gives=event.gives,
+        gets=event.gets,
+        duration_us=took,
+        end=end,
+    )

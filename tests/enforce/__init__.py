@@ -1,0 +1,1 @@
+"""The enforcer: process groups, recordings and plans in real jobs of PyTorch."""

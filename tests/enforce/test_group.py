@@ -1,0 +1,46 @@
+"""The process group ``sccl`` in real jobs, beside gloo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sccl.enforce.releases import check_release, supports
+from sccl.errors import ToolError
+from tests.kit.torch_jobs import autoloading, finished, run_job
+
+
+@pytest.mark.parametrize(("release", "ranks"), [("oldest", 4), ("newest", 2)])
+def test_every_collective_is_gloos_bit_for_bit(release: str, ranks: int, tmp_path: Path) -> None:
+    env = {"PYTHONPATH": autoloading(tmp_path)}
+    lines = finished(run_job(release, ranks, "torch_collectives.py", env=env))
+    compared = {line.split(": ")[1] for line in lines}
+    assert len(lines) == ranks
+    assert compared == {str(2 * 6 * 2 * 15)}
+
+
+@pytest.mark.parametrize(("release", "ranks"), [("oldest", 4), ("newest", 2)])
+def test_training_ends_in_the_same_parameters(release: str, ranks: int, tmp_path: Path) -> None:
+    env = {"PYTHONPATH": autoloading(tmp_path)}
+    lines = finished(run_job(release, ranks, "torch_training.py", env=env))
+    digests = [line.split()[2:] for line in lines]
+    assert len(digests) == 3 * ranks
+    assert all(ours == theirs for ours, theirs in digests)
+
+
+def test_who_serves_a_call_is_said_once() -> None:
+    job = "import sccl.torch, torch, torch.distributed as d; d.init_process_group('sccl'); "
+    job += "[d.all_reduce(torch.ones(2)) for _ in range(3)]; d.destroy_process_group()"
+    done = run_job("oldest", 1, "run_code.py", job, env={"SCCL_DEBUG": "1"})
+    finished(done)
+    assert done.stderr.count("sccl: rank 0: all_reduce: gloo") == 1
+
+
+def test_releases_that_are_not_supported() -> None:
+    assert supports("2.13.0+cpu")
+    assert supports("2.14.1+cu130")
+    assert not supports("2.15.0a0")
+    for release in ("2.12.1", "2.15.0", "1.13", "nonsense"):
+        with pytest.raises(ToolError, match=r"works with 2\.13 up to below 2\.15"):
+            check_release(release)

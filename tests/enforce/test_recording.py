@@ -1,0 +1,126 @@
+"""Recordings of real jobs, and the workloads that are made of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from sccl.cli.main import app
+from sccl.core.files.recording_shapes import AnyRecord, CallRecord, MarkRecord, WaitRecord
+from sccl.core.files.workloads import load_workload
+from sccl.core.workload_ops import HostAction
+from sccl.errors import InputError
+from sccl.workloads.readers.recorded_steps import steps_of
+from tests.kit.paths import PROGRAMS
+from tests.kit.torch_jobs import autoloading, environment, finished, run_job, torchrun
+
+
+def sccl(*words: str | Path, code: int = 0) -> str:
+    done = CliRunner().invoke(app, [*map(str, words)])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_a_job_is_recorded_and_can_be_planned(tmp_path: Path) -> None:
+    extra = {"PYTHONPATH": autoloading(tmp_path)}
+    job = [*torchrun("oldest", 2), str(PROGRAMS / "torch_steps.py"), "6"]
+    words = ["-m", "sccl", "enforce", "--record", str(tmp_path / "w.json"), "--", *job]
+    done = subprocess.run(
+        [sys.executable, *words],
+        env=environment(extra),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[:4000]
+    plain = finished(run_job("oldest", 2, "torch_steps.py", "6", env=extra))
+    assert sorted(done.stdout.splitlines()[:2]) == plain  # recording changes no bit
+    workload = load_workload(tmp_path / "w.json")
+    ops = {op.id: op for op in workload.collectives()}
+    assert list(ops) == ["alltoall-0", "broadcast-1", "allreduce-2", "allreduce-3"]
+    sizes = [op.count for op in ops.values()]
+    assert (sizes[:2], sum(sizes[2:])) == ([32 * 64, 3], 3 * (64 * 64 + 64))
+    assert {op.dtype for op in ops.values()} == {"float32", "int64"}
+    assert ops["broadcast-1"].root == 0
+    (program,) = workload.submits
+    told = [(event.action, event.op) for event in program.events]
+    submits = [op for action, op in told if action is HostAction.SUBMIT]
+    assert submits == list(ops)
+    waits = [op for action, op in told if action is HostAction.WAIT]
+    assert waits == ["broadcast-1", "alltoall-0", *submits[2:]]
+    assert workload.iteration_us
+    channels = [{"name": name, "topology": "full:2"} for name in ("fast", "slow")]
+    fabric = tmp_path / "fabric.json"
+    fabric.write_text(json.dumps({"name": "pair", "channels": channels}))
+    said = sccl(*("plan", tmp_path / "w.json", "--fabric", fabric, "--seconds", "0.1", "--json"))
+    assert json.loads(said)["kind"] == "plan"
+
+
+def events_of(words: str) -> list[AnyRecord]:
+    """Return events: a letter is a call, a number a wait for so many calls ago, O and S marks."""
+    found: list[AnyRecord] = []
+    calls = 0
+    for at, letter in enumerate(words):
+        time = {"thread": 0, "begin": at, "end": at, "cpu_begin": at, "cpu_end": at}
+        if letter in "OS":
+            what = "optimizer" if letter == "O" else "step"
+            found.append(MarkRecord(**time, what=what))  # type: ignore[arg-type]
+        elif letter.isdigit():
+            found.append(WaitRecord(**time, call=calls - int(letter)))
+        else:
+            made = {"collective": "allreduce", "dtype": "float32", "group": (0, 1)}
+            sizes = {"given": ord(letter), "got": ord(letter), "number": calls}
+            found.append(CallRecord(**time, **made, **sizes))  # type: ignore[arg-type]
+            calls += 1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "step", "many"),
+    [
+        ("xya1b1a1b1a1b1a1b1z1", "a1b1", 3),
+        ("xa1b2Oa1b2Oa1b2Oa1b2Oz1", "a1b2O", 2),  # the first of three that are alike is left out
+        ("aObOaObOaObO", "aObO", 2),
+        ("aab1Saa1Saa1Saa1Sq", "Saa1", 2),
+        ("a1a1", "a1", 2),
+    ],
+)
+def test_steps_are_what_repeats(words: str, step: str, many: int) -> None:
+    events = events_of(words)
+    steps = steps_of(events, "here")
+    assert [words[one.start : one.stop] for one in steps] == [step] * many
+
+
+@pytest.mark.parametrize("words", ["", "O", "S", "abc", "aSbS"])
+def test_what_does_not_repeat_is_refused(words: str) -> None:
+    with pytest.raises(InputError, match=r"here: (there are no calls|nothing in it repeats)"):
+        steps_of(events_of(words), "here")
+
+
+@given(st.text("ab12OS", max_size=40))
+def test_steps_lie_side_by_side_and_are_alike(words: str) -> None:
+    try:
+        steps = steps_of(events_of(words), "here")
+    except InputError:
+        return
+    assert len(steps) > 1
+    assert all(a.stop == b.start for a, b in itertools.pairwise(steps))
+    assert len({words[one.start : one.stop] for one in steps}) == 1
+
+
+def test_a_job_that_records_nothing_is_told_what_to_do(tmp_path: Path) -> None:
+    output = tmp_path / "w.json"
+    said = sccl("enforce", "--record", output, "--", "true", code=2)
+    assert "init_process_group('sccl')" in " ".join(said.split())
+    said = sccl("enforce", "--record", output, "--", "no-such-command", code=2)
+    assert "there is no command 'no-such-command'" in " ".join(said.split())
+    assert "exit code 1" in sccl("enforce", "--record", output, "--", "false", code=4)
+    assert not output.exists()
