@@ -48,6 +48,7 @@ OUTPUTS = {
     "bench": "sccl.tasks.run:BenchOutput",
     "tune": "sccl.tasks.run:TuneOutput",
     "profile": "sccl.tasks.profile:ProfileOutput",
+    "lab": "sccl.tasks.lab:LabOutput",
     "check": "sccl.tasks.check:CheckOutput",
     "verify-certificate": "sccl.tasks.certificates:VerifyCertificateOutput",
     "smt2": "sccl.tasks.smt2:Smt2Output",

@@ -157,6 +157,7 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
         "profile",
         lambda d: ["--measurements", d / "timings.json", "-o", d / "p.json", "--plot", d / "p.svg"],
     ),
+    "lab": ("lab", lambda _: ["true", "--by", "bucket", "--ranks", "2"]),
     "topo infer": ("topo-infer", lambda d: [d / "pcie.json", "--topo", "full:2"]),
     "topo list": ("topo-list", lambda _: []),
     "topo show": ("topology", lambda _: ["dgx1"]),

@@ -39,6 +39,7 @@ FLOORS = {
     "formats": 6,
     "synth": 7,
     "runtime": 7,
+    "runtime/lab": 8,
     "synth/network": 7,
     "synth/direct": 8,
     "synth/flows": 8,
@@ -75,6 +76,7 @@ _DOORS = {
     "prove/bounds",
     "prove/check",
     "runtime",
+    "runtime/lab",
     "emit",
     "synth",
 }
@@ -168,6 +170,7 @@ MAY_IMPORT = {
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth", "synth/limit", "topo/symmetry", "transform"},
     "runtime": _NOUNS | {"emit"},
+    "runtime/lab": {"errors", "runtime"},
     "view": _NOUNS | {"altair", "lazy_loader", "vl_convert"},
     "view/charts": _NOUNS | {"view", "view/drawing", "altair"},
     "view/drawing": _NOUNS | {"view", "altair"},
