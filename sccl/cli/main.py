@@ -222,6 +222,13 @@ VERBS = (
     ),
     Verb(
         RUN,
+        "lab",
+        "lab",
+        "Run a command on ranks that have a network of a known rate for every channel.",
+        "sccl lab --channels fast=100Mb,slow=50Mb --ranks 4 -- python job.py",
+    ),
+    Verb(
+        RUN,
         "export",
         "export",
         "Write algorithms and schedules in the formats that others run, simulate and draw.",
