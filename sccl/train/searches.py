@@ -120,7 +120,7 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
     )
     run = -(-proposals // _RUNS)
     stride = _stride(problem, _SLICE)
-    heat, shown = _HEAT * min(1.0, run / (_WARM * len(problem.ops))), found + 1
+    heat, shown = _HEAT * min(1.0, run / (_WARM * len(problem.ops))) ** 2, found + 1
     try:
         for number in range(_RUNS):
             own = begun[number % len(begun)] if number % 2 else None
