@@ -82,7 +82,7 @@ def certify_frontier(
     certified, scope = found, ""
     if found.several:
         certified = equal_halves(topology, spec, found.covered or Range(), settings)
-        scope = f"{certified.scope}; of any two halves what their limits prove; no other class"
+        scope = f"{certified.scope}; of any two halves, and of every class, what is proved by S"
     file = write_certificate(
         topology,
         spec,
@@ -91,6 +91,7 @@ def certify_frontier(
         seconds,
         notify,
         _compositions(found),
+        found if found.several else None,
         limits=PackingLimits,
     )
     return WrittenCertificate(file, scope)
@@ -113,8 +114,11 @@ def certify_limits(
         equal = limits_of_equal_halves(topology, spec, max_steps, settings)
         trees = tuple(part for part in found.classes if part.name == TREES)
         parts = equal.classes + trees
-        scope = f"{equal.scope}, and of any two halves{', and trees' if trees else ''}"
-    file = write_limit_certificate(topology, spec, parts, folder, _compositions(found))
+        scope = (
+            f"{equal.scope}, and of any two halves{', and trees' if trees else ''}; and every class"
+        )
+    over = found if found.several else None
+    file = write_limit_certificate(topology, spec, parts, folder, _compositions(found), over)
     return WrittenCertificate(file, scope)
 
 

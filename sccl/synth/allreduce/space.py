@@ -14,6 +14,7 @@ from sccl.core.frontier import ClassFrontier, Frontier, Unswept
 from sccl.core.topology import Topology
 from sccl.prove.bounds import any_bounds
 from sccl.synth.allreduce.composed import Compositions, Side
+from sccl.synth.allreduce.every import bounds_of_every
 from sccl.synth.candidates import EXTRA_STEPS, check_enough
 from sccl.synth.folder import Folder
 from sccl.synth.limit.trees import MAX_RANKS
@@ -105,7 +106,9 @@ class AllreduceSpace:
         left = tuple(unswept)
         ended = all(one.complete for one in classes)
         stopped = "bandwidth-bound" if ended else "max-steps"
-        return Frontier(
+        if any(one.why == INTERRUPTED for one in left):
+            stopped = INTERRUPTED
+        found = Frontier(
             self.topology.name,
             self.spec.name,
             self.spec.root,
@@ -113,9 +116,16 @@ class AllreduceSpace:
             self.bounds,
             tuple(map(self._bounded, classes)),
             unswept=left,
-            stopped=INTERRUPTED if any(one.why == INTERRUPTED for one in left) else stopped,
-            seconds=time.perf_counter() - begin,
+            stopped=stopped,
         )
+        if stopped != INTERRUPTED:
+            points = [(point.steps, point.cost) for point in found.points]
+            try:
+                every = bounds_of_every(self.topology, self.bounds, points)
+                found = replace(found, every=every)
+            except KeyboardInterrupt:
+                found = replace(found, stopped=INTERRUPTED)
+        return replace(found, seconds=time.perf_counter() - begin)
 
     def _bounded(self, one: ClassFrontier) -> ClassFrontier:
         """Return a class with bounds that are no weaker than those of all algorithms."""

@@ -59,13 +59,20 @@ def explain(bounds: Bounds, spec: Spec) -> str:
 
 def _of_sends(found: Counted) -> str:
     """Return why no allreduce of any class has a smaller R/C."""
-    if not found.ranks:
-        every = f"each chunk takes at least {found.sends} sends, 2 less than two for each rank"
-        return f"{every}, and all links carry at most {found.chunks_per_round} in a round"
-    return (
-        f"of each chunk something must enter ranks {_set(found.ranks)}, and at most "
-        f"{found.chunks_per_round} can in a round"
-    )
+    most, words = found.chunks_per_round, ""
+    if found.ranks:
+        words = f"of each chunk something must enter ranks {_set(found.ranks)}, and at most {most} "
+        words += "can in a round"
+    elif found.groups:
+        named = ", ".join(_set(group) for group in found.groups if len(group) > 1)
+        count, alone = len(found.groups), all(len(group) > 1 for group in found.groups)
+        words = f"between the {count} groups {named}{'' if alone else ' and ranks by themselves'} "
+        words += f"each chunk takes at least {found.sends} sends, 2 less than two for each group, "
+        words += f"and links between them carry at most {most} in a round"
+    else:
+        words = f"each chunk takes at least {found.sends} sends, 2 less than two for each rank, "
+        words += f"and all links carry at most {most} in a round"
+    return f"{words}; with ever more steps trees come as near" if found.approached else words
 
 
 def _of_cuts(found: Priced) -> str:
