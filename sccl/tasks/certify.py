@@ -82,7 +82,9 @@ def certify_frontier(
     certified, scope = found, ""
     if found.several:
         certified = equal_halves(topology, spec, found.covered or Range(), settings)
-        scope = f"{certified.scope}; of any two halves what their limits prove; no other class"
+        scope = f"{certified.scope}; of any two halves, and of every class, what is proved by S"
+        if spec.post.pattern:
+            scope = f"{certified.scope}; of any two halves what their limits prove; no other class"
     file = write_certificate(
         topology,
         spec,
@@ -91,6 +93,7 @@ def certify_frontier(
         seconds,
         notify,
         _compositions(found),
+        _over_all(found, spec),
         limits=PackingLimits,
     )
     return WrittenCertificate(file, scope)
@@ -114,7 +117,9 @@ def certify_limits(
         trees = tuple(part for part in found.classes if part.name == TREES)
         parts = equal.classes + trees
         scope = f"{equal.scope}, and of any two halves{', and trees' if trees else ''}"
-    file = write_limit_certificate(topology, spec, parts, folder, _compositions(found))
+        scope += "" if spec.post.pattern else "; and every class"
+    over = _over_all(found, spec)
+    file = write_limit_certificate(topology, spec, parts, folder, _compositions(found), over)
     return WrittenCertificate(file, scope)
 
 
@@ -157,3 +162,8 @@ def _compositions(found: Frontier) -> list[AnyAlgorithm]:
     """Return the compositions of any two halves that are written out."""
     points = (point for part in found.classes if part.name == COMPOSED for point in part.points)
     return [point.algorithm for point in points if point.algorithm]
+
+
+def _over_all(found: Frontier, spec: Spec) -> Frontier | None:
+    """Return a frontier if it is one over all classes of which claims can be made."""
+    return found if found.several and not spec.post.pattern else None

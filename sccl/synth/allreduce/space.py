@@ -16,6 +16,7 @@ from sccl.core.topology import Topology
 from sccl.prove.bounds import any_bounds
 from sccl.synth.allreduce.classes import gathered
 from sccl.synth.allreduce.composed import Compositions, Side
+from sccl.synth.allreduce.every import bounds_of_every
 from sccl.synth.candidates import EXTRA_STEPS, check_enough
 from sccl.synth.folder import Folder
 from sccl.synth.limit.trees import MAX_RANKS
@@ -126,7 +127,9 @@ class AllreduceSpace:
         left = tuple(unswept)
         ended = all(one.complete for one in classes)
         stopped = "bandwidth-bound" if ended else "max-steps"
-        return Frontier(
+        if any(one.why == INTERRUPTED for one in left):
+            stopped = INTERRUPTED
+        found = Frontier(
             self.topology.name,
             self.spec.name,
             self.spec.root,
@@ -134,9 +137,16 @@ class AllreduceSpace:
             self.bounds,
             tuple(map(self._bounded, classes)),
             unswept=left,
-            stopped=INTERRUPTED if any(one.why == INTERRUPTED for one in left) else stopped,
-            seconds=time.perf_counter() - begin,
+            stopped=stopped,
         )
+        if stopped != INTERRUPTED:
+            points = [(point.steps, point.cost) for point in found.points]
+            try:
+                every = bounds_of_every(self.topology, self.spec, self.bounds, points)
+                found = replace(found, every=every)
+            except KeyboardInterrupt:
+                found = replace(found, stopped=INTERRUPTED)
+        return replace(found, seconds=time.perf_counter() - begin)
 
     def _bounded(self, one: ClassFrontier) -> ClassFrontier:
         """Return a class with bounds that are no weaker than those of all algorithms."""
