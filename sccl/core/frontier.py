@@ -270,13 +270,13 @@ class Frontier:
     def stairs(self) -> tuple[tuple[str, Point], ...]:
         """Return what no point of any class dominates, with the names of classes.
 
-        Of equal ones there is the first class's. What they are optimal in is about all algorithms,
-        and whether they are proved still about the point's class.
+        Of equal ones there is that of the first class that has an algorithm. What they are optimal
+        in is about all algorithms, and whether they are proved still about the point's class.
         """
         if not self.several:
             return tuple(("", point) for point in self.classes[0].points)
         every = [
-            ((point.steps, point.cost), i, one.name, point)
+            ((point.steps, point.cost), (point.chunks is None, i), one.name, point)
             for i, one in enumerate(self.classes)
             for point in one.points
         ]

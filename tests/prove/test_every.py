@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
@@ -264,7 +263,7 @@ def test_claims_of_all_kinds_are_proved_and_no_more_than_that(name: str, full_4:
     over = find_limits(resolve("full:2"), named("allreduce", 2), 1, CPSAT)
     over = replace(over, bounds=bounds, every=limits, classes=())
     case = replace(full_4, topology=topology, spec=spec)
-    claims = list(every_claims(Path(), topology, spec, (), over))
+    claims = list(every_claims(topology, over))
     assert claims
     for claim in claims:
         assert isinstance(claim, EveryWire)

@@ -31,6 +31,7 @@ from sccl.solvers.sat import CONFLICTS, refutation
 from sccl.synth.claims import (
     algorithm_claim,
     base_name,
+    best_of_every,
     bound_claims,
     every_claims,
     halves_claims,
@@ -73,7 +74,8 @@ class _Writer:
         self.claims += list(self.optimal_for_every_k())
         self.claims += list(halves_claims(self.folder, topology, spec, self.claims, self.composed))
         if self.over is not None:
-            self.claims += list(every_claims(self.folder, topology, spec, self.claims, self.over))
+            self.claims += list(every_claims(topology, self.over))
+            self.claims += list(best_of_every(self.folder, topology, spec, self.claims, self.over))
         return self.claims
 
     def optimal(self) -> list[ParetoWire]:

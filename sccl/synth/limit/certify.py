@@ -12,6 +12,7 @@ from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.synth.claims import (
     algorithm_claim,
+    best_of_every,
     bound_claims,
     every_claims,
     halves_claims,
@@ -42,11 +43,13 @@ def write_limit_certificate(  # noqa: PLR0913, PLR0917 - what is certified, of a
     def make(unfinished: Path) -> Sequence[Claim]:
         """Write the files of all proofs, and return the claims."""
         claims = list(bound_claims(topology, spec))
+        claims += list(every_claims(topology, over)) if over is not None else []
         for part in parts:
-            claims += _of_class(unfinished, topology, spec, part)
+            more = _of_class(unfinished, topology, spec, part)
+            claims += [claim for claim in more if claim not in claims]
         claims += list(halves_claims(unfinished, topology, spec, claims, composed))
         if over is not None:
-            claims += list(every_claims(unfinished, topology, spec, claims, over))
+            claims += list(best_of_every(unfinished, topology, spec, claims, over))
         return claims
 
     return write_claims(folder, topology, spec, make)
