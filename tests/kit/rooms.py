@@ -12,6 +12,8 @@ from tests.kit import order
 BY_NAME = {
     "tests/emit/test_gpu.py": "compiler",
     "tests/emit/test_gpu_processes.py": "mpi",
+    "tests/emit/test_groups.py::test_processes": "mpi",
+    "tests/emit/test_groups.py::test_kernels": "compiler",
     "tests/emit/test_host.py": "mpi",
     "tests/emit/test_profiler.py": "compiler",
     "tests/runtime/test_profile.py::test_every_row": "mpi",
