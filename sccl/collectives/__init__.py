@@ -3,7 +3,7 @@
 from sccl.collectives.counted import COUNTED, wire_of_counts
 from sccl.collectives.duality import Dual, Phase, dual_of, is_allreduce
 from sccl.collectives.spec import Spec, custom, misnamed, named, names, spec_of_collective
-from sccl.collectives.together import in_groups, resolve
+from sccl.collectives.together import in_groups, resolve, without_rank
 
 __all__ = [
     "COUNTED",
@@ -20,4 +20,5 @@ __all__ = [
     "resolve",
     "spec_of_collective",
     "wire_of_counts",
+    "without_rank",
 ]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import lcm
@@ -139,7 +140,34 @@ def _told(wire: GroupsWire, collective: str | None, where: str) -> str:
     return "+".join(f"{name}@{'/'.join(groups)}" for name, groups in parts)
 
 
-def _spans(ranks: tuple[int, ...]) -> str:
+def without_rank(text: str, ranks: int, lost: int) -> str:
+    """Return what is left to do where a rank is lost, and those above it have a number less.
+
+    Args:
+        text: of a collective in groups, or of several together, on so many ranks.
+
+    Raises:
+        ParameterError: it is a root, or no two ranks of a group are left.
+    """
+    parts = []
+    for part in text.split("+"):
+        name, at, where = part.partition("@")
+        left = []
+        for group in _groups(where, ranks, text) if at else ():
+            root = group.ranks[0] if group.root is None else group.root
+            if root == lost and name.rpartition("*")[2] in ROOTED:
+                raise ParameterError("it is the root of its group")
+            fewer = [rank - (rank > lost) for rank in group.ranks if rank != lost]
+            told = "" if group.root is None else f":{group.root - (group.root > lost)}"
+            left += [_spans(fewer) + told] if len(fewer) > 1 else []
+        if left or not at:
+            parts.append(f"{name}{at}{'/'.join(left)}")
+    if not parts:
+        raise ParameterError("nothing is left to do: no group has two ranks without it")
+    return "+".join(parts)
+
+
+def _spans(ranks: Sequence[int]) -> str:
     """Return ranks as groups have them: ``0-3,7``."""
     runs = list[list[int]]()
     for rank in ranks:

@@ -12,7 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.collectives import in_groups, named, names, resolve, spec_of_collective
+from sccl.collectives import (
+    in_groups,
+    named,
+    names,
+    resolve,
+    spec_of_collective,
+    without_rank,
+)
 from sccl.core.outcome import Found
 from sccl.core.schedule import Schedule
 from sccl.errors import InputError
@@ -228,3 +235,34 @@ def test_a_file_of_something_else_is_no_file_of_groups(tmp_path: Path) -> None:
     for name in ("mine", "allgather@0-3", "a+b", "mine.json"):
         with pytest.raises(InputError, match="groups are of one of sccl's own"):
             in_groups(name, "0-3,4-7")
+
+
+@pytest.mark.parametrize(
+    ("text", "lost", "left"),
+    [
+        ("allgather@0-3/4-7", 5, "allgather@0-3/4-6"),
+        ("allgather@0-3/4-7", 0, "allgather@0-2/3-6"),
+        ("allgather@2x4.strided", 1, "allgather@0-1,3,5/2,4,6"),
+        ("alltoall@0-1/2-3", 1, "alltoall@1-2"),
+        ("alltoall@1-2", 0, "alltoall@0-1"),
+        ("broadcast@0-3:2/4-7:7", 0, "broadcast@0-2:1/3-6:6"),
+        ("2*scatter@0-1+allgather@0-7", 7, "2*scatter@0-1+allgather@0-6"),
+        ("allgather+alltoall@0-3", 5, "allgather+alltoall@0-3"),
+    ],
+)
+def test_groups_go_on_without_a_rank(text: str, lost: int, left: str) -> None:
+    assert without_rank(text, 8, lost) == left
+    resolve(left, 7)
+
+
+@pytest.mark.parametrize(
+    ("text", "lost", "says"),
+    [
+        ("broadcast@0-3:2/4-7", 2, "it is the root of its group"),
+        ("2*gather@0-3/4-7", 4, "it is the root of its group"),
+        ("alltoall@2-3", 3, "nothing is left to do"),
+    ],
+)
+def test_or_do_not(text: str, lost: int, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        without_rank(text, 8, lost)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -11,16 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import named, names, resolve
+from sccl.collectives import dual_of, named, names, resolve
 from sccl.core.answer import Sat, Unsat
 from sccl.core.candidate import Range
 from sccl.core.collective import Collective
+from sccl.core.files.claims import CLAIMS
 from sccl.core.frontier import COMPOSED, Frontier
 from sccl.core.topology import Link, Topology
+from sccl.errors import InputError
 from sccl.judge import violations
 from sccl.prove.bounds import any_bounds, lower_bounds
 from sccl.prove.check.cover import vectors
 from sccl.prove.check.folder import check_folder
+from sccl.prove.check.members import is_composition
 from sccl.solvers.effort import Effort
 from sccl.synth.settings import Settings
 from sccl.tasks.certify import certify_frontier, certify_limits
@@ -29,6 +34,7 @@ from sccl.tasks.pareto import find_frontier
 from sccl.tasks.solve import find_algorithm
 from sccl.tasks.subject import subject_of
 from sccl.topo import resolve as machine
+from sccl.topo.symmetry.expand import expand
 from sccl.transform import pose
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
@@ -208,3 +214,34 @@ def test_claims_are_certified(tmp_path: Path, text: str) -> None:
     for folder in ("swept", "limits"):
         verdicts = list(check_folder(tmp_path / folder))
         assert {verdict.state for verdict in verdicts} == {"ok"}
+
+
+def test_claims_about_multiples_of_the_least_c_are_refused(tmp_path: Path) -> None:
+    subject = subject_of(machine("ring:4"), "allgather@0-1/2-3")
+    found = find_frontier(subject.topology, subject.spec, Range(1, 2), QUICK)
+    certify_frontier(subject, found, QUICK, tmp_path)
+    file = tmp_path / CLAIMS
+    claims = json.loads(file.read_text())
+    twice = claims["collective"]
+    for relation in (twice["pre"], twice["post"]):
+        period = relation["period"]
+        relation["pairs"] += [[chunk + period, rank] for chunk, rank in relation["pairs"]]
+        relation["period"] *= 2
+    twice["chunks"], twice["num_chunks"] = 2 * twice["chunks"], 2 * twice["num_chunks"]
+    claims.pop("digest", None)
+    file.write_text(json.dumps(claims))
+    with pytest.raises(InputError, match="it is at 2 chunks, expected 1, the least"):
+        list(check_folder(tmp_path))
+
+
+def test_a_composition_is_one_of_halves_in_the_same_groups() -> None:
+    spec = resolve("allreduce@0,2/3,1", 4)
+    dual = dual_of(spec)
+    answer = find_algorithm(spec, pose(machine("full:4"), spec, 2, 2, 2), QUICK)
+    assert isinstance(answer, Sat)
+    algorithm = expand(answer.algorithm)
+    assert is_composition(algorithm, dual, 1)
+    other = dual_of(resolve("allreduce@0,1/2,3", 4))
+    assert not is_composition(algorithm, other, 1)
+    late = replace(algorithm, rounds_per_step=(1, 1, 1))
+    assert not is_composition(late, dual, 2)
