@@ -20,6 +20,9 @@ from sccl.topo.symmetry.groups import groups
 
 NAME = "direct"
 
+_Named = tuple[str, AnyAlgorithm | None]
+"""The name of the group that an algorithm is invariant under, and that; or that there is none."""
+
 _TRUSTED = 2_000_000  # chunks times links times steps, up to which a solver may do better
 
 
@@ -42,7 +45,10 @@ def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
     if not known and collective.is_gathered:
         name, found = _breadth_first(instance, among)
     elif not known:
-        name, found = _by_routes(instance.topology, collective, instance.steps, among)
+        name, found = _of_factors(instance.topology, collective, instance.steps)
+        if found is None or found.rounds > instance.rounds:
+            other = _by_routes(instance.topology, collective, instance.steps, among)
+            name, found = _better((name, found), other)
     seconds = time.perf_counter() - begin
     if found is None:
         return None
@@ -68,7 +74,7 @@ def constructed(topology: Topology, collective: Collective, steps: int) -> AnyAl
     known = attained(topology, collective)
     made: AnyAlgorithm | None = None
     if known is None and collective.is_transpose:
-        made = _by_routes(topology, collective, steps, _groups(topology, collective))[1]
+        made = _exchange(topology, collective, steps)
     elif known is not None and known.steps == steps:
         for times in known.times:
             chunks = collective.chunks * times
@@ -82,6 +88,36 @@ def constructed(topology: Topology, collective: Collective, steps: int) -> AnyAl
                     made = found.algorithm
                     break
     return require_valid(made, "an answer without search") if made else None
+
+
+def _exchange(topology: Topology, collective: Collective, steps: int) -> AnyAlgorithm | None:
+    """Return an alltoall of a product, or by routes, whichever is cheaper.
+
+    Where factors are alike, routes find nothing that is.
+    """
+    from sccl.synth.direct.factors import rotated  # noqa: PLC0415 - NumPy is slow to load
+
+    product = rotated(topology)
+    made: _Named = ("", None)
+    if product is not None and len(product.rounds) == steps:
+        number = len(product.parts)
+        whole = replace(
+            collective,
+            chunks=collective.chunks * number,
+            num_chunks=collective.num_chunks * number,
+        )
+        made = _of_factors(topology, whole, steps)
+        if made[1] is not None and product.is_even:
+            return made[1]
+    other = _by_routes(topology, collective, steps, _groups(topology, collective))
+    return _better(made, other)[1]
+
+
+def _better(one: _Named, other: _Named) -> _Named:
+    """Return the cheaper of two algorithms, which may not be there."""
+    if one[1] is None or other[1] is None:
+        return one if other[1] is None else other
+    return one if one[1].bandwidth_cost <= other[1].bandwidth_cost else other
 
 
 @lru_cache(maxsize=4)
@@ -149,8 +185,8 @@ def _made(
     return SymmetricAlgorithm(topology, collective, rounds, kept, tuple(sends), number)
 
 
-def _breadth_first(instance: Instance, among: Sequence[Group]) -> tuple[str, AnyAlgorithm | None]:
-    """Return the group that an allgather breadth first is invariant under, if any, and that."""
+def _breadth_first(instance: Instance, among: Sequence[Group]) -> _Named:
+    """Return an allgather breadth first."""
     from sccl.synth.direct.arrivals import sends  # noqa: PLC0415 - NumPy is slow to load
     from sccl.topo.symmetry.free import free_group  # noqa: PLC0415 - likewise
 
@@ -165,8 +201,8 @@ def _breadth_first(instance: Instance, among: Sequence[Group]) -> tuple[str, Any
 
 def _by_routes(
     topology: Topology, collective: Collective, steps: int, among: Sequence[Group]
-) -> tuple[str, AnyAlgorithm | None]:
-    """Return the group that an alltoall by routes is invariant under, if any, and that."""
+) -> _Named:
+    """Return an alltoall by routes."""
     from sccl.synth.direct.routes import routes, sends  # noqa: PLC0415 - NumPy is slow to load
 
     name, kept = next(_that_keep_no_rank(topology, among))
@@ -175,3 +211,18 @@ def _by_routes(
     if found is None:
         return name, None
     return name, _made(topology, collective, found.rounds, kept, sends(topology, found))
+
+
+def _of_factors(topology: Topology, collective: Collective, steps: int) -> _Named:
+    """Return an alltoall of a product, where each pair of ranks has as many pieces as it takes."""
+    from sccl.synth.direct.factors import rotated  # noqa: PLC0415 - NumPy is slow to load
+
+    product, pieces = rotated(topology), collective.chunks // topology.ranks
+    if product is None or len(product.rounds) != steps or pieces % len(product.parts):
+        return "", None
+    given = product.sends(pieces)
+    if given is None:
+        return "", None
+    rounds = tuple(r * (pieces // len(product.parts)) for r in product.rounds)
+    kept = product.symmetries
+    return "symmetries of factors" if kept else "", _made(topology, collective, rounds, kept, given)
