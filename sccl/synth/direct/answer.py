@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from sccl.core.algorithm import Algorithm, Send
 from sccl.core.answer import Sat, Unknown
@@ -17,6 +19,9 @@ from sccl.judge import require_valid
 from sccl.synth.direct.reach import attained
 from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.groups import groups
+
+if TYPE_CHECKING:
+    from sccl.synth.direct.factors import Rotated
 
 NAME = "direct"
 
@@ -44,22 +49,18 @@ def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
     name = "translations"
     if not known and collective.is_gathered:
         name, found = _breadth_first(instance, among)
-    elif not known:
-        name, found = _of_factors(instance.topology, collective, instance.steps)
-        if found is None or found.rounds > instance.rounds:
-            other = _by_routes(instance.topology, collective, instance.steps, among)
-            name, found = _better((name, found), other)
+    best: Fraction | None = None
+    if not known and collective.is_transpose:
+        name, found, best = _exchanged(instance, among)
     seconds = time.perf_counter() - begin
-    if found is None:
-        return None
-    more = instance.rounds - found.rounds
-    if more >= 0:
+    if found is not None and found.rounds <= instance.rounds:
         first, *rest = found.rounds_per_step
-        return Sat(replace(found, rounds_per_step=(first + more, *rest)), NAME, seconds, group=name)
-    if collective.num_chunks * len(instance.topology.links) * instance.steps <= _TRUSTED:
+        first += instance.rounds - found.rounds
+        return Sat(replace(found, rounds_per_step=(first, *rest)), NAME, seconds, group=name)
+    size = collective.num_chunks * len(instance.topology.links) * instance.steps
+    if best is None or size <= _TRUSTED:
         return None
-    best = found.bandwidth_cost
-    why = f"routes that give way to one another came to R/C {best}, and a search would take long"
+    why = f"without search R/C {best} is known for so many steps, and a search would take long"
     return Unknown(why, NAME, seconds, best=best)
 
 
@@ -95,22 +96,36 @@ def _exchange(topology: Topology, collective: Collective, steps: int) -> AnyAlgo
 
     Where factors are alike, routes find nothing that is.
     """
-    from sccl.synth.direct.factors import rotated  # noqa: PLC0415 - NumPy is slow to load
-
-    product = rotated(topology)
+    product = _product(topology, steps)
     made: _Named = ("", None)
-    if product is not None and len(product.rounds) == steps:
-        number = len(product.parts)
-        whole = replace(
-            collective,
-            chunks=collective.chunks * number,
-            num_chunks=collective.num_chunks * number,
-        )
+    if product is not None:
+        times = len(product.parts)
+        chunks, number = collective.chunks * times, collective.num_chunks * times
+        whole = replace(collective, chunks=chunks, num_chunks=number)
         made = _of_factors(topology, whole, steps)
         if made[1] is not None and product.is_even:
             return made[1]
     other = _by_routes(topology, collective, steps, _groups(topology, collective))
     return _better(made, other)[1]
+
+
+def _exchanged(
+    instance: Instance, among: Sequence[Group]
+) -> tuple[str, AnyAlgorithm | None, Fraction | None]:
+    """Return an alltoall of a product, else by routes, and the least R/C known at any C.
+
+    Routes are left out where less is asked for than a product of factors that are alike takes.
+    """
+    topology, steps, asked = instance.topology, instance.steps, instance.collective
+    product, found = _product(topology, steps), _of_factors(topology, asked, steps)
+    cost = product.cost if product else None
+    if found[1] is None or found[1].rounds > instance.rounds:
+        hopeless = product and product.is_even and instance.rounds <= product.cost * asked.chunks
+        if not hopeless:
+            found = _better(found, _by_routes(topology, asked, steps, among))
+    known = [] if cost is None else [cost]
+    known += [found[1].bandwidth_cost] if found[1] else []
+    return *found, min(known, default=None)
 
 
 def _better(one: _Named, other: _Named) -> _Named:
@@ -213,12 +228,18 @@ def _by_routes(
     return name, _made(topology, collective, found.rounds, kept, sends(topology, found))
 
 
-def _of_factors(topology: Topology, collective: Collective, steps: int) -> _Named:
-    """Return an alltoall of a product, where each pair of ranks has as many pieces as it takes."""
+def _product(topology: Topology, steps: int) -> Rotated | None:
+    """Return the alltoall of a product of so many steps; None: there is none."""
     from sccl.synth.direct.factors import rotated  # noqa: PLC0415 - NumPy is slow to load
 
-    product, pieces = rotated(topology), collective.chunks // topology.ranks
-    if product is None or len(product.rounds) != steps or pieces % len(product.parts):
+    product = rotated(topology)
+    return product if product and len(product.rounds) == steps else None
+
+
+def _of_factors(topology: Topology, collective: Collective, steps: int) -> _Named:
+    """Return an alltoall of a product, where each pair of ranks has as many pieces as it takes."""
+    product, pieces = _product(topology, steps), collective.chunks // topology.ranks
+    if product is None or pieces % len(product.parts):
         return "", None
     given = product.sends(pieces)
     if given is None:

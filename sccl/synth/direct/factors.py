@@ -12,6 +12,7 @@ row. (Expansions of schedules: Zhao et al., NSDI 2025, which are for allgather.)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate, product
 from math import prod
@@ -132,6 +133,11 @@ class Rotated:
 
     parts: tuple[_Factor, ...]
     rounds: tuple[int, ...]
+
+    @property
+    def cost(self) -> Fraction:
+        """Return R/C."""
+        return Fraction(sum(self.rounds), len(self.parts) * prod(p.ranks for p in self.parts))
 
     @property
     def is_even(self) -> bool:
