@@ -98,15 +98,17 @@ def _best(program: TimedProgram, flows: Iterable[TimedFlow], effort: float) -> T
         for labels in flow.layers():
             program.add(labels)
     program.solve()
-    spent, new = 0.0, 1
+    spent, new, failed = 0.0, 1, len(every)
     while new and spent <= effort:
         new, short = 0, []
-        for flow in every:
+        for place, flow in enumerate(every):
+            if new and place >= failed:
+                break  # those that passed are looked at when all do that failed
             added = sum(map(program.add, flow.lacking(program.rounds, program.loads)))
             spent, new = spent + _ARC * flow.work, new + added
             short += [flow] if added else []
             if new >= _ROWS or spent > effort:
                 break
-        every = [*short, *(flow for flow in every if flow not in short)]  # those that fail first
+        every, failed = [*short, *(flow for flow in every if flow not in short)], len(short)
         program.solve()
     return program.bound(whole=not new)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from sccl.core.algorithm import Algorithm, Send
 from sccl.core.answer import Sat, Unknown
@@ -18,7 +20,13 @@ from sccl.synth.direct.reach import attained
 from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.groups import groups
 
+if TYPE_CHECKING:
+    from sccl.synth.direct.factors import Rotated
+
 NAME = "direct"
+
+_Named = tuple[str, AnyAlgorithm | None]
+"""The name of the group that an algorithm is invariant under, and that; or that there is none."""
 
 _TRUSTED = 2_000_000  # chunks times links times steps, up to which a solver may do better
 
@@ -41,19 +49,18 @@ def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
     name = "translations"
     if not known and collective.is_gathered:
         name, found = _breadth_first(instance, among)
-    elif not known:
-        name, found = _by_routes(instance.topology, collective, instance.steps, among)
+    best: Fraction | None = None
+    if not known and collective.is_transpose:
+        name, found, best = _exchanged(instance, among)
     seconds = time.perf_counter() - begin
-    if found is None:
-        return None
-    more = instance.rounds - found.rounds
-    if more >= 0:
+    if found is not None and found.rounds <= instance.rounds:
         first, *rest = found.rounds_per_step
-        return Sat(replace(found, rounds_per_step=(first + more, *rest)), NAME, seconds, group=name)
-    if collective.num_chunks * len(instance.topology.links) * instance.steps <= _TRUSTED:
+        first += instance.rounds - found.rounds
+        return Sat(replace(found, rounds_per_step=(first, *rest)), NAME, seconds, group=name)
+    size = collective.num_chunks * len(instance.topology.links) * instance.steps
+    if best is None or size <= _TRUSTED:
         return None
-    best = found.bandwidth_cost
-    why = f"routes that give way to one another came to R/C {best}, and a search would take long"
+    why = f"without search R/C {best} is known for so many steps, and a search would take long"
     return Unknown(why, NAME, seconds, best=best)
 
 
@@ -68,7 +75,7 @@ def constructed(topology: Topology, collective: Collective, steps: int) -> AnyAl
     known = attained(topology, collective)
     made: AnyAlgorithm | None = None
     if known is None and collective.is_transpose:
-        made = _by_routes(topology, collective, steps, _groups(topology, collective))[1]
+        made = _exchange(topology, collective, steps)
     elif known is not None and known.steps == steps:
         for times in known.times:
             chunks = collective.chunks * times
@@ -82,6 +89,50 @@ def constructed(topology: Topology, collective: Collective, steps: int) -> AnyAl
                     made = found.algorithm
                     break
     return require_valid(made, "an answer without search") if made else None
+
+
+def _exchange(topology: Topology, collective: Collective, steps: int) -> AnyAlgorithm | None:
+    """Return an alltoall of a product, or by routes, whichever is cheaper.
+
+    Where factors are alike, routes find nothing that is.
+    """
+    product = _product(topology, steps)
+    made: _Named = ("", None)
+    if product is not None:
+        times = len(product.parts)
+        chunks, number = collective.chunks * times, collective.num_chunks * times
+        whole = replace(collective, chunks=chunks, num_chunks=number)
+        made = _of_factors(topology, whole, steps)
+        if made[1] is not None and product.is_even:
+            return made[1]
+    other = _by_routes(topology, collective, steps, _groups(topology, collective))
+    return _better(made, other)[1]
+
+
+def _exchanged(
+    instance: Instance, among: Sequence[Group]
+) -> tuple[str, AnyAlgorithm | None, Fraction | None]:
+    """Return an alltoall of a product, else by routes, and the least R/C known at any C.
+
+    Routes are left out where less is asked for than a product of factors that are alike takes.
+    """
+    topology, steps, asked = instance.topology, instance.steps, instance.collective
+    product, found = _product(topology, steps), _of_factors(topology, asked, steps)
+    cost = product.cost if product else None
+    if found[1] is None or found[1].rounds > instance.rounds:
+        hopeless = product and product.is_even and instance.rounds <= product.cost * asked.chunks
+        if not hopeless:
+            found = _better(found, _by_routes(topology, asked, steps, among))
+    known = [] if cost is None else [cost]
+    known += [found[1].bandwidth_cost] if found[1] else []
+    return *found, min(known, default=None)
+
+
+def _better(one: _Named, other: _Named) -> _Named:
+    """Return the cheaper of two algorithms, which may not be there."""
+    if one[1] is None or other[1] is None:
+        return one if other[1] is None else other
+    return one if one[1].bandwidth_cost <= other[1].bandwidth_cost else other
 
 
 @lru_cache(maxsize=4)
@@ -149,8 +200,8 @@ def _made(
     return SymmetricAlgorithm(topology, collective, rounds, kept, tuple(sends), number)
 
 
-def _breadth_first(instance: Instance, among: Sequence[Group]) -> tuple[str, AnyAlgorithm | None]:
-    """Return the group that an allgather breadth first is invariant under, if any, and that."""
+def _breadth_first(instance: Instance, among: Sequence[Group]) -> _Named:
+    """Return an allgather breadth first."""
     from sccl.synth.direct.arrivals import sends  # noqa: PLC0415 - NumPy is slow to load
     from sccl.topo.symmetry.free import free_group  # noqa: PLC0415 - likewise
 
@@ -165,8 +216,8 @@ def _breadth_first(instance: Instance, among: Sequence[Group]) -> tuple[str, Any
 
 def _by_routes(
     topology: Topology, collective: Collective, steps: int, among: Sequence[Group]
-) -> tuple[str, AnyAlgorithm | None]:
-    """Return the group that an alltoall by routes is invariant under, if any, and that."""
+) -> _Named:
+    """Return an alltoall by routes."""
     from sccl.synth.direct.routes import routes, sends  # noqa: PLC0415 - NumPy is slow to load
 
     name, kept = next(_that_keep_no_rank(topology, among))
@@ -175,3 +226,24 @@ def _by_routes(
     if found is None:
         return name, None
     return name, _made(topology, collective, found.rounds, kept, sends(topology, found))
+
+
+def _product(topology: Topology, steps: int) -> Rotated | None:
+    """Return the alltoall of a product of so many steps; None: there is none."""
+    from sccl.synth.direct.factors import rotated  # noqa: PLC0415 - NumPy is slow to load
+
+    product = rotated(topology)
+    return product if product and len(product.rounds) == steps else None
+
+
+def _of_factors(topology: Topology, collective: Collective, steps: int) -> _Named:
+    """Return an alltoall of a product, where each pair of ranks has as many pieces as it takes."""
+    product, pieces = _product(topology, steps), collective.chunks // topology.ranks
+    if product is None or pieces % len(product.parts):
+        return "", None
+    given = product.sends(pieces)
+    if given is None:
+        return "", None
+    rounds = tuple(r * (pieces // len(product.parts)) for r in product.rounds)
+    kept = product.symmetries
+    return "symmetries of factors" if kept else "", _made(topology, collective, rounds, kept, given)

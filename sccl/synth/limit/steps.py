@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sccl.synth.limit.solve import Packing
 
 
+_SEARCHED = 32  # ranks up to which packings find what there is
 _TREE_WORK = 20_000_000  # ranks times links times steps: beyond, a single tree takes minutes
 _PAIRS_WORK = 5_000_000  # the same times orbits of ranks: mesh:8x8 has 2 and takes 15 s
 
@@ -142,26 +143,30 @@ def _without_packing(
 
 def _by_construction(
     phase: Phase, dual: Dual, bounds: Bounds, steps: int, earlier: Packed | None
-) -> Packed:
-    """Return what is known of an allgather or alltoall where no packing fits.
+) -> Packed | None:
+    """Return what is known of an allgather or alltoall on many ranks; None: a packing tells more.
 
     Its lower bound is that of the bandwidth, of any number of steps; and what is found for fewer
     steps is an upper one.
 
     Raises:
-        TooLargeError: nothing is.
+        TooLargeError: nothing is, and a packing would be too large.
     """
     machine, unit = phase.topology, dual.spec.at(dual.spec.unit)
+    if machine.ranks <= _SEARCHED:
+        return None
     made = constructed(machine, unit, steps)
     upper = dual.bandwidth(made.bandwidth_cost) if made else None
     if earlier is not None and earlier.limit.upper is not None:
         upper = min(upper or earlier.limit.upper, earlier.limit.upper)
+    floor = _floor(dual, bounds, phase)
+    if upper != dual.bandwidth(floor) and is_packable(machine, unit, steps):
+        return None
     if upper is None:
         raise TooLargeError(
             f"a limit over all k for {machine.ranks} ranks, {len(machine.links)} links and {steps} "
             "steps is too large to compute; the bounds and a sweep over k work"
         )
-    floor = _floor(dual, bounds, phase)
     proof = LimitProof(unit.name, phase.on_reversed, machine.name, steps, floor, ())
     return Packed(StepLimit(steps, dual.bandwidth(floor), upper, (proof,)), (), made)
 
@@ -230,7 +235,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     phases = dual.solved_on(topology)
     cuts = [_cuts_of(phase, dual, bounds, steps // dual.phases) for phase in phases]
     direct = _without_packing(topology, phases[0], dual, cuts[0], steps)
-    if dual.phases == 1 and not is_packable(phases[0].topology, unit, steps):
+    if dual.phases == 1 and (unit.is_gathered or unit.is_transpose):
         direct = _by_construction(phases[0], dual, bounds, steps, earlier)
     if direct is not None:
         return direct
