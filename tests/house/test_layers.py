@@ -174,7 +174,7 @@ MAY_IMPORT = {
     "runtime": _NOUNS | {"emit"},
     "runtime/lab": {"errors", "runtime"},
     "enforce": _NOUNS | {"enforce/control"},
-    "enforce/control": _NOUNS,
+    "enforce/control": _NOUNS | {"msgspec", "torch"},
     "view": _NOUNS | {"altair", "lazy_loader", "vl_convert"},
     "view/charts": _NOUNS | {"view", "view/drawing", "altair"},
     "view/drawing": _NOUNS | {"view", "altair"},
