@@ -79,6 +79,7 @@ _DOORS = {
     "prove/check",
     "runtime",
     "runtime/lab",
+    "enforce/control",
     "emit",
     "synth",
 }
