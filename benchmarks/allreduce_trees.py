@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sccl.collectives import named
 from sccl.prove.bounds import any_bounds
 from sccl.solvers import lp
 from sccl.synth.allreduce.every import proof_of_every
@@ -64,14 +65,15 @@ def run(specs: Sequence[TreesSpec]) -> Iterator[TreesResult]:
     lp.solve(lp.Model())  # what loads once is not the first row's time
     for spec in specs:
         topology = resolve(spec.topology)
-        bounds = any_bounds(topology)
+        every = named("allreduce", topology.ranks)
+        bounds = any_bounds(topology, every)
         begin = time.perf_counter()
         (trees,) = tree_frontier(topology, tree_bounds(topology).steps + spec.more).classes
         seconds = time.perf_counter() - begin
         points = {point.steps: point for point in trees.points}
         for limit in trees.limits:
             assert limit.upper is not None
-            proof = proof_of_every(topology, bounds, limit.steps, limit.upper)
+            proof = proof_of_every(topology, every, bounds, limit.steps, limit.upper)
             at = points.get(limit.steps)
             written = (at.chunks, at.rounds) if at and at.chunks and at.rounds else None
             values = (proof.bound, limit.lower, limit.upper)

@@ -229,6 +229,13 @@ VERBS = (
     ),
     Verb(
         RUN,
+        "optimizer",
+        "optimizer",
+        "Propose plans to a running job, watch it, and plan anew when that is worth it.",
+        "sccl optimizer --store localhost:29500 --commit plan.json",
+    ),
+    Verb(
+        RUN,
         "export",
         "export",
         "Write algorithms and schedules in the formats that others run, simulate and draw.",

@@ -80,6 +80,7 @@ _DOORS = {
     "prove/check",
     "runtime",
     "runtime/lab",
+    "enforce/control",
     "emit",
     "synth",
 }
@@ -177,7 +178,7 @@ MAY_IMPORT = {
     | {"enforce/control", "msgspec", "outside torch"},  # which nothing else imports
     "torch": {"enforce"},
     "runtime/lab": {"errors", "runtime"},
-    "enforce/control": _NOUNS,
+    "enforce/control": _NOUNS | {"msgspec", "outside torch"},
     "view": _NOUNS | {"altair", "lazy_loader", "vl_convert"},
     "view/charts": _NOUNS | {"view", "view/drawing", "altair"},
     "view/drawing": _NOUNS | {"view", "altair"},

@@ -48,7 +48,7 @@ def tree_bounds(topology: Topology) -> Bounds:
         max(distances(predecessors, [r])) + max(distances(successors, [r]))
         for r in range(topology.ranks)
     )
-    return Bounds(steps, any_bounds(topology).bandwidth, SCOPE)
+    return Bounds(steps, any_bounds(topology, named("allreduce", topology.ranks)).bandwidth, SCOPE)
 
 
 def tree_frontier(
