@@ -78,6 +78,7 @@ _DOORS = {
     "prove/check",
     "runtime",
     "emit",
+    "enforce",
     "synth",
 }
 _DOORS |= {"sim", "synth/fluid", "synth/allreduce", "synth/baselines", "synth/ksync", "synth/limit"}
