@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.markup import escape
 
-from benchmarks import astra as clocks
 from benchmarks import (
+    allreduce_trees,
     astra_cases,
     astra_exported,
     astra_steps,
@@ -23,6 +23,7 @@ from benchmarks import (
     teccl_epochs,
     teccl_figures,
 )
+from benchmarks import astra as clocks
 from benchmarks import certificates as kept
 from benchmarks import collectives as runs
 from benchmarks import files as others
@@ -123,6 +124,22 @@ def rooted(smoke: Smoke = False, output: Output = None) -> None:
         record.write(results, len(specs))
         _progress(f"{result.spec.collective} on {result.spec.topology}", result.seconds)
     out().print(report.rooted_table(results))
+    _leave("sat" for _ in results)
+
+
+@app.command("trees")
+@reported
+def trees(smoke: Smoke = False, output: Output = None) -> None:
+    """Find limits of allreduce by trees up to 64 ranks, beside what no allreduce beats."""
+    specs = allreduce_trees.SMOKE if smoke else allreduce_trees.SPECS
+    record = begin("trees", writable(output), {"smoke": smoke}, {})
+    results: list[allreduce_trees.TreesResult] = []
+    for result in allreduce_trees.run(specs):
+        results.append(result)
+        record.write(results, len(results) + 1)
+        _progress(f"{result.spec.topology}, S={result.steps}", result.seconds)
+    record.write(results, len(results))
+    out().print(report.trees_table(results))
     _leave("sat" for _ in results)
 
 

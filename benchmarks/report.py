@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from rich.markup import escape
 from rich.table import Table
 
+from benchmarks.allreduce_trees import TreesResult
 from benchmarks.astra import AstraResult, Incomplete
 from benchmarks.astra_exported import ExportedResult
 from benchmarks.astra_steps import StepResult
@@ -157,6 +158,21 @@ def rooted_table(results: Sequence[RootedResult]) -> Table:
         names = (r.spec.collective, r.spec.topology, str(r.steps), str(r.bound))
         found = (str(r.best), above, seconds_text(r.seconds))
         table.add_row(*names, seconds_text(r.bound_seconds), *found, packed, took)
+    return table
+
+
+def trees_table(results: Sequence[TreesResult]) -> Table:
+    """Return limits of allreduce by trees beside what no allreduce beats."""
+    table = _table("Allreduce by trees", "Topology", "S", "No allreduce below", "Trees", "Above")
+    for extra in ("Written (C, R)", "Seconds, all S"):
+        table.add_column(extra, justify="right")
+    for r in results:
+        trees = (
+            str(r.upper) if r.lower == r.upper else f"{float(r.lower):.5g}..{float(r.upper):.5g}"
+        )
+        above = "met" if r.upper == r.every else f"{float(r.upper / r.every - 1):.1%}"
+        names = (r.spec.topology, str(r.steps), str(r.every), trees, above)
+        table.add_row(*names, str(r.written or "-"), seconds_text(r.seconds))
     return table
 
 

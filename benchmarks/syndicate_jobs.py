@@ -2,6 +2,8 @@
 
 ``moe``: 200 collectives on 32 GPUs at three speeds of computation; ``scale``: 1,248 on 512 GPUs.
 ``models``: A1 to A6 of the paper's evaluation (its Figures 11, 12, 14 and 15) as presets have them.
+``beside``: an allreduce and an alltoall on one machine, with and without options of what others
+leave of a channel.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from dataclasses import dataclass
 from rich.table import Table
 
 from sccl.core.workload import Workload
+from sccl.core.workload_ops import CommOp, HostAction, HostEvent, HostProgram, Role
+from sccl.tasks.motif_planning import motif_planner
 from sccl.topo import fabric_of
 from sccl.train.cyclic import CyclicPlan, wrong_in_cyclic
 from sccl.train.jobs import Job
@@ -28,12 +32,22 @@ PARTS = {
     "moe": ("moe-156", "moe-600", "moe-1500"),
     "scale": ("moe-512",),
     "models": ("A1", "A2", "A3", "A4", "A5", "A6"),
+    "beside": (
+        "dgx1-pcie 1 1",
+        "dgx1-pcie 16 16",
+        "dgx1-pcie 64 16",
+        "hgx2 1 1",
+        "hgx2 64 16",
+        "hgx2x2 64 16",
+    ),
 }
+"""Presets; of ``beside`` a fabric, and MiB of the allreduce and of the alltoall."""
 
 SMOKE: dict[str, tuple[str, dict[str, int]]] = {
     "moe": ("moe-156", {}),
     "scale": ("moe-512", {"layers": 2, "dp": 64}),
     "models": ("A1", {}),
+    "beside": ("hgx2 1 1", {}),
 }
 """What is run with --smoke, and what is smaller of it: for 512 GPUs bounds alone take most of a
 minute."""
@@ -84,7 +98,42 @@ def run(parts: Sequence[str], *, smoke: bool = False) -> Iterator[JobResult]:
     """
     for part in parts:
         for job, less in (SMOKE[part],) if smoke else [(job, {}) for job in PARTS[part]]:
-            yield from _job(part, job, _workload(job, less), 0.1 if smoke else SECONDS)
+            seconds = 0.1 if smoke else SECONDS
+            if part == "beside":
+                yield from _beside(job, seconds)
+            else:
+                yield from _job(part, job, _workload(job, less), seconds)
+
+
+def _beside(told: str, seconds: float) -> Iterator[JobResult]:
+    """Yield what two collectives come to, both of all ranks, without and with complements."""
+    name, reduced, exchanged = told.split()
+    fabric = fabric_of(name)
+    ranks = tuple(range(fabric.ranks))
+    ops = (
+        CommOp("gradients", "allreduce", ranks, int(reduced) * 2**18, "float32", reduce="sum"),
+        CommOp("tokens", "alltoall", ranks, int(exchanged) * 2**18, "float32"),
+    )
+    host = HostProgram("all", tuple(HostEvent(HostAction.SUBMIT, op.id) for op in ops))
+    workload = Workload("two", len(ranks), (Role("all", ranks),), ops, (), (host,))
+    for beside in (False, True):
+        begun = time.process_time()
+        settings = OptionSettings(planner=motif_planner(), beside=beside)
+        problem = Job(workload, options_of(workload, fabric, settings).of).problem
+        bound = least_period(problem)
+        best: list[int] = []
+
+        def found(_: CyclicPlan, run: Repeated, best: list[int] = best) -> None:
+            best[:] = [min([run.period, *best])]
+
+        for rule in RULES:
+            POLICIES[rule].run(problem, PolicyEffort(0.0, 0), found)
+        periodic(problem, seconds, 0, bound.ticks, found)
+        search = "complements, too" if beside else "no complements"
+        yield JobResult(
+            *("beside", told, search, 2, best[0] / 1000, bound.ticks / 1000, bound.binds),
+            *(0.0, time.process_time() - begun),
+        )
 
 
 def _job(part: str, name: str, workload: Workload, seconds: float) -> Iterator[JobResult]:

@@ -97,11 +97,11 @@ CASES = {
     "alltoall": _chassis("alltoall", CHASSIS),
     "alltoall-lp": _chassis("alltoall", CHASSIS[:-1], "--model", "lp"),
     "groups": tuple(
-        LargeCase("", 512, _words(verb, collective, "mesh:16x32", _GROUPED, *more), 120.0, _GROUPS)
-        for verb, collective, more in (
-            ("tacos", "alltoall@64x8", ()),
-            ("teccl", "alltoall@64x8", ("--effort", "2")),
-            ("tacos", "alltoall", ()),
+        LargeCase("", 512, _words(verb, collective, "mesh:16x32", size, *more), 120.0, _GROUPS)
+        for verb, collective, size, more in (
+            ("tacos", "alltoall@64x8", 8 * _GROUPED, ()),
+            ("teccl", "alltoall@64x8", 8 * _GROUPED, ("--effort", "2")),
+            ("tacos", "alltoall", _GROUPED, ()),
         )
     ),
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sccl.api.arguments import checked
 from sccl.api.machine import Topology
-from sccl.collectives import Spec, custom
+from sccl.collectives import Spec, custom, in_groups
 from sccl.collectives import resolve as resolve_collective
 from sccl.core.files.bandwidths import bandwidth_of_text, bandwidth_to_wire, load_bandwidth
 from sccl.core.files.schedule_shapes import VariableBandwidthWire
@@ -28,6 +28,9 @@ CollectiveLike = str | PathLike[str] | Spec
 BandwidthLike = str | PathLike[str] | Sequence[Mapping[str, object]]
 """A JSON file, or its intervals: ``[{"links": [(0, 1)], "from_us": 5, "to_us": 9, "fraction": 0}]``
 says that one link is out for 4 us."""
+
+GroupsLike = str | PathLike[str] | Sequence[Sequence[int]]
+"""The ranks of each group, ``"0-3,4-7"`` as on the command line, or a JSON file."""
 
 Root = int | str
 """A rank: its number, or what the machine calls it (``"GPU0"``)."""
@@ -59,6 +62,7 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
     ranks: int,
     root: int | None = None,
     *,
+    groups: GroupsLike | None = None,
     pre: Ranks | None = None,
     post: Ranks | None = None,
     combining: bool = False,
@@ -78,6 +82,7 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
             ``post``, what yours is called.
         ranks: of the machine that it is for.
         root: of broadcast, reduce, gather, scatter, gatherv and scatterv; None: rank 0.
+        groups: process groups that each do the one of that name, at once.
         pre: the ranks (or the one rank) that hold each chunk before; chunks count from 0.
         post: those that must hold it after.
         combining: whether the ranks of ``pre`` contribute, and ``post`` holds the reduction.
@@ -95,6 +100,9 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
     >>> import sccl
     >>> sccl.collective("broadcast", 8, root=3).root
     3
+    >>> pairs = sccl.collective("allgather", 4, groups=[[0, 2], [1, 3]])
+    >>> sccl.bounds(pairs, "ring:4").steps
+    2
     >>> everyone = range(4)
     >>> uneven = sccl.collective(
     ...     "uneven-gather", 4, pre={0: 0, 1: 0, 2: 1}, post=dict.fromkeys(range(3), everyone)
@@ -115,6 +123,12 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
     told: dict[str, object] = {name: _counts(name, row) for name, row in counted.items()}
     told["alltoallv"] = [_counts("alltoallv", row) for row in alltoallv]
     told = {name: of for name, of in told.items() if of}
+    if groups is not None:
+        if told or pre is not None or post is not None or combining:
+            raise ParameterError(
+                f"groups are given for {name}, and what it is by itself, too: leave one out"
+            )
+        return resolve_collective(in_groups(str(name), _groups(groups)), ranks, root)
     rooted = bool(gatherv or scatterv)
     if told and pre is None and post is None and (root is None or rooted):
         plain = {"name": str(name), "ranks": ranks, "root": root or 0, **told}
@@ -134,6 +148,14 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
     plain = {"name": str(name), "ranks": ranks, "combining": combining, **told}
     plain |= {"pre": _pairs("pre", pre), "post": _pairs("post", post)}
     return custom(parse(json.dumps(plain), CustomCollectiveWire, where), where)
+
+
+def _groups(given: GroupsLike) -> str:
+    """Return process groups, as the command line has them."""
+    if isinstance(given, str | PathLike):
+        return str(given)
+    every = [_counts("groups", group) for group in given]
+    return "/".join(",".join(map(str, group)) for group in every)
 
 
 def _counts(what: str, row: Sequence[int]) -> list[int]:

@@ -24,7 +24,7 @@ from sccl.synth.allreduce.classes import has_classes
 from sccl.synth.direct import Attained
 from sccl.synth.limit.steps import check_size, step_limit
 from sccl.synth.settings import checked_effort
-from sccl.tasks.bounds import attained_of, attained_part
+from sccl.tasks.bounds import attained_of, attained_part, bound_of_every
 from sccl.tasks.outputs import head, question_digests
 from sccl.view.text.reasons import explain, explain_steps
 
@@ -40,8 +40,9 @@ def bounds(
     steps: Annotated[
         int | None,
         typer.Option(
-            help="Also the limit of R/C for this S, over all k and all C; of allreduce, that of "
-            "compositions of equal halves, for an even S."
+            help="Also the limit of R/C for this S, over all k and all C; of allreduce, what no "
+            "algorithm of any class beats, and for an even S the limit of compositions of equal "
+            "halves."
         ),
     ] = None,
     timeout: options.LimitTimeout = None,
@@ -62,26 +63,34 @@ def bounds(
         check_size(topology, spec, steps)
     found = lower_bounds(topology, spec)
     attained = attained_of(topology, spec)
-    limit = None
+    whole = any_bounds(topology, spec) if has_classes(spec) else None
+    limit = every = None
     if steps is not None:
         with err().status(escape(f"limit of {spec.name} on {topology.name} for S={steps}")):
-            limit = step_limit(topology, spec, steps, found, effort.seconds).limit
+            if whole is not None:
+                every = bound_of_every(topology, spec, whole, steps)
+            if whole is None or (steps % 2 == 0 and steps >= found.steps):
+                limit = step_limit(topology, spec, steps, found, effort.seconds).limit
     if json:
         found_json = msgspec.to_builtins(bounds_to_wire(found))
-        if has_classes(spec):
-            of_any = bounds_to_wire(any_bounds(topology))
-            found_json = msgspec.to_builtins(of_any) | {
+        if whole is not None:
+            found_json = msgspec.to_builtins(bounds_to_wire(whole)) | {
                 "classes": [{"class": _EQUAL_HALVES, **found_json}]
             }
         names = {"topology": topology.name, "collective": spec.name}
-        more = {"limit": msgspec.to_builtins(proved_limit_to_wire(limit))} if limit else {}
+        both = {"limit": limit, "every": every}
+        more = {
+            name: msgspec.to_builtins(proved_limit_to_wire(one))
+            for name, one in both.items()
+            if one is not None
+        }
         if attained:
             more |= {"attained": msgspec.to_builtins(attained_part(attained))}
         start = head("bounds", question_digests(topology, spec))
         print_json(start | names | found_json | more)
     else:
-        if has_classes(spec):
-            _print_any(out(), any_bounds(topology), topology, spec)
+        if whole is not None:
+            _print_any(out(), whole, topology, spec, every)
         _print(out(), found, topology, spec)
         if attained:
             _print_attained(out(), attained, found)
@@ -103,7 +112,9 @@ def _print_attained(console: Console, attained: Attained, bounds: Bounds) -> Non
 
 def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
     of_class = " in that class" if scope else ""
-    if limit.lower == limit.upper:
+    if limit.upper is None:
+        console.print(f"S = {limit.steps}: R/C >= {limit.lower} for every k, C and class")
+    elif limit.lower == limit.upper:
         console.print(
             f"S = {limit.steps}: R/C >= {limit.lower} for every k and C{of_class}, and no more can "
             "be said: algorithms come as near as one likes, or attain it"
@@ -157,10 +168,15 @@ def _print_cuts(console: Console, proof: LimitProof) -> None:
         console.print(f"  and {len(proof.cuts) - _SHOWN} more")
 
 
-def _print_any(console: Console, found: Bounds, topology: Topology, spec: Spec) -> None:
-    console.print(f"allreduce on {topology.name}, every algorithm", style="bold", markup=False)
+def _print_any(
+    console: Console, found: Bounds, topology: Topology, spec: Spec, every: StepLimit | None
+) -> None:
+    console.print(f"{spec.name} on {topology.name}, every algorithm", style="bold", markup=False)
     console.print(f"S >= {found.steps}: {explain_steps(found, spec)}")
-    console.print(f"R/C >= {found.bandwidth}: {explain(found, spec)}\n", soft_wrap=True)
+    console.print(f"R/C >= {found.bandwidth}: {explain(found, spec)}", soft_wrap=True)
+    if every is not None:
+        _print_limit(console, every, "")
+    console.print()
 
 
 def _print(console: Console, found: Bounds, topology: Topology, spec: Spec) -> None:

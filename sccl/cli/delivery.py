@@ -32,7 +32,7 @@ CertifyDir = Annotated[
     typer.Option(
         "--certify",
         help="Folder for proofs of all claims, for 'sccl verify-certificate'; of allreduce, of "
-        "those about compositions, and of limits those about trees, too.",
+        "those about compositions and every class, and of limits those about trees, too.",
     ),
 ]
 Plot = Annotated[

@@ -14,7 +14,13 @@ from sccl.core.limit import StepLimit
 from sccl.core.words import counted
 from sccl.view.text.reasons import explain, explain_steps
 from sccl.view.text.tables import print_winners
-from sccl.view.words import class_summary, completeness, unswept_words
+from sccl.view.words import (
+    EVERY_WORDS,
+    above_words,
+    class_summary,
+    completeness,
+    unswept_words,
+)
 
 _MOST_OPEN = 10
 _MISSING = {
@@ -150,6 +156,8 @@ def _print_classes(console: Console, frontier: Frontier, spec: Spec) -> None:
     if frontier.stairs:
         console.print(_classes_table(frontier))
         console.print("proved: nothing of its class dominates the point")
+        if frontier.every:
+            console.print(EVERY_WORDS, soft_wrap=True)
         _print_fastest(console, frontier)
     for one in frontier.classes:
         console.print(class_summary(one), markup=False)
@@ -166,7 +174,9 @@ def _print_classes(console: Console, frontier: Frontier, spec: Spec) -> None:
 
 
 def _classes_table(frontier: Frontier) -> Table:
-    table = Table("C", "S", "R", "R/C", "Class", "Optimal in", "State", "Seconds", "File")
+    table = Table(
+        "C", "S", "R", "R/C", "Class", "Above all", "Optimal in", "State", "Seconds", "File"
+    )
     for name, point in frontier.stairs:
         table.add_row(
             str(point.chunks or "-"),
@@ -174,6 +184,7 @@ def _classes_table(frontier: Frontier) -> Table:
             str(point.rounds or "-"),
             _cost(point),
             name,
+            above_words(frontier.above_every(point)),
             " and ".join(point.optimal) or "-",
             f"[{'green' if point.proved else 'yellow'}]{_state(point, frontier)}[/]",
             _seconds(point),

@@ -223,6 +223,20 @@ VERBS = (
     ),
     Verb(
         RUN,
+        "lab",
+        "lab",
+        "Run a command on ranks that have a network of a known rate for every channel.",
+        "sccl lab --channels fast=100Mb,slow=50Mb --ranks 4 -- python job.py",
+    ),
+    Verb(
+        RUN,
+        "optimizer",
+        "optimizer",
+        "Propose plans to a running job, watch it, and plan anew when that is worth it.",
+        "sccl optimizer --store localhost:29500 --commit plan.json",
+    ),
+    Verb(
+        RUN,
         "export",
         "export",
         "Write algorithms and schedules in the formats that others run, simulate and draw.",

@@ -210,7 +210,7 @@ def _warnings_as_lines() -> Iterator[None]:
         yield
 
 
-def _delivered(command: Callable[..., T], **given: Any) -> T:
+def _delivered(command: Callable[..., T], /, **given: Any) -> T:
     """Return what a command returns; what it printed has left this process."""
     with _warnings_as_lines():
         try:

@@ -10,7 +10,7 @@ import typer
 
 from sccl.cli import complete
 from sccl.cli.report import err
-from sccl.collectives import COUNTED, Spec
+from sccl.collectives import COUNTED, Spec, in_groups
 from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
@@ -23,8 +23,8 @@ Collective = Annotated[
     str,
     typer.Option(
         help="allgather, allreduce, alltoall, broadcast, gather, reduce, reducescatter, scatter, "
-        "or the .json file of your own; in groups of ranks: alltoall@0-3/4-7, or alltoall@2x4; "
-        "several at once: allgather@0-3+alltoall@4-7.",
+        "or the .json file of your own; in groups of ranks (see --groups): "
+        "alltoall@0-3/4-7; several at once: allgather@0-3+alltoall@4-7.",
         autocompletion=complete.collective,
     ),
 ]
@@ -74,6 +74,16 @@ CountsFile = Annotated[
         autocompletion=complete.file,
     ),
 ]
+Groups = Annotated[
+    str | None,
+    typer.Option(
+        metavar="GROUPS|FILE",
+        help="Process groups that do it at once: 0-3,4-7, or 0,2,4/1,3,5, 2x4 (of 4 ranks each), "
+        "2x4.strided, 0-3:2/4-7:5 (roots); or a .json file, in which each may have its own.",
+        show_default="one, of all ranks",
+        autocompletion=complete.file,
+    ),
+]
 Root = Annotated[
     str | None,
     typer.Option(
@@ -92,6 +102,7 @@ class SubjectOptions:
     topo: Topo
     root: Root = None
     counts: CountsFile = None
+    groups: Groups = None
     routed: Routed = None
 
     def machine(self) -> Topology:
@@ -105,7 +116,7 @@ class SubjectOptions:
 
     def asked(self, machine: Topology) -> tuple[str | Spec, str | None]:
         """Return the collective, and the root that is given beside it; see :func:`asked_of`."""
-        return asked_of(machine, self.collective, self.root, self.counts)
+        return asked_of(machine, self.collective, self.root, self.counts, self.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +128,11 @@ class SketchedSubjectOptions:
     taccl_topology: TacclTopology = None
     root: Root = None
     counts: CountsFile = None
+    groups: Groups = None
 
     def asked(self, machine: Topology) -> tuple[str | Spec, str | None]:
         """Return the collective, and the root that is given beside it; see :func:`asked_of`."""
-        return asked_of(machine, self.collective, self.root, self.counts)
+        return asked_of(machine, self.collective, self.root, self.counts, self.groups)
 
     def machine(self, sketch: Sketch | None) -> Topology:
         """Return the machine.
@@ -135,13 +147,21 @@ class SketchedSubjectOptions:
 
 
 def asked_of(
-    machine: Topology, collective: str, root: str | None, counts: Path | None
+    machine: Topology,
+    collective: str,
+    root: str | None,
+    counts: Path | None,
+    groups: str | None = None,
 ) -> tuple[str | Spec, str | None]:
-    """Return a collective and the root beside it: as they were given, or made with counts.
+    """Return a collective and the root beside it: as they were given, in groups, or of counts.
 
     Raises:
-        InputError: counts are missing or not wanted, or do not fit.
+        InputError: counts are missing or not wanted, or they or groups do not fit.
     """
+    if groups is not None:
+        if counts is not None:
+            raise ParameterError("--counts are of all ranks, and --groups of some: leave one out")
+        return in_groups(collective, groups), root
     if counts is not None:
         return counted_of(machine, collective, root, counts), None
     if collective in COUNTED:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -12,7 +14,9 @@ from sccl.core.ids import Rank
 from sccl.core.topology import Topology, as_ranks
 from sccl.errors import CollectiveError
 
-_DUAL_NAMES = {"reduce": "broadcast", "reducescatter": "allgather"}
+_DUAL_NAMES = {"allreduce": "allgather", "reduce": "broadcast", "reducescatter": "allgather"}
+_NAME = re.compile(r"(?:(?<=[+*])|^)[a-z]+(?=[@+]|$)")
+"""Of one of sccl's collectives, by itself or among several together."""
 _ALLREDUCE_SCOPE = "reducescatter-then-allgather compositions of equal steps and rounds"
 
 
@@ -59,9 +63,20 @@ class Dual:
         return self.spec == self.original
 
     @property
-    def in_groups(self) -> bool:
-        """Return whether groups of ranks reduce, each for itself and all of its ranks."""
-        return self.phases == 2 and self.original.post.kind is RelationKind.PAIRS
+    def scattered(self) -> Spec:
+        """Return the reducescatter that is the first phase of an allreduce."""
+        assert self.phases == 2
+        reduced = replace(self.original, post=self.spec.pre)
+        return _renamed(reduced, {"allreduce": "reducescatter"})
+
+    @property
+    def gathers(self) -> bool:
+        """Return whether its algorithms gather what ranks contribute to an allreduce, too.
+
+        They do where each rank has as many chunks for each of its groups.
+        """
+        solved = self.spec.at(self.spec.unit)
+        return solved.is_gathered or len(solved.classes()) == solved.num_chunks
 
     def bandwidth(self, dual_cost: Fraction) -> Fraction:
         """Return the original's R/C for an R/C of the dual."""
@@ -110,7 +125,7 @@ def dual_of(spec: Spec) -> Dual:
         return _of_groups(spec)
     _require_single(spec)
     exchanged = Spec(
-        _DUAL_NAMES.get(spec.name, f"{spec.name}-dual"),
+        _dual_name(spec.name),
         spec.ranks,
         unit=1,
         pattern_chunks=spec.pattern_chunks,
@@ -136,30 +151,29 @@ def _of_groups(spec: Spec) -> Dual:
     for group in spec.post.pattern:
         owners.append(as_ranks([sorted(group)[turn[group] % len(group)]]))
         turn[group] += 1
-    spread = replace(
-        spec,
-        name=spec.name.replace("allreduce", "allgather"),
-        pre=Relation(RelationKind.PAIRS, pattern=tuple(owners)),
-        combining=False,
-        parts=tuple((name.replace("allreduce", "allgather"), n) for name, n in spec.parts),
+    owned = Relation(RelationKind.PAIRS, pattern=tuple(owners))
+    spread = _renamed(replace(spec, unit=1, pre=owned, combining=False), _DUAL_NAMES)
+    if spread.name == spec.name or len(set(map(len, spec.post.pattern))) > 1:
+        spread = replace(spread, name=f"{spec.name}-dual")  # ranks of small groups have more chunks
+    return Dual(
+        spec, spread, on_reversed=False, chunk_factor=spec.unit, phases=2, scope=_ALLREDUCE_SCOPE
     )
-    return Dual(spec, spread, on_reversed=False, chunk_factor=1, phases=2, scope=_ALLREDUCE_SCOPE)
 
 
-def check_no_groups(spec: Spec, what: str) -> None:
-    """Check that a collective is no allreduce in groups, of which times alone are known.
+def _renamed(spec: Spec, new: Mapping[str, str]) -> Spec:
+    """Return a collective, and those that it is made of, by other names."""
+    parts = tuple((_in_place(name, new), count) for name, count in spec.parts)
+    return replace(spec, name=_in_place(spec.name, new), parts=parts)
 
-    Args:
-        what: is for others.
 
-    Raises:
-        CollectiveError: it is one.
-    """
-    if dual_of(spec).in_groups:
-        raise CollectiveError(
-            f"{spec.name} is an allreduce in groups, and {what} are for those of all ranks alone: "
-            "ask 'sccl teccl', 'sccl tacos' or 'sccl taccl' for a schedule"
-        )
+def _in_place(name: str, new: Mapping[str, str]) -> str:
+    return _NAME.sub(lambda found: new.get(found[0], found[0]), name)
+
+
+def _dual_name(name: str) -> str:
+    """Return what the collective with pre and post exchanged is called."""
+    changed = _in_place(name, _DUAL_NAMES)
+    return f"{name}-dual" if changed == name else changed
 
 
 def _require_single(spec: Spec) -> None:

@@ -68,8 +68,8 @@ class Spec:
             below = chunks // self.unit * self.unit
             nearest = f"{below} or {below + self.unit}" if below else f"{self.unit}"
             raise ParameterError(
-                f"chunks is {chunks}: {self.name} divides each rank's buffer among {self.ranks} "
-                f"ranks, so give a multiple of {self.unit} such as {nearest}"
+                f"chunks is {chunks}: {self.name} divides each rank's buffer into {self.unit} "
+                f"parts, so give a multiple of {self.unit} such as {nearest}"
             )
         return Collective(
             name=self.name,
@@ -131,6 +131,9 @@ _ROOTLESS = {
     "alltoall": _rootless("alltoall", SCATTERED, TRANSPOSE),
     "reducescatter": _rootless("reducescatter", ALL, SCATTERED, combining=True),
 }
+ROOTED = tuple(_ROOTED)
+"""The names of those that have a root."""
+
 _NAMED: dict[str, Callable[[int, int], Spec]] = {**_ROOTED, **_ROOTLESS}
 
 
@@ -157,7 +160,7 @@ def named(name: str, ranks: int, root: int | None = None) -> Spec:
     if root is not None and name in _ROOTLESS:
         raise ParameterError(
             f"root is {root}, but {name} has no root: leave it out "
-            f"(collectives with a root: {', '.join(_ROOTED)})"
+            f"(collectives with a root: {', '.join(ROOTED)})"
         )
     if root is not None and not 0 <= root < ranks:
         raise ParameterError(f"root is {root}, expected a rank from 0 to {ranks - 1}")
@@ -219,6 +222,16 @@ def custom(wire: CustomCollectiveWire, where: str) -> Spec:
     except CollectiveError as error:
         raise FormatError(f"{where}: {error}") from error
     return spec
+
+
+def spec_of_collective(collective: Collective) -> Spec:
+    """Return what a collective is, at any number of chunks: one of ours, or as its pattern says."""
+    c = collective
+    if c.name in _NAMED and not misnamed(c):
+        return named(c.name, c.ranks, c.root)
+    period = max(len(c.pre.pattern), len(c.post.pattern)) or c.num_chunks // c.chunks
+    unit = c.chunks * period // c.num_chunks or 1
+    return Spec(c.name, c.ranks, unit, period, c.pre, c.post, c.combining, c.root, c.counts)
 
 
 def misnamed(collective: Collective) -> str:

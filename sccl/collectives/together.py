@@ -2,27 +2,31 @@
 
 ``alltoall@0-3/4-7`` is an alltoall in each of two groups of ranks, ``alltoall@16x8`` one in each of
 16 groups of 8 ranks that follow one another, ``alltoall@16x8.strided`` in each of 16 groups of 8
-ranks that are 16 apart. A ``+`` puts several together: ``allgather@0-7+alltoall@8-15``. Each part
-is a name, or the file of a collective of one's own, which has no groups. Parts combine, or none
-does; and allreduces are put together with allreduces alone, as the others that combine are reduced
-for one rank each. ``64*allgather@0-7+alltoall@8-15``: chunks of the first part are 64 times as
-large.
+ranks that are 16 apart; ``broadcast@0-3:2/4-7:5`` has roots 2 and 5, else the first ranks. A ``+``
+puts several together: ``allgather@0-7+alltoall@8-15``. Each part is a name, or the file of a
+collective of one's own, which has no groups. Parts combine, or none does; and allreduces are put
+together with allreduces alone, as the others that combine are reduced for one rank each.
 
-The chunks of all parts make up one pattern, so that a size is that of each of its chunks, as in
-collectives of one's own: of an alltoall what a rank has for one other, and of an allreduce what
-each rank of a group reduces for it, one by its size of what they have.
+C counts of every group what it counts of its collective by itself, so that a size is that of a
+rank's buffer in each: where groups of different sizes divide it, C is a multiple of them all. One
+group of all ranks is the collective itself. ``64*allgather@0-7+alltoall@8-15`` makes the chunks of
+the first part 64 times as large; a size is then that of a chunk of the other.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from math import lcm
 from pathlib import Path
 
-from sccl.collectives.spec import Spec, custom, named, names
+from sccl.collectives.spec import ROOTED, Spec, custom, named, names
 from sccl.core.collective import Relation, RelationKind
-from sccl.core.files.collectives import load_custom_collective
+from sccl.core.files.collectives import load_custom_collective, load_groups
+from sccl.core.files.shapes import GroupsWire
 from sccl.core.ids import Rank
 from sccl.core.topology import as_ranks
 from sccl.errors import CollectiveError, FormatError, ParameterError, unknown_name
@@ -33,16 +37,40 @@ MOST_PATTERN = 2**20
 _TIMES = re.compile(r"(\d{1,12})\*(.*)", re.DOTALL)
 _GRID = re.compile(r"(\d{1,6})x(\d{1,6})(\.strided)?")
 _SPAN = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
+_ROOT = re.compile(r"(.*?)(?::(\d{1,6}))?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Chunks of a part: who holds each before, who wants it after, how many elements it has."""
+    """Chunks of a group: who holds each before, who wants it after, how many elements it has.
 
+    Attributes:
+        unit: what C is a multiple of.
+    """
+
+    unit: int
     pre: tuple[frozenset[Rank], ...]
     post: tuple[frozenset[Rank], ...]
     combining: bool
     counts: tuple[int, ...]
+
+    def times(self, n: int) -> _Part:
+        """Return its chunks n times over, for n times the least C."""
+        return replace(self, unit=self.unit * n, pre=self.pre * n, post=self.post * n)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Ranks that do something together; its first is the root if none is given."""
+
+    ranks: list[int]
+    root: int | None = None
+
+    def has(self, name: str) -> Spec:
+        """Return a collective for as many ranks, from 0."""
+        return named(
+            name, len(self.ranks), None if self.root is None else self.ranks.index(self.root)
+        )
 
 
 def resolve(text: str, ranks: int, root: int | None = None) -> Spec:
@@ -55,14 +83,114 @@ def resolve(text: str, ranks: int, root: int | None = None) -> Spec:
     if text.endswith(".json") and (not {"+", "*"} & set(text) or Path(text).exists()):
         if root is not None:
             raise ParameterError("root is given, but a custom collective has none: leave it out")
-        return _own(text, ranks)
+        groups = load_groups(Path(text))
+        return _own(text, ranks) if groups is None else _one(_told(groups, None, text), ranks, None)
+    return _one(text, ranks, root)
+
+
+def in_groups(collective: str | None, groups: str) -> str:
+    """Return the text that :func:`resolve` takes of a collective in groups.
+
+    Args:
+        collective: its name; None: a file of groups names one for each.
+        groups: ``0-3,4-7`` or ``0-3/4-7``, ``0,2,4/1,3,5``, ``2x4``, ``2x4.strided``, or a
+            ``.json`` file.
+
+    Raises:
+        InputError: the file cannot be read, groups of it overlap, or a collective is missing.
+    """
+    if groups.endswith(".json"):
+        wire = load_groups(Path(groups))
+        if wire is None:
+            raise FormatError(f"{groups}: it is no file of groups: see 'sccl schema groups'")
+        return _told(wire, collective, groups)
+    if collective is None or collective not in names():
+        hint = f"groups are of one of sccl's own: {', '.join(names())}"
+        raise unknown_name("collective", collective or "", names(), hint)
+    spans = groups.split(",")
+    if "/" not in groups and any("-" in span for span in spans):
+        groups = "/".join(spans)
+    return f"{collective}@{groups}"
+
+
+def _told(wire: GroupsWire, collective: str | None, where: str) -> str:
+    """Return the text of a file of groups."""
+    seen, parts = dict[int, int](), list[tuple[str, list[str]]]()
+    for number, group in enumerate(wire.groups):
+        name = group.collective or collective
+        if name is None:
+            raise FormatError(
+                f"{where}, $.groups[{number}]: it names no collective, and none is given for all"
+            )
+        if name not in names():
+            hint = f"groups are of one of sccl's own: {', '.join(names())}"
+            raise unknown_name("collective", name, names(), hint)
+        for rank in group.ranks:
+            if rank in seen:
+                raise FormatError(
+                    f"{where}, $.groups[{number}]: rank {rank} is in $.groups[{seen[rank]}], too; "
+                    "a rank is in one group, once"
+                )
+            seen[rank] = number
+        told = _spans(group.ranks) + ("" if group.root is None else f":{group.root}")
+        if parts and parts[-1][0] == name:
+            parts[-1][1].append(told)
+        else:
+            parts.append((name, [told]))
+    return "+".join(f"{name}@{'/'.join(groups)}" for name, groups in parts)
+
+
+def without_rank(text: str, ranks: int, lost: int) -> str:
+    """Return what is left to do where a rank is lost, and those above it have a number less.
+
+    Args:
+        text: of a collective in groups, or of several together, on so many ranks.
+
+    Raises:
+        ParameterError: it is a root, or no two ranks of a group are left.
+    """
+    parts = []
+    for part in text.split("+"):
+        name, at, where = part.partition("@")
+        left = []
+        for group in _groups(where, ranks, text) if at else ():
+            root = group.ranks[0] if group.root is None else group.root
+            if root == lost and name.rpartition("*")[2] in ROOTED:
+                raise ParameterError("it is the root of its group")
+            fewer = [rank - (rank > lost) for rank in group.ranks if rank != lost]
+            told = "" if group.root is None else f":{group.root - (group.root > lost)}"
+            left += [_spans(fewer) + told] if len(fewer) > 1 else []
+        if left or not at:
+            parts.append(f"{name}{at}{'/'.join(left)}")
+    if not parts:
+        raise ParameterError("nothing is left to do: no group has two ranks without it")
+    return "+".join(parts)
+
+
+def _spans(ranks: Sequence[int]) -> str:
+    """Return ranks as groups have them: ``0-3,7``."""
+    runs = list[list[int]]()
+    for rank in ranks:
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
+def _one(text: str, ranks: int, root: int | None) -> Spec:
     if not {"@", "+", "*"} & set(text):
         return named(text, ranks, root)
     if root is not None:
         raise ParameterError(
             f"root is {root}, but {text} is of several collectives, each rooted at the first rank "
-            "of its group: leave it out"
+            "of its group: give each group its own, as in broadcast@0-3:2/4-7:5"
         )
+    name, _, where = text.partition("@")
+    if name in names() and "+" not in where:
+        first, *others = _groups(where, ranks, text)
+        if not others and first.ranks == list(range(ranks)):
+            return first.has(name)
     return _together(text, ranks)
 
 
@@ -76,63 +204,83 @@ def _own(text: str, ranks: int) -> Spec:
 
 
 def _together(text: str, ranks: int) -> Spec:
-    names_of = text.split("+")
-    parts = [_part(part, ranks) for part in names_of]
-    if len({part.combining for part in parts}) > 1:
+    named_parts = [(name, _parts(name, ranks)) for name in text.split("+")]
+    every = [part for _, parts in named_parts for part in parts]
+    if len({part.combining for part in every}) > 1:
         raise CollectiveError(
             f"collective {text!r}: some of its parts combine, and others do not; such are planned "
             "one after the other"
         )
-    counts = tuple(count for part in parts for count in part.counts)
-    pre = tuple(held for part in parts for held in part.pre)
-    post = tuple(wanted for part in parts for wanted in part.post)
-    combining = parts[0].combining
+    counts = tuple(count for part in every for count in part.counts)
+    if set(counts) == {1}:
+        counts, every = (), _evened(every, text)
+    pre = tuple(held for part in every for held in part.pre)
+    post = tuple(wanted for part in every for wanted in part.post)
+    combining = every[0].combining
     if combining and len({len(wanted) > 1 for wanted in post}) > 1:
         raise CollectiveError(
             f"collective {text!r}: some of its parts are reduced for all ranks of a group, others "
             "for one rank each; such are planned one after the other: ask for allreduces alone, "
             "or for the others"
         )
+    left = iter(every)
     spec = Spec(
         text,
         ranks,
-        unit=1,
+        unit=1 if counts else every[0].unit,
         pattern_chunks=len(pre),
         pre=Relation(RelationKind.PAIRS, pattern=pre),
         post=Relation(RelationKind.PAIRS, pattern=post),
         combining=combining,
-        counts=() if set(counts) == {1} else counts,
-        parts=tuple((name, len(part.pre)) for name, part in zip(names_of, parts, strict=True)),
+        counts=counts,
+        parts=tuple(
+            (name, sum(len(part.pre) for part in islice(left, len(parts))))
+            for name, parts in named_parts
+        ),
     )
-    spec.at(1)
+    spec.at(spec.unit)
     return spec
 
 
-def _part(text: str, ranks: int) -> _Part:
+def _evened(parts: list[_Part], text: str) -> list[_Part]:
+    """Return parts at the least C that all of them can have.
+
+    Raises:
+        CollectiveError: that is too many chunks.
+    """
+    unit = lcm(*(part.unit for part in parts))
+    chunks = sum(unit // part.unit * len(part.pre) for part in parts)
+    if chunks > MOST_PATTERN:
+        raise CollectiveError(
+            f"collective {text!r}: C is a multiple of {unit}, of the sizes of all groups, and then "
+            f"there are {chunks} chunks in all; several together may have {MOST_PATTERN}: give "
+            "fewer ranks, or groups of one size"
+        )
+    return [part.times(unit // part.unit) for part in parts]
+
+
+def _parts(text: str, ranks: int) -> list[_Part]:
+    """Return what each group of a part has."""
     if times := _TIMES.fullmatch(text):
         if not int(times[1]):
             raise ParameterError(
                 f"collective {text!r}: chunks 0 times as large are none; leave that part out"
             )
-        part = _part(times[2], ranks)
-        return replace(part, counts=tuple(int(times[1]) * count for count in part.counts))
+        return [
+            replace(part, counts=tuple(int(times[1]) * count for count in part.counts))
+            for part in _parts(times[2], ranks)
+        ]
     name, at, where = text.partition("@")
     if not at and name.endswith(".json"):
-        return _on(_own(name, ranks), list(range(ranks)))
+        return [_on(_own(name, ranks), _Group(list(range(ranks))))]
     if name not in names():
         hint = f"the collectives are {', '.join(names())}, or a .json file of your own without '@'"
         raise unknown_name("collective", name, names(), hint)
-    groups = _groups(where, ranks, text) if at else [list(range(ranks))]
-    found = [_on(named(name, len(group)), group) for group in groups]
-    return _Part(
-        tuple(held for part in found for held in part.pre),
-        tuple(wanted for part in found for wanted in part.post),
-        found[0].combining,
-        tuple(count for part in found for count in part.counts),
-    )
+    groups = _groups(where, ranks, text) if at else [_Group(list(range(ranks)))]
+    return [_on(group.has(name), group) for group in groups]
 
 
-def _on(spec: Spec, group: list[int]) -> _Part:
+def _on(spec: Spec, group: _Group) -> _Part:
     """Return the chunks of a collective, its ranks those of a group."""
     if spec.pattern_chunks > MOST_PATTERN:
         raise CollectiveError(
@@ -141,36 +289,59 @@ def _on(spec: Spec, group: list[int]) -> _Part:
         )
     chunks = range(spec.pattern_chunks)
     pre, post = (
-        tuple(as_ranks(group[r] for r in relation.of(c, spec.ranks)) for c in chunks)
+        tuple(as_ranks(group.ranks[r] for r in relation.of(c, spec.ranks)) for c in chunks)
         for relation in (spec.pre, spec.post)
     )
-    return _Part(pre, post, spec.combining, spec.counts or (1,) * len(pre))
+    return _Part(spec.unit, pre, post, spec.combining, spec.counts or (1,) * len(pre))
 
 
-def _groups(where: str, ranks: int, text: str) -> list[list[int]]:
+def _groups(where: str, ranks: int, text: str) -> list[_Group]:
     """Return the ranks of each group.
 
     Raises:
         ParameterError: the text says no groups of ranks of the machine.
     """
     if grid := _GRID.fullmatch(where):
-        count, size = int(grid[1]), int(grid[2])
-        if count * size != ranks or size < 2 or count < 1:
-            raise ParameterError(
-                f"collective {text!r}: {count} groups of {size} ranks, and the machine has {ranks} "
-                "ranks: give numbers that make them up, of 2 ranks or more"
-            )
-        if grid[3]:
-            return [list(range(first, ranks, count)) for first in range(count)]
-        return [list(range(first, first + size)) for first in range(0, ranks, size)]
-    groups = [_ranks(group, ranks, text) for group in where.split("/")]
-    seen = Counter(rank for group in groups for rank in group)
+        return [_Group(group) for group in _grid(grid, ranks, text)]
+    groups = [_group(group, ranks, text) for group in where.split("/")]
+    seen = Counter(rank for group in groups for rank in group.ranks)
     if twice := sorted(rank for rank, times in seen.items() if times > 1):
         raise ParameterError(
             f"collective {text!r}: rank {twice[0]} stands twice; a rank is in one group, and what "
             "it does beside that is put to it with '+'"
         )
     return groups
+
+
+def _grid(grid: re.Match[str], ranks: int, text: str) -> list[list[int]]:
+    count, size = int(grid[1]), int(grid[2])
+    if count * size != ranks or size < 2 or count < 1:
+        raise ParameterError(
+            f"collective {text!r}: {count} groups of {size} ranks, and the machine has {ranks} "
+            "ranks: give numbers that make them up, of 2 ranks or more"
+        )
+    if grid[3]:
+        return [list(range(first, ranks, count)) for first in range(count)]
+    return [list(range(first, first + size)) for first in range(0, ranks, size)]
+
+
+def _group(group: str, ranks: int, text: str) -> _Group:
+    told = _ROOT.fullmatch(group)
+    assert told is not None
+    found = _ranks(told[1], ranks, text)
+    if told[2] is None:
+        return _Group(found)
+    name, root = text.partition("@")[0].rpartition("*")[2], int(told[2])
+    if root not in found:
+        raise ParameterError(
+            f"collective {text!r}: root {root} is not in its group {told[1]}: give one of its ranks"
+        )
+    if name not in ROOTED:
+        raise ParameterError(
+            f"collective {text!r}: group {group!r} has a root, but {name} has none: leave "
+            f"':{root}' out (collectives with a root: {', '.join(ROOTED)})"
+        )
+    return _Group(found, root)
 
 
 def _ranks(group: str, ranks: int, text: str) -> list[int]:

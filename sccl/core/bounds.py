@@ -84,15 +84,19 @@ class Counted:
     """Sends that each chunk of an allreduce needs, of whatever class it is.
 
     Attributes:
-        sends: of each chunk at least, into ``ranks``.
-        chunks_per_round: what can be sent to them in a round, at most.
-        ranks: those of a cut; empty: all sends are counted, wherever they go.
+        sends: of each chunk at least, into ``ranks``, or between ``groups``.
+        chunks_per_round: what can be sent so in a round, at most.
+        ranks: those of a cut; empty: it is of groups.
+        groups: that take in all ranks; empty, too: each rank is one, and all sends are counted.
+        approached: whether allreduces of ever more steps come as near the bound as one likes.
     """
 
     collective: str
     sends: int
     chunks_per_round: int
     ranks: tuple[int, ...]
+    groups: tuple[tuple[int, ...], ...] = ()
+    approached: bool = False
 
     @property
     def bandwidth(self) -> Fraction:
@@ -101,8 +105,8 @@ class Counted:
 
     @property
     def kind(self) -> str:
-        """Return ``"cut"`` or ``"sends"``."""
-        return "cut" if self.ranks else "sends"
+        """Return ``"cut"``, ``"groups"`` or ``"sends"``."""
+        return "cut" if self.ranks else "groups" if self.groups else "sends"
 
 
 @dataclass(frozen=True, slots=True)

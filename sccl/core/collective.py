@@ -139,13 +139,8 @@ class Collective:
                 raise CollectiveError(
                     f"{where}: root is {relation.root}, expected a rank from 0 to {self.ranks - 1}"
                 )
-            if relation.kind is RelationKind.PAIRS and (
-                len(relation.pattern) * self.chunks != self.num_chunks
-            ):
-                raise CollectiveError(
-                    f"{where}: {len(relation.pattern)} chunks split into {self.chunks} make "
-                    f"{len(relation.pattern) * self.chunks}, but there are {self.num_chunks}"
-                )
+            if relation.kind is RelationKind.PAIRS:
+                self._check_period(len(relation.pattern), where)
         if self.chunks > self.num_chunks:
             raise CollectiveError(
                 f"{where}: chunks is {self.chunks}, expected at most the {self.num_chunks} that "
@@ -164,6 +159,15 @@ class Collective:
                     f"{where}: chunk {chunk} has no source, expected at least one (chunk, rank) "
                     "pair for it in 'pre'"
                 )
+
+    def _check_period(self, period: int, where: str) -> None:
+        """Check that a pattern comes a whole number of times, and as often as C allows."""
+        times, left = divmod(self.num_chunks, max(period, 1))
+        if not period or left or self.chunks % times:
+            raise CollectiveError(
+                f"{where}: a pattern of {period} chunks does not make up the {self.num_chunks} "
+                f"that there are in all for {self.chunks} chunks of a rank"
+            )
 
     def _check_counts(self, where: str) -> None:
         if self.counts and len(self.counts) * self.chunks != self.num_chunks:

@@ -224,6 +224,7 @@ class Frontier:
         refuted: candidates that have no algorithm.
         unswept: classes that were not looked at.
         halves: the frontiers of which the algorithms of one class are composed.
+        every: of allreduce: what no algorithm of any class beats, by S of points and a step less.
         stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``.
         seconds: of all of it; None: its file does not say.
     """
@@ -240,6 +241,7 @@ class Frontier:
     refuted: tuple[Refuted, ...] = ()
     unswept: tuple[Unswept, ...] = ()
     halves: tuple[Frontier, ...] = ()
+    every: tuple[StepLimit, ...] = ()
     stopped: str = ""
     seconds: float | None = None
 
@@ -268,13 +270,13 @@ class Frontier:
     def stairs(self) -> tuple[tuple[str, Point], ...]:
         """Return what no point of any class dominates, with the names of classes.
 
-        Of equal ones there is the first class's. What they are optimal in is about all algorithms,
-        and whether they are proved still about the point's class.
+        Of equal ones there is that of the first class that has an algorithm. What they are optimal
+        in is about all algorithms, and whether they are proved still about the point's class.
         """
         if not self.several:
             return tuple(("", point) for point in self.classes[0].points)
         every = [
-            ((point.steps, point.cost), i, one.name, point)
+            ((point.steps, point.cost), (point.chunks is None, i), one.name, point)
             for i, one in enumerate(self.classes)
             for point in one.points
         ]
@@ -283,6 +285,20 @@ class Frontier:
             if not found or cost < found[-1][1].cost:
                 found.append((name, replace(point, optimal=self._optimal(point))))
         return tuple(found)
+
+    def undominated(self, point: Point) -> bool:
+        """Return whether no algorithm of any class has less R/C, or as much in fewer steps."""
+        fewer = [limit.lower for limit in self.every if limit.steps == point.steps - 1]
+        first = self.bounds is not None and point.steps == self.bounds.steps
+        return self.above_every(point) == 0 and (first or point.cost < max(fewer, default=0))
+
+    def above_every(self, point: Point) -> Fraction | None:
+        """Return by which part R/C is above what no algorithm of any class beats in as many steps.
+
+        0: none of as many steps has a smaller R/C. None: that is not known.
+        """
+        lower = [limit.lower for limit in self.every if limit.steps >= point.steps]
+        return point.cost / max(lower) - 1 if lower else None
 
     def _optimal(self, point: Point) -> tuple[str, ...]:
         """Return which of the bounds of all classes a point meets."""

@@ -37,6 +37,7 @@ class LimitProof:
         bound: on its R/C.
         prices: at which its timed trees cost as much; with cuts, of shared budgets alone.
         cuts: through time, that prove it in place of trees; of both none: the bandwidth bound does.
+        root: of a broadcast that an allreduce has in it, and by which that is bounded.
     """
 
     collective: str
@@ -46,11 +47,13 @@ class LimitProof:
     bound: Fraction
     prices: Prices
     cuts: tuple[TimedCut, ...] = ()
+    root: int | None = None
 
     @property
     def problem(self) -> str:
         """Return what was bounded, in words."""
-        return solved_as(self.collective, on_reversed=self.on_reversed)
+        rooted = "" if self.root is None else f" from rank {self.root}"
+        return solved_as(f"{self.collective}{rooted}", on_reversed=self.on_reversed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,14 @@ is made and what carries each; a scheduling order says in which order they are i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sccl.core.fabric import Fabric
 from sccl.core.workload import Workload
+
+T = TypeVar("T")
 
 WHOLE_LOAD = 1000
 """Of a resource, all of it."""
@@ -69,29 +72,45 @@ class Option:
 
     @property
     def alone_ns(self) -> int:
-        """Return what it takes alone, by the rules of plans, its motifs in their order.
+        """Return what it takes alone, by the rules of plans, its motifs in their order."""
+        return by_itself(
+            [motif.ns for motif in self.motifs],
+            [motif.after for motif in self.motifs],
+            [dict(motif.loads) for motif in self.motifs],
+        )
 
-        A motif begins no earlier than those before it, once what it waits for has ended and what it
-        loads has room.
-        """
-        ends: list[int] = []
-        now = 0
-        for motif in self.motifs:
-            now = max([now, *(ends[k] for k in motif.after)])
-            while not self._has_room(motif, ends, now):
-                now = min(end for end in ends if end > now)
-            ends.append(now + motif.ns)
-        return max(ends)
 
-    def _has_room(self, motif: OptionMotif, ends: list[int], now: int) -> bool:
-        """Return whether a motif fits beside those before it that have not ended."""
-        under_way = [
-            dict(other.loads) for other, end in zip(self.motifs, ends, strict=False) if end > now
-        ]
-        return all(
-            load + sum(loads.get(name, 0) for loads in under_way) <= WHOLE_LOAD
-            for name, load in motif.loads
-        ) or not any(under_way)
+def by_itself(
+    ticks: Sequence[int], after: Sequence[Sequence[int]], loads: Sequence[Mapping[T, int]]
+) -> int:
+    """Return when the last of an option's motifs ends, which are issued in their order.
+
+    A motif begins no earlier than those before it, once what it waits for has ended and what it
+    loads has room.
+
+    Args:
+        ticks: of each motif.
+        after: of each, those before it that it waits for.
+        loads: of each, how much of each resource it has meanwhile, of :data:`WHOLE_LOAD`.
+    """
+    ends: list[int] = []
+    now = 0
+    for took, waits, load in zip(ticks, after, loads, strict=True):
+        now = max([now, *(ends[k] for k in waits)])
+        while not _has_room(
+            load, [own for own, end in zip(loads, ends, strict=False) if end > now]
+        ):
+            now = min(end for end in ends if end > now)
+        ends.append(now + took)
+    return max(ends)
+
+
+def _has_room(load: Mapping[T, int], under_way: Sequence[Mapping[T, int]]) -> bool:
+    """Return whether a motif fits beside others; alone any does."""
+    return not any(under_way) or all(
+        own + sum(other.get(name, 0) for other in under_way) <= WHOLE_LOAD
+        for name, own in load.items()
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from sccl.core.algorithm import Algorithm
 from sccl.core.bus_ids import ASCENDING, BusIds, ascend
 from sccl.core.cost import Costs
-from sccl.core.files.disk import slug
+from sccl.core.files.disk import shortened, slug
 from sccl.core.topology import Topology
 from sccl.emit.selection import Selection, SwitchPoint
 from sccl.emit.switch_points import Modelled, Protocols, by_costs
@@ -182,7 +182,10 @@ def with_selection(made: Bundle, selection: Selection, protocols: Protocols) -> 
 
 def identifier(name: str) -> str:
     """Return the name of a collective in C: MPI's own stay, others get a prefix of their own."""
-    return name if name in NAMED else "custom_" + re.sub(r"[^a-z0-9]+", "_", name.lower())[:40]
+    if name in NAMED:
+        return name
+    safe = re.sub(r"[^a-z0-9]+", "_", name.lower())
+    return f"custom_{shortened(safe, 40, '_')}"
 
 
 def label(algorithm: Algorithm) -> str:

@@ -56,12 +56,12 @@ def action_of(algorithm: SymmetricAlgorithm) -> GroupAction | None:
     """Return the group of an algorithm once (i) and (ii) are checked; None: not for this judge."""
     topology, collective = algorithm.topology, algorithm.collective
     single = collective.is_transpose
-    if not _is_taken(algorithm):
+    if not is_taken(algorithm):
         return None
     kept, others = commuting(algorithm.symmetries)
     group = regular([np.array(one.ranks, np.int32) for one in kept])
     machine = cayley(topology, group) if group else None
-    if machine is None or not _keep_budgets(topology, algorithm.symmetries):
+    if machine is None or not keep_budgets(topology, algorithm.symmetries):
         return None
     own = collective.num_chunks // topology.ranks
     targets = np.arange(own, dtype=np.int64) % topology.ranks if single else None
@@ -71,7 +71,7 @@ def action_of(algorithm: SymmetricAlgorithm) -> GroupAction | None:
     return GroupAction(machine, tuple(turn for turn in turns if turn), targets, own)
 
 
-def _is_taken(algorithm: SymmetricAlgorithm) -> bool:
+def is_taken(algorithm: SymmetricAlgorithm) -> bool:
     """Return whether each rank has chunks of its own, and symmetries are permutations that fit."""
     topology, collective = algorithm.topology, algorithm.collective
     if topology.switches or collective.combining or topology.ranks != collective.ranks:
@@ -87,7 +87,7 @@ def _is_taken(algorithm: SymmetricAlgorithm) -> bool:
     )
 
 
-def _keep_budgets(topology: Topology, symmetries: tuple[Symmetry, ...]) -> bool:
+def keep_budgets(topology: Topology, symmetries: tuple[Symmetry, ...]) -> bool:
     """Return whether all symmetries take budgets to budgets of as many chunks."""
     every = Counter((frozenset(b.edges), b.chunks_per_round) for b in topology.budgets)
     for one in symmetries if every else ():

@@ -38,8 +38,9 @@ P = TypeVar("P", Algorithm, SymmetricAlgorithm, AnyAlgorithm, "Schedule", "Packe
 def violations(plan: Plan, told: Told = lambda *_: None) -> list[Violation]:
     """Return what is wrong with a plan; of a symmetric or packed one at most the first thing.
 
-    Of a symmetric one whose symmetries are translations, and turns, the sends of one chunk of each
-    orbit decide; of others all sends are made and re-executed on the whole machine, as a stream.
+    Of a symmetric one whose symmetries are translations, and turns, or of which only the identity
+    keeps a rank, the sends of one chunk of each orbit decide; of others all sends are made and
+    re-executed on the whole machine, as a stream.
 
     Args:
         told: how many transfers of a packed one were executed by now, and of how many.
@@ -90,10 +91,12 @@ def _of_algorithm(algorithm: Algorithm) -> list[Violation]:
 
 
 def _of_symmetric(algorithm: SymmetricAlgorithm) -> list[Violation]:
-    from sccl.judge import symmetric  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.judge import free, symmetric  # noqa: PLC0415 - NumPy is slow to load
     from sccl.topo.symmetry.expand import expand  # noqa: PLC0415
 
     found = symmetric.violations(algorithm)
+    if found is None:
+        found = free.violations(algorithm)
     if found is not None:
         return found
     if _compiled_pays("steps", len(algorithm.sends) * algorithm.collective.num_chunks):

@@ -39,7 +39,7 @@ def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
     Raises:
         ParameterError: the sends of two chunks of one orbit are given.
     """
-    if (found := _malformed(algorithm)) is not None:
+    if (found := malformed(algorithm)) is not None:
         return [found]
     action = action_of(algorithm)
     if action is None:
@@ -53,7 +53,7 @@ def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
     return [found] if found else []
 
 
-def _malformed(algorithm: SymmetricAlgorithm) -> Violation | None:
+def malformed(algorithm: SymmetricAlgorithm) -> Violation | None:
     """Return what is wrong with rounds and numbers, if something is."""
     for step, rounds in enumerate(algorithm.rounds_per_step):
         if rounds < 1:
@@ -196,21 +196,21 @@ class _Given:
         for k in np.flatnonzero(~self.seen):
             if targets is None or targets[k] != 0:
                 rank = 1 if targets is None else int(targets[k])
-                return _missing(int(k) * ranks, rank)
+                return missing(int(k) * ranks, rank)
         if targets is None:
             elsewhere = places[places % ranks != 0]
             counts = np.bincount(elsewhere // ranks, minlength=len(self.chunks))
             for i in np.flatnonzero(counts < ranks - 1):
                 there = elsewhere[elsewhere // ranks == i] % ranks
                 rank = int(np.setdiff1d(np.arange(1, ranks), there)[0])
-                return _missing(int(self.chunks[i]) * ranks, rank)
+                return missing(int(self.chunks[i]) * ranks, rank)
             return None
         wanted = targets[self.chunks]
         served = (wanted == 0) | np.isin(np.arange(len(wanted)) * ranks + wanted, places)
         if served.all():
             return None
         first = int(np.argmin(served))
-        return _missing(int(self.chunks[first]) * ranks, int(wanted[first]))
+        return missing(int(self.chunks[first]) * ranks, int(wanted[first]))
 
     def together(self) -> Violation | None:
         """Return which constraint carries too much: condition (b), of links and of budgets."""
@@ -228,7 +228,7 @@ class _Given:
                 step = int(np.argmax(over))
                 name = f"link 0->{machine.steps[kind]}"
                 carried = int(used[kind, step]) // int(members[kind])
-                return self._too_much(step, name, carried, machine.lanes[kind])
+                return too_much(self.algorithm, step, name, carried, machine.lanes[kind])
         return self._over_budget(weights)
 
     def _over_budget(self, weights: Ints) -> Violation | None:
@@ -244,16 +244,9 @@ class _Given:
             for step, rounds in enumerate(self.algorithm.rounds_per_step):
                 carried = int(used[step]) // len(members)
                 if carried > first.chunks_per_round * rounds:
-                    return self._too_much(step, first.name, carried, first.chunks_per_round)
+                    width = first.chunks_per_round
+                    return too_much(self.algorithm, step, first.name, carried, width)
         return None
-
-    def _too_much(self, step: int, name: str, carried: int, per_round: int) -> Violation:
-        rounds = self.algorithm.rounds_per_step[step]
-        text = (
-            f"step {step}: {name} carries {carried} chunks, {per_round} per round x {rounds} "
-            "rounds allowed"
-        )
-        return Violation("bandwidth", text, step)
 
     def counted(self) -> Violation | None:
         """Return that the number of all sends is not what is said, if so."""
@@ -264,6 +257,19 @@ class _Given:
         return Violation("range", text)
 
 
-def _missing(chunk: int, rank: int) -> Violation:
+def missing(chunk: int, rank: int) -> Violation:
+    """Return that a chunk does not come to a rank that wants it."""
     text = f"after the last step rank {rank} does not hold chunk {chunk}"
     return Violation("postcondition", text, chunk=chunk, rank=rank)
+
+
+def too_much(
+    algorithm: SymmetricAlgorithm, step: int, name: str, carried: int, per_round: int
+) -> Violation:
+    """Return that a constraint carries too much in a step."""
+    rounds = algorithm.rounds_per_step[step]
+    text = (
+        f"step {step}: {name} carries {carried} chunks, {per_round} per round x {rounds} "
+        "rounds allowed"
+    )
+    return Violation("bandwidth", text, step)

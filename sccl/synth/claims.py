@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from sccl.collectives import Spec, dual_of
+from sccl.core.bounds import Counted
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.claims import (
     CLAIMS,
@@ -17,6 +18,7 @@ from sccl.core.files.claims import (
     BandwidthWire,
     CertificateWire,
     Claim,
+    EveryWire,
     LimitClaimWire,
     LimitPointWire,
     ScheduleClaimWire,
@@ -34,11 +36,13 @@ from sccl.core.files.disk import (
 )
 from sccl.core.files.text import text_of
 from sccl.core.files.topologies import topology_to_wire
-from sccl.core.limit import StepLimit
+from sccl.core.frontier import Frontier
+from sccl.core.limit import LimitProof, StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology, constraint_name
 from sccl.errors import InputError
 from sccl.prove.bounds import bandwidth_bound, farthest_pair
+from sccl.prove.bounds.allreduce import covering
 from sccl.prove.check.cover import Covered
 from sccl.topo.symmetry.groups import translation_groups
 
@@ -67,11 +71,30 @@ def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
         )
 
 
-def limit_claims(limit: StepLimit, spec: Spec, *, trees: bool = False) -> Iterator[LimitClaimWire]:
-    """Yield a limit of R/C, for each machine; nothing where the bandwidth bound says as much."""
+def every_claim(proof: LimitProof) -> EveryWire:
+    """Return what no allreduce of any class beats with so many steps."""
+    return EveryWire(
+        steps=proof.steps,
+        at_least=str(proof.bound),
+        prices=tuple((constraint_name(key), s, str(price)) for key, s, price in proof.prices),
+        cuts=tuple((cut.labels, str(cut.weight)) for cut in proof.cuts),
+        root=proof.root,
+        on_reversed=proof.on_reversed,
+    )
+
+
+def limit_claims(
+    limit: StepLimit, spec: Spec, *, trees: bool = False
+) -> Iterator[LimitClaimWire | EveryWire]:
+    """Yield a limit of R/C, for each machine; nothing where the bandwidth bound says as much.
+
+    Where cuts bound trees up and down, they bound every allreduce, and so it is claimed.
+    """
     dual = dual_of(spec)
     for number, proof in enumerate(limit.proofs):  # of the phases in their order
-        if proof.prices or proof.cuts:
+        if trees and proof.cuts:
+            yield every_claim(proof)
+        elif proof.prices or proof.cuts:
             yield LimitClaimWire(
                 steps=limit.steps,
                 at_least=str(proof.bound if trees else dual.bandwidth(proof.bound)),
@@ -120,6 +143,49 @@ def halves_claims(
             yield algorithm_claim(folder, topology, spec, algorithm, "-halves")
         chunks, steps, rounds = triple
         yield LimitPointWire(chunks=chunks, steps=steps, rounds=rounds, halves="any")
+
+
+def every_claims(topology: Topology, over: Frontier) -> Iterator[Claim]:
+    """Yield what no allreduce of any class beats, whatever S is, and by S.
+
+    Args:
+        over: the frontier over all classes.
+    """
+    assert over.bounds is not None
+    sends = over.bounds.evidence
+    assert isinstance(sends, Counted)
+    alone = tuple((rank,) for rank in range(topology.ranks))
+    groups = (sends.ranks,) if sends.ranks else sends.groups or alone
+    yield EveryWire(
+        steps=None,
+        at_least=str(over.bounds.bandwidth),
+        groups=groups,
+        prices=tuple((name, 0, "1") for name in covering(topology, groups)),
+    )
+    proofs = (limit.proofs[0] for limit in over.every)
+    yield from dict.fromkeys(every_claim(x) for x in proofs if x.prices or x.cuts)
+
+
+def best_of_every(
+    folder: Path, topology: Topology, spec: Spec, claims: Sequence[Claim], over: Frontier
+) -> Iterator[Claim]:
+    """Yield which points no allreduce of any class dominates, with their algorithms.
+
+    Args:
+        claims: those before.
+        over: the frontier over all classes.
+    """
+    known = {(c.chunks, c.steps, c.rounds) for c in claims if isinstance(c, AlgorithmClaimWire)}
+    for point in over.points:
+        found = point.algorithm
+        of_it = found is not None and point.attained and found.collective.name == spec.name
+        if found is None or not of_it or not over.undominated(point):
+            continue
+        triple = (found.collective.chunks, found.steps, found.rounds)
+        if triple not in known:
+            yield algorithm_claim(folder, topology, spec, found, "-every")
+        chunks, steps, rounds = triple
+        yield LimitPointWire(chunks=chunks, steps=steps, rounds=rounds, every=True)
 
 
 def check_can_certify(folder: Path, topology: Topology, spec: Spec) -> None:

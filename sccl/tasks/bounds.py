@@ -9,16 +9,20 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from sccl.collectives import Spec, dual_of, named
+from sccl.collectives import Spec, dual_of
+from sccl.core.bounds import Bounds
 from sccl.core.files.bounds import BoundsCertificateWire, BoundsWire, ProvedLimitWire
 from sccl.core.files.fields import Count, FractionText, Part
 from sccl.core.frontier import COMPOSED
+from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.prove.bounds import any_bounds, lower_bounds
 from sccl.synth.allreduce.classes import SCOPES, has_classes
+from sccl.synth.allreduce.every import proof_of_every
+from sccl.synth.candidates import check_enough
 from sccl.synth.direct import Attained, attained
 from sccl.tasks.outputs import Output
-from sccl.view.shown import Bounds
+from sccl.view.shown import Bounds as Shown
 from sccl.view.text.reasons import in_words
 
 
@@ -52,6 +56,10 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
     limit: Annotated[
         ProvedLimitWire | UnsetType, Meta(description="With --steps: the limit of R/C there.")
     ] = UNSET
+    every: Annotated[
+        ProvedLimitWire | UnsetType,
+        Meta(description="With --steps, of allreduce: what no algorithm of any class beats there."),
+    ] = UNSET
     attained: Annotated[
         AttainedPart | UnsetType, Meta(description="Where a construction is known.")
     ] = UNSET
@@ -69,7 +77,9 @@ def attained_of(topology: Topology, spec: Spec) -> Attained | None:
     found = attained(phases[0].topology, dual.spec.at(dual.spec.unit))
     if found is None:
         return None
-    return Attained(found.steps * dual.phases, dual.bandwidth(found.bandwidth), found.by)
+    return replace(
+        found, steps=found.steps * dual.phases, bandwidth=dual.bandwidth(found.bandwidth)
+    )
 
 
 def attained_part(found: Attained) -> AttainedPart:
@@ -77,7 +87,21 @@ def attained_part(found: Attained) -> AttainedPart:
     return AttainedPart(steps=found.steps, bandwidth=str(found.bandwidth), by=found.by)
 
 
-def bounds_of(topology: Topology, spec: Spec) -> Bounds:
+def bound_of_every(topology: Topology, spec: Spec, bounds: Bounds, steps: int) -> StepLimit:
+    """Return what no allreduce of so many steps beats, whatever its class, and why.
+
+    Args:
+        bounds: of every allreduce.
+
+    Raises:
+        ParameterError: there is none of so few steps.
+    """
+    check_enough(steps, spec, bounds, "steps")
+    proof = proof_of_every(topology, spec, bounds, steps)
+    return StepLimit(steps, proof.bound, None, (proof,))
+
+
+def bounds_of(topology: Topology, spec: Spec) -> Shown:
     """Return what no algorithm can beat, and why; of allreduce, also of compositions.
 
     Raises:
@@ -85,14 +109,12 @@ def bounds_of(topology: Topology, spec: Spec) -> Bounds:
     """
     if not has_classes(spec):
         return in_words(lower_bounds(topology, spec), spec)
-    composed = Bounds(*_bounds_of_halves(topology), (), SCOPES[COMPOSED])
-    return replace(in_words(any_bounds(topology), spec), classes=(composed,))
+    composed = Shown(*_bounds_of_halves(topology, spec), (), SCOPES[COMPOSED])
+    return replace(in_words(any_bounds(topology, spec), spec), classes=(composed,))
 
 
-def _bounds_of_halves(topology: Topology) -> tuple[int, Fraction]:
+def _bounds_of_halves(topology: Topology, spec: Spec) -> tuple[int, Fraction]:
     """Return the least S and R/C of a reducescatter and then an allgather."""
-    scatter, gather = (
-        lower_bounds(topology, named(name, topology.ranks))
-        for name in ("reducescatter", "allgather")
-    )
-    return scatter.steps + gather.steps, scatter.bandwidth + gather.bandwidth / topology.ranks
+    dual = dual_of(spec)
+    scatter, gather = (lower_bounds(topology, half) for half in (dual.scattered, dual.spec))
+    return scatter.steps + gather.steps, scatter.bandwidth + gather.bandwidth / dual.chunk_factor

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.collectives import Spec, misnamed, named, names
-from sccl.core.collective import Collective
+from sccl.collectives import Spec, spec_of_collective
 from sccl.core.files.fields import Count, FileText
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
@@ -96,12 +95,3 @@ def _shown(
     if question not in known:
         known[question] = bounds_of(*question)
     return Shown(algorithm, Path(name).name, intact, known[question])
-
-
-def spec_of_collective(collective: Collective) -> Spec:
-    """Return what was asked for, at any number of chunks."""
-    c = collective
-    if c.name in names() and not misnamed(c):
-        return named(c.name, c.ranks, c.root)
-    per_unit = c.num_chunks // c.chunks
-    return Spec(c.name, c.ranks, 1, per_unit, c.pre, c.post, c.combining, c.root, c.counts)

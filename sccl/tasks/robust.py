@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from sccl.collectives import Spec
+from sccl.collectives import Spec, names, without_rank
 from sccl.core.candidate import Range
 from sccl.core.files.fields import Count, FileText, FractionText, Part, Seconds
 from sccl.core.frontier import Point
@@ -247,12 +247,16 @@ def _asked(question: RobustQuestion, failure: PartFailure, left: Topology) -> Su
     Raises:
         InputError: it does not fit, as where its root is lost.
     """
-    root = question.subject.spec.root
+    spec, root = question.subject.spec, question.subject.spec.root
+    if failure.rank is not None and spec.parts:
+        text = without_rank(spec.name, spec.ranks, failure.rank)
+        return subject_of(left, text).in_steps()
+    asked = spec.name if spec.name in names() else question.collective  # one group is by its name
     if root is None or failure.rank is None:
-        return subject_of(left, question.collective, question.root).in_steps()
+        return subject_of(left, asked, question.root).in_steps()
     if root == failure.rank:
         raise ParameterError("it is the root")
-    return subject_of(left, question.collective, root - (failure.rank < root)).in_steps()
+    return subject_of(left, asked, root - (failure.rank < root)).in_steps()
 
 
 def _case(

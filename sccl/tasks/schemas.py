@@ -49,6 +49,8 @@ OUTPUTS = {
     "tune": "sccl.tasks.run:TuneOutput",
     "enforce": "sccl.tasks.enforce:EnforceOutput",
     "profile": "sccl.tasks.profile:ProfileOutput",
+    "lab": "sccl.tasks.lab:LabOutput",
+    "optimizer": "sccl.tasks.optimizer:OptimizerOutput",
     "check": "sccl.tasks.check:CheckOutput",
     "verify-certificate": "sccl.tasks.certificates:VerifyCertificateOutput",
     "smt2": "sccl.tasks.smt2:Smt2Output",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sccl.collectives import spec_of_collective
 from sccl.core.algorithm import Algorithm, KSynchronous
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
@@ -17,7 +18,6 @@ from sccl.errors import InputError, ParameterError
 from sccl.lower import Program
 from sccl.lower.sends import messages_of
 from sccl.sim import Messages, Timeline, simulate, together
-from sccl.tasks.explore import spec_of_collective
 from sccl.tasks.files import load_plans
 from sccl.tasks.judged import judged, judged_schedule
 from sccl.tasks.programs import is_project, load_programs

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from sccl.collectives import Spec
+from sccl.collectives import Spec, spec_of_collective
 from sccl.core.cost import bytes_text
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
@@ -16,7 +16,6 @@ from sccl.core.words import counted
 from sccl.errors import InputError, ParameterError
 from sccl.sim import Timeline
 from sccl.synth.fluid.curve import LeastCurve
-from sccl.tasks.explore import spec_of_collective
 from sccl.tasks.simulate import Member, Run, Source, run_of
 from sccl.tasks.simulated import RunPart
 from sccl.tasks.terms import Terms

@@ -12,16 +12,20 @@ What repeats after several iterations only may take less, and is not looked at.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from sccl.solvers import cpsat
 from sccl.solvers.effort import Effort, Spending
+from sccl.train.bounds import again_after
 from sccl.train.cyclic import CyclicPlan, CyclicProblem
-from sccl.train.problem import WHOLE, StepMotif, StepOp
-from sccl.train.searches import serial
+from sccl.train.problem import WHOLE, StepMotif, StepOp, StepProblem
+from sccl.train.searches import all_choices, serial
 
-_STRATEGY = cpsat.Strategy()
+_STRATEGY = cpsat.Strategy(presolved=False, conflicts=4000)
+"""Of motifs on shared resources presolve takes seconds, which no effort counts."""
 
 
 _Place = tuple[int, int]
@@ -127,7 +131,12 @@ def exact_period(
         begun = serial(problem.step, 0)
         finish = begun.finish(problem.step)
         found = ExactPeriod(min(found.least, finish), finish, begun.options, begun.starts)
-    spending, unknown = Spending(effort), False
+    return _halved(problem, Spending(effort), found)
+
+
+def _halved(problem: CyclicProblem, spending: Spending, found: ExactPeriod) -> ExactPeriod:
+    """Return what is known once half of the periods are left out again and again."""
+    unknown = False
     while found.least < found.most and not unknown:
         left = spending.left()
         if left is None or spending.used_up():
@@ -143,6 +152,54 @@ def exact_period(
         else:
             unknown = True
     return found
+
+
+def exact_by_choice(problem: CyclicProblem, effort: Effort, least: int, most: int) -> ExactPeriod:
+    """Return the least period of a step of few collectives, each choice of options by itself.
+
+    Those that load resources least come first, and none that loads one for longer than what is
+    known to be enough. Each has half of the effort that is left, so that one alone takes not all.
+
+    Args:
+        least: ticks that are known to be needed.
+        most: ticks that are known to be enough.
+
+    Raises:
+        KeyboardInterrupt: the user interrupted.
+    """
+    found, spending = ExactPeriod(max(least, 1), most, (), ()), Spending(effort)
+    rows = []
+    for choice in all_choices(problem.step):
+        taken = tuple(choice.tolist())
+        step = replace(
+            problem.step,
+            ops=tuple(
+                replace(op, options=(op.options[k],))
+                for op, k in zip(problem.step.ops, taken, strict=True)
+            ),
+        )
+        rows.append((_least_load(step), taken, step))
+    for bound, taken, step in sorted(rows, key=lambda row: row[:2]):
+        left = spending.left()
+        if found.proved or bound >= found.most or left is None or spending.used_up():
+            break
+        assert left.units is not None
+        part = Spending(Effort(left.timeout_s, left.seed, left.units / 2))
+        one = replace(problem, step=step)
+        own = _halved(one, part, ExactPeriod(max(found.least, bound), found.most, (), ()))
+        spending.units += part.units
+        if own.options:
+            found = own._replace(least=found.least, options=taken)
+    return found
+
+
+def _least_load(step: StepProblem) -> int:
+    """Return ticks that a step of which each op has one option needs from one to the next."""
+    options = [op.options[0] for op in step.ops]
+    busy: Counter[int] = Counter()
+    for option in options:
+        busy.update(option.busy())
+    return max(-(-max(busy.values(), default=0) // WHOLE), *map(again_after, options))
 
 
 class _Model:

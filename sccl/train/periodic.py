@@ -7,11 +7,11 @@ from functools import partial
 
 from sccl.solvers.effort import UNIT_S, Effort
 from sccl.train.cyclic import CyclicPlan, CyclicProblem
-from sccl.train.exact_periods import exact_period
+from sccl.train.exact_periods import exact_by_choice, exact_period
 from sccl.train.joint import MOST_EXACT, planned
 from sccl.train.placing import NEVER
 from sccl.train.problem import StepPlan, StepProblem
-from sccl.train.searches import fastest, serial
+from sccl.train.searches import all_choices, fastest, serial
 from sccl.train.turning import StepWindow, windows_of
 from sccl.train.windows import Repeated, repeated
 
@@ -73,7 +73,8 @@ def periodic(  # noqa: PLR0913, PLR0917 - what is told, and when
         best.tell(window.cyclic(found.plan))
     if small and best.period > enough:
         effort = Effort(seed=seed, units=_OVER_ALL * seconds / UNIT_S)
-        least = exact_period(problem, effort, enough, best.period)
+        few = next(all_choices(problem.step), None) is not None
+        least = (exact_by_choice if few else exact_period)(problem, effort, enough, best.period)
         if least.options:
             best.tell(least.plan(problem))
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sccl.core.training_plan import by_itself
 from sccl.errors import ParameterError
 
 Whole = NDArray[np.int64]
@@ -68,6 +69,15 @@ class StepOption:
             ends.append(motif.ticks + max((ends[k] for k in motif.after), default=0))
         return max(ends)
 
+    @property
+    def alone(self) -> int:
+        """Return the ticks that it takes alone, by the rules of plans, motifs in their order."""
+        return by_itself(
+            [motif.ticks for motif in self.motifs],
+            [motif.after for motif in self.motifs],
+            [dict(zip(motif.uses, motif.parts, strict=True)) for motif in self.motifs],
+        )
+
     def busy(self) -> dict[int, int]:
         """Return of each resource that it uses the ticks for which it has it, times its shares."""
         found: dict[int, int] = {}
@@ -99,7 +109,6 @@ class StepArrays(NamedTuple):
     Attributes:
         option_first: of each op: its first option.
         motif_first: of each option: its first motif.
-        length: of each option.
         ticks: of each motif.
         use_first: of each motif: its first use.
         use: resources.
@@ -120,7 +129,6 @@ class StepArrays(NamedTuple):
 
     option_first: Whole
     motif_first: Whole
-    length: Whole
     ticks: Whole
     use_first: Whole
     use: Whole
@@ -204,6 +212,15 @@ class StepProblem:
                 )
 
     @cached_property
+    def alone(self) -> tuple[tuple[int, ...], ...]:
+        """Return of each op what each of its options takes alone."""
+        known: dict[int, tuple[int, ...]] = {}  # ops that are alike have the same options
+        for op in self.ops:
+            if id(op.options) not in known:
+                known[id(op.options)] = tuple(option.alone for option in op.options)
+        return tuple(known[id(op.options)] for op in self.ops)
+
+    @cached_property
     def arrays(self) -> StepArrays:
         """Return the problem for compiled loops."""
         options = [option for op in self.ops for option in op.options]
@@ -222,7 +239,6 @@ class StepProblem:
         return StepArrays(
             option_first=_firsts([len(op.options) for op in self.ops]),
             motif_first=first,
-            length=_row([option.length for option in options]),
             ticks=_row([motif.ticks for motif in motifs]),
             use_first=_firsts([len(own) for own in uses]),
             use=_row([k for own in uses for k in own]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 
@@ -26,6 +27,9 @@ MOST_RECIPES, MOST_OF_MANY, MANY_MOTIFS = 24, 6, 5000
 """Recipes that are tried for all ops alike, and of steps of so many motifs, where each takes a
 while."""
 
+_MOST_CHOICES = 500
+"""Options of all ops together that are tried each."""
+
 Told = Callable[[int], None]
 """Is told what the best takes, in ticks."""
 
@@ -35,8 +39,7 @@ Kept = Callable[[StepPlan], bool]
 
 def fastest(problem: StepProblem) -> Whole:
     """Return of each op the option that is over first, alone."""
-    lengths = [[option.length for option in op.options] for op in problem.ops]
-    return np.array([own.index(min(own)) for own in lengths], dtype=np.int64)
+    return np.array([own.index(min(own)) for own in problem.alone], dtype=np.int64)
 
 
 def first_in_first_out(problem: StepProblem) -> StepPlan:
@@ -117,7 +120,7 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
     )
     run = -(-proposals // _RUNS)
     stride = _stride(problem, _SLICE)
-    heat, shown = _HEAT * min(1.0, run / (_WARM * len(problem.ops))), found + 1
+    heat, shown = _HEAT * min(1.0, run / (_WARM * len(problem.ops))) ** 2, found + 1
     try:
         for number in range(_RUNS):
             own = begun[number % len(begun)] if number % 2 else None
@@ -172,14 +175,15 @@ def _alike(problem: StepProblem) -> Whole:
 def openings(problem: StepProblem) -> Iterator[tuple[Whole, Whole, Whole]]:
     """Yield options and urgencies of ops and of motifs to begin with: each rule for all ops alike.
 
-    Of options: the fastest, those that are the least on any resource, and those of one recipe. Of
-    the order: by the longest rest; what was submitted last first, as gradients are; and that in
+    Of options: the fastest, those that are the least on any resource, and those of one recipe; of
+    few collectives all there are, as from one choice there may be no way to another. Of the
+    order: by the longest rest; what was submitted last first, as gradients are; and that in
     which a list has motifs.
     """
     none = np.zeros(len(problem.ops), dtype=np.int64)
     step, room = problem.arrays, room_of(problem.arrays)
     plain = np.zeros(len(step.ticks), dtype=np.int64)
-    for choice in uniform(problem):
+    for choice in itertools.chain(uniform(problem), all_choices(problem)):
         yield choice, none, plain
         rests(step, choice, room.rest)
         first = step.motif_first[step.option_first[:-1] + choice]
@@ -193,10 +197,24 @@ def openings(problem: StepProblem) -> Iterator[tuple[Whole, Whole, Whole]]:
         yield choice, none, np.where(starts >= 0, urgent, urgent[first][step.op])
 
 
+def all_choices(problem: StepProblem) -> Iterator[Whole]:
+    """Yield all options of all ops, if there are not many of them; or none."""
+    counts = [len(op.options) for op in problem.ops]
+    if math.prod(counts) <= _MOST_CHOICES:
+        for taken in itertools.product(*map(range, counts)):
+            yield np.array(taken, dtype=np.int64)
+
+
 def uniform(problem: StepProblem) -> Iterator[Whole]:
-    """Yield options by one rule for all ops: the fastest, the least loads, or those of a recipe."""
+    """Yield options by one rule for all ops: the fastest, the least loads, or those of a recipe.
+
+    First the fastest as they run alone; then those that would be if their motifs were not in each
+    other's way: between other collectives' motifs they may be.
+    """
     base = fastest(problem)
     yield base
+    free = [[option.length for option in op.options] for op in problem.ops]
+    yield np.array([own.index(min(own)) for own in free], dtype=np.int64)
     loads = [
         [max(option.busy().values(), default=0) for option in op.options] for op in problem.ops
     ]
@@ -209,7 +227,8 @@ def uniform(problem: StepProblem) -> Iterator[Whole]:
     for recipe in list(recipes)[:most]:
         choice = base.copy()
         for number, op in enumerate(problem.ops):
-            rows = [(o.length, k) for k, o in enumerate(op.options) if o.name == recipe]
+            taken = zip(op.options, problem.alone[number], strict=True)
+            rows = [(ticks, k) for k, (o, ticks) in enumerate(taken) if o.name == recipe]
             if rows:
                 choice[number] = min(rows)[1]
         yield choice

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sccl.collectives import Dual, Spec, check_no_groups, dual_of, named
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.collective import Collective
 from sccl.core.instance import Instance, check_steps_and_rounds
 from sccl.core.symmetric import AnyAlgorithm
@@ -54,7 +54,7 @@ class Question:
         algorithms = [expand(algorithm) for algorithm in found]
         if self.dual.phases == 1:
             return invert(algorithms[0], self.collective)
-        scatter = named("reducescatter", self.topology.ranks).at(self.collective.chunks)
+        scatter = self.dual.scattered.at(self.collective.chunks)
         first = replace(invert(algorithms[0], scatter), topology=self.topology)
         whole = compose(first, algorithms[-1], self.collective)
         return replace(whole, scope=self.scope)
@@ -74,7 +74,6 @@ def pose(topology: Topology, spec: Spec, chunks: int, steps: int, rounds: int) -
         )
     collective = spec.at(chunks)
     check_steps_and_rounds(steps, rounds)
-    check_no_groups(spec, "algorithms by steps and rounds")
     dual = dual_of(spec)
     for what, value in (("steps", steps), ("rounds", rounds)):
         if value % dual.phases:

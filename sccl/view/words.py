@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from sccl.core.candidate import Range
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, Unswept
-from sccl.core.words import counted
+from sccl.core.words import counted, gap_text
+
+EVERY_WORDS = (
+    "above all: R/C over the least that any allreduce of as many steps may have, whatever its "
+    "class; optimal: none has less"
+)
+"""What a table of points means by what is above all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,13 @@ def class_summary(one: ClassFrontier) -> str:
     bounds = f"S >= {one.steps}, R/C >= {one.bandwidth}"
     run = _RUN if one.name == GATHERED else ""
     return f"{one.name}: {one.scope}: {bounds}. {state_of_class(one)}{run}"
+
+
+def above_words(above: Fraction | None) -> str:
+    """Return by how much a point is above what no algorithm of any class beats; None: unknown."""
+    if above is None:
+        return "-"
+    return gap_text(float(above)) if above else "optimal"
 
 
 def unswept_words(unswept: Sequence[Unswept]) -> str:

@@ -169,6 +169,7 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
         "enforce",
         lambda d: ["--record", d / "job.json", "--json", "--", sys.executable, d / "job.py"],
     ),
+    "lab": ("lab", lambda _: ["true", "--by", "bucket", "--ranks", "2"]),
     "topo infer": ("topo-infer", lambda d: [d / "pcie.json", "--topo", "full:2"]),
     "topo list": ("topo-list", lambda _: []),
     "topo show": ("topology", lambda _: ["dgx1"]),
@@ -196,6 +197,8 @@ GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
     "store gc": ("store-gc", lambda d: ["--unknown", "--store", d / "store.sqlite"]),
 }
 MEASURED = {"run", "bench", "tune"}
+ATTACHED = {"optimizer"}
+"""What verbs print that are about a running job: tests of their own look at it."""
 OTHERWISE = {"time-limit"}
 """What verbs of other kinds print where they are told to: tests of their own look at it."""
 
@@ -204,8 +207,8 @@ def test_every_verb_takes_json_and_is_tested_here() -> None:
     assert {name for name, one in LEAVES.items() if "json" not in {p.name for p in one.params}} == (
         set()
     )
-    assert {*GIVEN, *MEASURED, "topo schema"} == set(LEAVES)
-    assert {kind for kind, _ in GIVEN.values()} | MEASURED | OTHERWISE | {"error"} == {
+    assert {*GIVEN, *MEASURED, *ATTACHED, "topo schema"} == set(LEAVES)
+    assert {kind for kind, _ in GIVEN.values()} | MEASURED | ATTACHED | OTHERWISE | {"error"} == {
         *OUTPUTS,
         "fabric",
         "sketch",

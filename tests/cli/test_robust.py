@@ -123,3 +123,17 @@ def test_it_is_printed_and_drawn(tmp_path: Path) -> None:
     assert "link 0-1 (+3 alike)" in picture.read_text()
     code, _, why = sccl(*asked, "--plot", tmp_path / "f.txt")
     assert (code, "f.txt" in why) == (2, True)
+
+
+def test_groups_keep_the_ranks_that_are_left() -> None:
+    asked, ring = question("ring:5", "broadcast@1-2/3-4", RANKS), resolve("ring:5")
+    found = {case.failed: case for case in survive(asked).cases}
+    said = points_of(survive(asked))
+    for name, lost, text in (("rank 0", 0, "broadcast@0-1/2-3"), ("rank 2", 2, "broadcast@2-3")):
+        left = without(ring, ranks=[lost])
+        spec = subject_of(left, text).spec
+        swept = find_frontier(left, spec, ALL, SETTINGS)
+        (case,) = (c for c in found if name in {c, *found[c].alike})
+        assert said[case] == tuple((p.steps, p.cost) for p in swept.points)
+    (root,) = (c for c in found if "rank 1" in {c, *found[c].alike})
+    assert found[root].why == "it is the root of its group"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from sccl.collectives import named
+from sccl.collectives import named, spec_of_collective
 from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.files.algorithms import algorithm_to_wire
@@ -22,7 +22,6 @@ from sccl.core.schedule import schedule_of as of_rows
 from sccl.core.stepping import Stepping
 from sccl.errors import InputError
 from sccl.judge import violations
-from sccl.tasks.explore import spec_of_collective
 from sccl.tasks.simulate import run_of, source_of
 from sccl.tasks.terms import Terms
 from sccl.tasks.time_bound import time_bound

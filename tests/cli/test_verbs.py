@@ -225,3 +225,48 @@ def test_the_file_that_says_what_a_folder_is_comes_last(
     monkeypatch.setattr(Path, "replace", replace)
     core_files.write_folder(tmp_path, dict.fromkeys("abcd", "new"), last="a")
     assert moved[-4:] == ["b", "c", "d", "a"]
+
+
+@pytest.mark.parametrize(
+    ("groups", "says"),
+    [
+        ("0-3,3-7", "rank 3 stands twice"),
+        ("0-3,8-9", "from 0 to 7"),
+        ("0-3,", "'' names no ranks"),
+        ("0-3,4", "group '4' has one rank"),
+        ("0-3:1,4-7", "has a root, but allgather has none"),
+        ("3x4", "the machine has 8 ranks"),
+        ("none.json", "none.json"),
+    ],
+)
+def test_groups_that_do_not_fit_leave_nothing_behind(
+    groups: str, says: str, tmp_path: Path
+) -> None:
+    asked = ("--topo", "dgx1", "--collective", "allgather", "--groups", groups)
+    for verb in (("pareto", "--out"), ("limits", "--out"), ("pareto", "--certify")):
+        code, out, err = sccl(verb[0], *asked, verb[1], tmp_path / "found")
+        assert (code, out) == (2, "")
+        assert says in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_groups_go_with_no_counts_and_no_common_root(tmp_path: Path) -> None:
+    (tmp_path / "counts").write_text("1 2 3 4")
+    asked = ("bounds", "--topo", "ring:4", "--groups", "0-1,2-3", "--collective")
+    code, _, err = sccl(*asked, "gatherv", "--counts", tmp_path / "counts")
+    assert (code, "leave one out" in err) == (2, True)
+    code, _, err = sccl(*asked, "broadcast", "--root", "1")
+    assert (code, "give each group its own" in err) == (2, True)
+
+
+def test_an_option_of_groups_is_short_for_a_collective_in_groups(tmp_path: Path) -> None:
+    file = tmp_path / "groups.json"
+    file.write_text(json.dumps({"groups": [{"ranks": [0, 1]}, {"ranks": [2, 3]}]}))
+    asked = ("bounds", "--json", "--topo", "ring:4", "--collective")
+    long = sccl(*asked, "alltoall@0-1/2-3")
+    assert long[0] == 0
+    for groups in ("0-1,2-3", "2x2", str(file)):
+        short = sccl(*asked, "alltoall", "--groups", groups)
+        assert short[0] == 0
+        both = (json.loads(text)["bandwidth"] for _, text, _ in (short, long))
+        assert len(set(both)) == 1

@@ -132,8 +132,10 @@ def test_custom_chunk_counts_add_up() -> None:
 
     collective = named("allgather", 3).at(2)
     relation = Relation(RelationKind.PAIRS, pattern=(as_ranks([0]),) * 3)
-    with pytest.raises(CollectiveError, match="but there are 6"):
-        replace(collective, pre=relation, chunks=1000)
+    with pytest.raises(CollectiveError, match="3 chunks does not make up the 6"):
+        replace(collective, pre=relation, chunks=3)
+    with pytest.raises(CollectiveError, match="0 chunks does not make up"):
+        replace(collective, pre=Relation(RelationKind.PAIRS))
 
 
 @pytest.mark.parametrize(

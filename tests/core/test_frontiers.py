@@ -52,9 +52,14 @@ PRICED = st.builds(
     st.dictionaries(TEXTS, COSTS, max_size=3).map(lambda prices: tuple(prices.items())),
     st.lists(CUTS, max_size=2).map(tuple),
 )
-COUNTED = st.builds(Counted, TEXTS, STEPS, STEPS, st.tuples(st.integers(0, 9)))
+GROUPS = st.lists(st.tuples(st.integers(0, 9)), max_size=3).map(tuple)
+COUNTED = st.builds(
+    Counted, TEXTS, STEPS, STEPS, st.tuples(st.integers(0, 9)), GROUPS, st.booleans()
+)
 BOUNDS = st.builds(Bounds, STEPS, COSTS, TEXTS, DISTANCES, PRICED | COUNTED)
 LIMITS = st.lists(st.builds(StepLimit, STEPS, COSTS, COSTS), max_size=3).map(tuple)
+LEAST = st.fractions(Fraction(1, 999), Fraction(1, 99), max_denominator=999)
+EVERY = st.lists(st.builds(StepLimit, STEPS, LEAST, st.none()), max_size=3).map(tuple)
 CANDIDATES = st.tuples(st.integers(1, 99), STEPS, st.integers(1, 99)).map(
     lambda shape: Candidate(Fraction(shape[2], shape[0]), *shape)
 )
@@ -113,6 +118,7 @@ def frontiers(draw: st.DrawFn, *, several: bool) -> Frontier:
         found["refuted"] = tuple(draw(st.lists(refuted, max_size=2)))
     if several:
         found["unswept"] = tuple(draw(st.lists(st.builds(Unswept, TEXTS, TEXTS), max_size=1)))
+        found["every"] = draw(EVERY)
         found["halves"] = tuple(draw(st.lists(frontiers(several=False), max_size=1)))
     return Frontier(
         topology=draw(TEXTS),
@@ -141,6 +147,7 @@ def test_what_is_written_is_read_again(frontier: Frontier) -> None:
     (read,) = frontiers_of_plain(plain, "here")
     assert frontier_to_plain(read) == plain
     assert read.points == frontier.points
+    assert read.every == frontier.every
     assert (read.bounds, read.open, read.refuted) == (
         frontier.bounds,
         frontier.open,

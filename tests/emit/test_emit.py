@@ -226,6 +226,9 @@ def test_identifiers_are_of_c() -> None:
         assert re.fullmatch(r"[a-z][a-z0-9_]*", identifier(name))
     assert identifier("allgather") == "allgather"
     assert identifier("Allgather") != "allgather"
+    long = [f"alltoall@{'/'.join(f'{i},{i + n}' for i in range(n))}" for n in (16, 17)]
+    assert len({identifier(name) for name in long}) == 2
+    assert all(len(identifier(name)) == len("custom_") + 40 for name in long)
 
 
 def test_switch_points_come_from_the_cost_model() -> None:

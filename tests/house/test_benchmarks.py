@@ -25,6 +25,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "scale",
         "reach",
         "rooted",
+        "trees",
         "startup",
         "collectives",
         "codegen",

@@ -39,6 +39,9 @@ FLOORS = {
     "formats": 6,
     "synth": 7,
     "runtime": 7,
+    "runtime/lab": 8,
+    "enforce": 8,
+    "enforce/control": 7,
     "synth/network": 7,
     "synth/direct": 8,
     "synth/flows": 8,
@@ -52,7 +55,6 @@ FLOORS = {
     "synth/taccl": 9,
     "synth/allreduce": 10,
     "train": 8,
-    "enforce": 8,
     "torch": 9,
     "view": 11,
     "view/drawing": 12,
@@ -77,6 +79,8 @@ _DOORS = {
     "prove/bounds",
     "prove/check",
     "runtime",
+    "runtime/lab",
+    "enforce/control",
     "emit",
     "enforce",
     "synth",
@@ -171,8 +175,11 @@ MAY_IMPORT = {
     "synth/allreduce": _NOUNS
     | {"collectives", "prove/bounds", "synth", "synth/limit", "topo/symmetry", "transform"},
     "runtime": _NOUNS | {"emit"},
-    "enforce": _NOUNS | {"msgspec", "outside torch"},  # which nothing else imports
+    "enforce": _NOUNS
+    | {"enforce/control", "msgspec", "outside torch"},  # which nothing else imports
     "torch": {"enforce"},
+    "runtime/lab": {"errors", "runtime"},
+    "enforce/control": _NOUNS | {"msgspec", "outside torch"},
     "view": _NOUNS | {"altair", "lazy_loader", "vl_convert"},
     "view/charts": _NOUNS | {"view", "view/drawing", "altair"},
     "view/drawing": _NOUNS | {"view", "altair"},

@@ -17,6 +17,8 @@ BY_NAME = {
     "tests/enforce/test_group.py::test_who": "torch",
     "tests/enforce/test_recording.py::test_a_job_is_recorded": "torch",
     "tests/emit/test_gpu_processes.py": "mpi",
+    "tests/emit/test_groups.py::test_processes": "mpi",
+    "tests/emit/test_groups.py::test_kernels": "compiler",
     "tests/emit/test_host.py": "mpi",
     "tests/emit/test_profiler.py": "compiler",
     "tests/runtime/test_profile.py::test_every_row": "mpi",

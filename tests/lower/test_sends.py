@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from sccl.collectives import spec_of_collective
 from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel, Clock
 from sccl.errors import ParameterError
@@ -17,7 +18,6 @@ from sccl.lower.passes import _serial
 from sccl.lower.program import Block, RankProgram
 from sccl.lower.sends import messages_of
 from sccl.sim import Messages, Timeline, Why, simulate
-from sccl.tasks.explore import spec_of_collective
 from sccl.tasks.time_bound import time_bound
 from tests.kit.baselines import classical
 from tests.kit.matrix import FOUR, Hard, load

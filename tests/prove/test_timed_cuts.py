@@ -87,6 +87,25 @@ def test_hypercubes_in_fewest_steps_have_a_closed_form(dimension: int) -> None:
     assert found.value == sum(each) / dimension
 
 
+@pytest.mark.parametrize(
+    ("machine", "steps", "value"),
+    [
+        ("torus:4x4", 4, Fraction(2, 3)),
+        ("torus:8x8", 8, Fraction(11, 12)),
+        ("torus:16x16", 16, Fraction(7, 6)),
+        ("torus:32x32", 32, Fraction(17, 12)),  # a quarter more with each doubling
+        ("mesh:16x16", 30, Fraction(4)),
+        ("mesh:16x16", 31, Fraction(23, 10)),
+    ],
+)
+def test_no_cut_is_left_on_large_machines(machine: str, steps: int, value: Fraction) -> None:
+    """Within the effort that is spent if nothing else is said."""
+    topology = resolve(machine)
+    found = bound_of(topology, unit_of(named("broadcast", topology.ranks)), steps)
+    assert found.value == value
+    assert found.whole
+
+
 def test_a_bound_is_not_a_limit() -> None:
     """Copies are no flows: on a 3-cube all flows exist at 5/6, and no trees do below 1."""
     topology = resolve("hypercube:3")

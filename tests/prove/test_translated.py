@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.collectives import named
+from sccl.core.answer import Sat
 from sccl.core.candidate import Range
 from sccl.core.ids import Rank, Step
 from sccl.core.instance import Instance
@@ -54,7 +55,7 @@ def found_for(machine: Topology, collective: str) -> SymmetricAlgorithm:
     found = direct.answer(
         Instance(machine, question, far, rounds), groups(machine, question, "auto")
     )
-    assert found is not None
+    assert isinstance(found, Sat)
     assert isinstance(found.algorithm, SymmetricAlgorithm)
     return found.algorithm
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import Spec, dual_of, named, resolve
+from sccl.collectives import Spec, dual_of, named, resolve, spec_of_collective
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Relation, RelationKind
 from sccl.core.ids import Rank
@@ -19,19 +20,18 @@ from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Topology, as_ranks
 from sccl.errors import InputError
 from sccl.judge import violations
-from sccl.prove.bounds import least_time, lower_bounds
+from sccl.prove.bounds import least_time
 from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
-from sccl.synth.fluid.certify import write_time_certificate
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.least import least_of_allreduce
 from sccl.synth.network.machine import net_of
-from sccl.tasks.explore import spec_of_collective
+from sccl.tasks.certify import certify_times
+from sccl.tasks.subject import subject_of
 from sccl.tasks.time_bound import time_bound
 from sccl.topo import resolve as machine
-from sccl.transform import pose
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies, unequal
@@ -75,7 +75,9 @@ def planned(synthesiser: str, request: Request, **told: Any) -> Found:
 
 def gathering(spec: Spec) -> Spec:
     """Return what brings all contributions to all ranks that want their sum, to be added there."""
-    pairs = [(group, rank) for group in spec.post.pattern for rank in sorted(group)]
+    collective = spec.at(spec.unit)
+    sums = map(collective.holders, range(spec.pattern_chunks))
+    pairs = [(group, rank) for group in sums for rank in sorted(group)]
     return Spec(
         "gathering",
         spec.ranks,
@@ -92,7 +94,8 @@ def test_no_plan_of_any_method_beats_the_bound_of_another(data: st.DataObject) -
     """Phases, what overlaps, direct demands, and all contributions gathered on all ranks."""
     topology = data.draw(unequal() | topologies(max_ranks=5))
     spec = resolve(data.draw(in_groups(topology.ranks)), topology.ranks)
-    size, alpha = data.draw(SIZES), data.draw(st.sampled_from(["travels", "occupies"]))
+    each, alpha = data.draw(SIZES), data.draw(st.sampled_from(["travels", "occupies"]))
+    size = each * spec.unit
     chunks = data.draw(st.integers(1, 2))
     request = Request(topology, spec, size)
     told: dict[str, Any] = {"chunks": chunks, "alpha": alpha}
@@ -101,7 +104,7 @@ def test_no_plan_of_any_method_beats_the_bound_of_another(data: st.DataObject) -
     if alpha == "travels":  # otherwise chunks may be sent together
         found.append(planned("taccl", request, **told))
         found.append(planned("fluid", request))
-    gathered = planned("tacos", Request(topology, gathering(spec), size), **told)
+    gathered = planned("tacos", Request(topology, gathering(spec), each), **told)
     attained = [one.bound.attained for one in (*found, gathered)]
     assert max(one.bound.least or 0 for one in found) <= min(attained)
     plan = listed.plan
@@ -127,7 +130,7 @@ def test_no_schedule_that_is_right_is_faster(schedule: Schedule) -> None:
 def test_switches_pass_on_what_groups_reduce(data: st.DataObject) -> None:
     topology = data.draw(switched())
     spec = resolve(data.draw(in_groups(topology.ranks)), topology.ranks)
-    size = data.draw(st.sampled_from([1, 1000]))
+    size = data.draw(st.sampled_from([1, 1000])) * spec.unit
     found = [planned(of, Request(topology, spec, size), alpha="travels") for of in PLANNERS]
     attained = [one.bound.attained for one in found]
     assert max(one.bound.least or 0 for one in found) <= min(attained)
@@ -143,7 +146,7 @@ def test_groups_have_chunks_of_sizes_of_their_own(data: st.DataObject) -> None:
     spec = resolve(data.draw(in_groups(topology.ranks, counted=True)), topology.ranks)
     combine = data.draw(st.sampled_from(["auto", "reversal"]))
     found = planned("teccl", Request(topology, spec, data.draw(SIZES)), combine=combine)
-    assert found.plan.collective == spec.at(1)
+    assert found.plan.collective == spec.at(spec.unit)
 
 
 @settings(max_examples=times(40), deadline=None)
@@ -151,15 +154,14 @@ def test_groups_have_chunks_of_sizes_of_their_own(data: st.DataObject) -> None:
 def test_one_group_of_all_ranks_is_bounded_as_allreduce_is(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     ranks, size = topology.ranks, data.draw(SIZES)
-    whole, group = named("allreduce", ranks), resolve(f"allreduce@0-{ranks - 1}", ranks)
+    order = ",".join(map(str, reversed(range(ranks))))
+    whole, group = named("allreduce", ranks), resolve(f"allreduce@{order}", ranks)
     least = [least_time(topology, one) for one in (whole, group)]
-    assert [one.share for one in least[1].crossings] == [
-        ranks * one.share for one in least[0].crossings
-    ]
+    assert least[0] == least[1]
     clock = Clock.of(topology, size, AlphaModel.TRAVELS)
     net = net_of(topology, clock, crossings_of(topology, clock))
     ticks = [
-        least_of_allreduce(topology, clock, net, one) for one in (whole.at(ranks), group.at(1))
+        least_of_allreduce(topology, clock, net, one) for one in (whole.at(ranks), group.at(ranks))
     ]
     assert ticks[0] == ticks[1]
 
@@ -187,10 +189,15 @@ def test_the_dual_gathers_in_the_same_groups(data: st.DataObject) -> None:
     ranks = data.draw(st.integers(2, 9))
     text = data.draw(in_groups(ranks, counted=True))
     spec = resolve(text, ranks)
+    if not spec.post.pattern:
+        return  # of all ranks in order: allreduce itself
     dual = dual_of(spec)
-    assert (dual.phases, dual.chunk_factor, dual.in_groups) == (2, 1, True)
+    assert (dual.phases, dual.chunk_factor) == (2, spec.unit)
     assert not dual.spec.combining
     assert (dual.spec.post, dual.spec.counts) == (spec.post, spec.counts)
+    scattered, renamed = dual.scattered, spec.name.replace("allreduce", "reducescatter")
+    assert (scattered.pre, scattered.post) == (spec.pre, dual.spec.pre)
+    assert (scattered.unit, scattered.name) == (spec.unit, renamed)
     held: dict[frozenset[Rank], list[int]] = {}
     for chunk, group in enumerate(spec.post.pattern):
         (owner,) = dual.spec.at(1).holders(chunk)
@@ -200,26 +207,16 @@ def test_the_dual_gathers_in_the_same_groups(data: st.DataObject) -> None:
 
 
 def test_the_dual_is_what_its_name_says() -> None:
-    for text in ("@2x4", "@2x4.strided", "@0-2/5,7+2*allreduce@2x4", "@0-7"):
+    for text in ("@2x4", "@2x4.strided", "@0,7/5,2+2*allreduce@4x2.strided", "@0-7"):
         dual = dual_of(resolve(f"allreduce{text}", 8)).spec
-        assert dual == resolve(dual.name, 8)
+        named_so = resolve(dual.name, 8)
+        assert dual.at(1).classes().keys() == named_so.at(1).classes().keys()
+        assert replace(dual, pre=named_so.pre) == named_so
+    assert dual_of(resolve("allreduce@0-2/5,7", 8)).spec.name == "allreduce@0-2/5,7-dual"
 
 
-@pytest.mark.parametrize("synthesiser", ["ksync", "limit"])
-def test_what_counts_steps_and_rounds_refuses_in_a_sentence(synthesiser: str) -> None:
-    ring, spec = machine("ring:4"), resolve("allreduce@2x2", 4)
-    load = registry.load(synthesiser)
-    says = "an allreduce in groups, and [a-z ]* are for those of all ranks alone: ask 'sccl teccl'"
-    with pytest.raises(InputError, match=says):
-        registry.plan(load, Request(ring, spec, 1000), load.Options(), Effort(units=0.2))
-    with pytest.raises(InputError, match=says):
-        lower_bounds(ring, spec)
-    with pytest.raises(InputError, match=says):
-        pose(ring, spec, 2, 2, 2)
-
-
-def test_no_certificate_is_written(tmp_path: Path) -> None:
-    ring, spec = machine("ring:4"), resolve("allreduce@2x2", 4)
-    with pytest.raises(InputError, match="certificates are for those of all ranks alone"):
-        write_time_certificate(ring, spec, {}, tmp_path / "proofs")
+def test_no_certificate_of_times_is_written(tmp_path: Path) -> None:
+    subject = subject_of(machine("ring:4"), "allreduce@2x2")
+    with pytest.raises(InputError, match="certificates of times are for those of all ranks alone"):
+        certify_times(subject, {}, tmp_path / "proofs")
     assert not list(tmp_path.iterdir())

@@ -24,7 +24,7 @@ from sccl.train import (
 from sccl.train.bounds import lengths_of
 from sccl.train.cycles import Arc, slowest_circle
 from sccl.train.cyclic import CyclicProblem, Lagged, wrong_in_cyclic
-from sccl.train.exact_periods import exact_period
+from sccl.train.exact_periods import exact_by_choice, exact_period
 from sccl.train.periods import SpanProof, period_bounds, wrong_in_bound
 from sccl.train.problem import WHOLE
 from sccl.train.span_loads import SpanPrices, SpanProgram, proved_by, span_bound
@@ -132,6 +132,10 @@ def test_the_least_period_is_that_of_its_plan(problem: CyclicProblem) -> None:
     if found.most:
         again = exact_period(problem, Effort(units=20.0), 0, found.most + 1)
         assert (again.proved, again.most) == (True, found.most)
+        each = exact_by_choice(problem, Effort(units=20.0), 0, found.most + 1)
+        assert each.most == found.most
+        assert wrong_in_cyclic(problem, each.plan(problem)) == ""
+        assert repeated(problem, each.plan(problem)).period <= each.most
 
 
 @settings(max_examples=times(100))

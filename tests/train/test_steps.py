@@ -100,6 +100,15 @@ def test_what_an_option_takes_alone_is_no_more_than_the_best(option: StepOption)
     assert option.length <= alone(option) <= best_of(problem)
 
 
+@given(options())
+def test_alone_an_option_is_issued_as_an_option_does_alone(option: StepOption) -> None:
+    """Compiled lists of motifs, and the rules in plain Python."""
+    problem = StepProblem(("one", "two", "three"), (StepOp("only", (option,)),))
+    assert first_in_first_out(problem).finish(problem) == option.alone
+    assert problem.alone == ((option.alone,),)
+    assert alone(option) <= option.alone
+
+
 def test_motifs_of_an_option_share_its_resources() -> None:
     pieces = [StepMotif(10, (k % 2,), (k - 1,) if k % 2 else ()) for k in range(6)]
     assert alone(StepOption("two phases, three pieces", tuple(pieces))) == 40

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -28,7 +29,7 @@ from sccl.train.running import timeline_of
 from sccl.workloads.generate import dlrm
 from tests.kit.workloads import RECOMMENDING
 
-WORKLOAD, FABRIC = dlrm(RECOMMENDING), fabric_of("hgx2x2")
+WORKLOAD, FABRIC = dlrm(replace(RECOMMENDING, pooling=40)), fabric_of("hgx2x2")
 TODAY = (FIFO, BS, HO, SCHED)
 
 

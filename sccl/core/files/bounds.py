@@ -58,11 +58,19 @@ class BoundsCertificateWire(Part, frozen=True, kw_only=True):
     ranks: Annotated[
         tuple[int, ...] | UnsetType, Meta(description="Of all allreduces: the ranks of a cut.")
     ] = UNSET
+    groups: Annotated[
+        tuple[tuple[int, ...], ...] | UnsetType,
+        Meta(description="Of all allreduces: the ranks of groups that sends go between."),
+    ] = UNSET
     sends_per_chunk: Annotated[
         int | UnsetType, Meta(description="Of all allreduces: what each chunk needs at least.")
     ] = UNSET
     chunks_per_round: Annotated[
         int | UnsetType, Meta(description="Of all allreduces: what a round carries at most.")
+    ] = UNSET
+    approached: Annotated[
+        bool | UnsetType,
+        Meta(description="Of all allreduces: with ever more steps some come as near as one likes."),
     ] = UNSET
     steps: DistanceWire
 
@@ -107,8 +115,10 @@ def _evidence_to_wire(found: Priced | Counted, steps: DistanceWire) -> BoundsCer
                 problem=found.collective,
                 kind=found.kind,
                 ranks=found.ranks,
+                groups=found.groups or UNSET,
                 sends_per_chunk=found.sends,
                 chunks_per_round=found.chunks_per_round,
+                approached=found.approached,
                 steps=steps,
             )
 
@@ -147,8 +157,14 @@ def _evidence_of_wire(wire: BoundsCertificateWire) -> Priced | Counted | None:
     if not wire.kind:
         return None
     if wire.sends_per_chunk is not UNSET:
-        ranks = wire.ranks or ()
-        return Counted(wire.problem, wire.sends_per_chunk, wire.chunks_per_round or 1, ranks)
+        return Counted(
+            wire.problem,
+            wire.sends_per_chunk,
+            wire.chunks_per_round or 1,
+            wire.ranks or (),
+            wire.groups or (),
+            approached=wire.approached is True,
+        )
     return Priced(
         *_solved_of_text(wire.problem),
         wire.chunks or 1,
@@ -201,6 +217,10 @@ class LimitProofWire(Part, frozen=True, kw_only=True):
         tuple[TimedCutWire, ...] | UnsetType,
         Meta(description="Through time, which prove it; prices are then of shared budgets."),
     ] = UNSET
+    root: Annotated[
+        int | UnsetType,
+        Meta(description="Of allreduce: whose contribution is followed, as in a broadcast."),
+    ] = UNSET
 
 
 class ProvedLimitWire(LimitWire, frozen=True, kw_only=True):
@@ -228,6 +248,7 @@ def proved_limit_to_wire(limit: StepLimit) -> ProvedLimitWire:
                     TimedCutWire(labels=cut.labels, weight=str(cut.weight)) for cut in proof.cuts
                 )
                 or UNSET,
+                root=UNSET if proof.root is None else proof.root,
             )
             for proof in limit.proofs
         ),

@@ -57,6 +57,26 @@ class LimitClaimWire(
     cuts: tuple[tuple[tuple[_Label, ...], ClaimFraction], ...] = ()
 
 
+class EveryWire(
+    _Wire, frozen=True, kw_only=True, tag="every", tag_field="claim", omit_defaults=True
+):
+    """No allreduce at all has a smaller R/C, in up to so many steps (null: in any).
+
+    With ``groups``: 2 sends less than two for each go between them, and links between them cost 1
+    or more at ``prices`` (in step 0). Of one group: something has to enter it. With ``cuts``: of
+    each chunk a send crosses them. Else ``root``: an allreduce has in it a broadcast from there (on
+    the machine reversed: a reduce to it), whose timed trees cost as much at ``prices``.
+    """
+
+    steps: _Steps | None
+    at_least: ClaimFraction
+    prices: tuple[tuple[str, int, ClaimFraction], ...] = ()
+    groups: tuple[tuple[int, ...], ...] = ()
+    cuts: tuple[tuple[tuple[_Label, ...], ClaimFraction], ...] = ()
+    root: int | None = None
+    on_reversed: bool = False
+
+
 class AlgorithmClaimWire(_Wire, frozen=True, kw_only=True, tag="algorithm", tag_field="claim"):
     """There is an algorithm."""
 
@@ -110,8 +130,8 @@ class LimitPointWire(
 ):
     """No algorithm of any k and any C dominates this one; follows from the claims before.
 
-    With ``trees``: none of that class. Of an allreduce, without: none of a reducescatter and then
-    an allgather, of equal steps and rounds or of any.
+    With ``trees``: none of that class; with ``every``: no allreduce at all. Of an allreduce, with
+    neither: none of a reducescatter and then an allgather, of equal steps and rounds or of any.
     """
 
     chunks: _Count
@@ -119,6 +139,7 @@ class LimitPointWire(
     rounds: _Count
     trees: bool = False
     halves: _Halves = "equal"
+    every: bool = False
 
 
 class TimeWire(_Wire, frozen=True, kw_only=True):
@@ -203,6 +224,7 @@ StepClaim = (
     StepsWire
     | BandwidthWire
     | LimitClaimWire
+    | EveryWire
     | AlgorithmClaimWire
     | UnsatWire
     | ParetoWire

@@ -9,8 +9,14 @@ import msgspec
 
 from sccl.core.collective import MAX_CHUNKS, Collective, Relation, RelationKind
 from sccl.core.files.disk import read_text
-from sccl.core.files.shapes import CollectiveWire, CustomCollectiveWire, RelationWire
-from sccl.core.files.text import parse
+from sccl.core.files.kinds import GROUPS
+from sccl.core.files.shapes import (
+    CollectiveWire,
+    CustomCollectiveWire,
+    GroupsWire,
+    RelationWire,
+)
+from sccl.core.files.text import kind_in, parse
 from sccl.core.ids import Rank
 from sccl.core.topology import as_ranks
 from sccl.errors import FormatError, InputError, TooLargeError
@@ -30,6 +36,18 @@ def load_custom_collective(path: Path) -> CustomCollectiveWire:
         InputError: the file cannot be read, or is not a custom collective.
     """
     return parse(read_text(path), CustomCollectiveWire, str(path))
+
+
+def load_groups(path: Path) -> GroupsWire | None:
+    """Return the shape of a file of process groups; None: it is of another kind.
+
+    Raises:
+        InputError: the file cannot be read, or contradicts itself.
+    """
+    text = read_text(path)
+    if kind_in(text, str(path)) is not GROUPS:
+        return None
+    return parse(text, GroupsWire, str(path))
 
 
 def load_counts(path: Path) -> Counts:

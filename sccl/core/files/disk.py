@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from hashlib import sha256
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
@@ -278,4 +279,12 @@ def check_can_create(path: Path) -> None:
 
 def slug(name: str) -> str:
     """Return ``name`` as a safe part of a file name: letters, digits, dot and hyphen."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:64] or "unnamed"
+    return shortened(re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-."), 64) or "unnamed"
+
+
+def shortened(name: str, most: int, between: str = "-") -> str:
+    """Return a name of no more characters than that, which tells apart those that begin alike."""
+    if len(name) <= most:
+        return name
+    tells = sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: most - len(tells) - 1]}{between}{tells}"

@@ -25,6 +25,13 @@ class PointWire(Part, frozen=True, kw_only=True):
     among: Annotated[
         str | UnsetType, Meta(description="The class it is of, where there are several.")
     ] = msgspec.field(name="class", default=UNSET)
+    above_every: Annotated[
+        FractionText | UnsetType,
+        Meta(
+            description="Of allreduce: by which part R/C is above what none of as many steps "
+            "beats, whatever its class; 0: optimal among all."
+        ),
+    ] = UNSET
     chunks: int | None
     steps: Count
     rounds: int | None
@@ -121,6 +128,10 @@ class FoundWire(Part, frozen=True, kw_only=True):
     ] = UNSET
     unsat: Annotated[
         tuple[CandidateWire, ...] | UnsetType, Meta(description="What does not exist, and why.")
+    ] = UNSET
+    every: Annotated[
+        tuple[LimitWire, ...] | UnsetType,
+        Meta(description="Of allreduce: what no algorithm of any class beats, by S."),
     ] = UNSET
     classes: Annotated[
         tuple[ClassWire, ...] | UnsetType, Meta(description="The frontiers of the classes.")

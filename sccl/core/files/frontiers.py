@@ -57,9 +57,13 @@ def _frontier_to_wire(frontier: Frontier) -> FrontierWire:
         every_k=UNSET if of_limits and not f.several else f.every_k,
         stopped=f.stopped,
         seconds=seconds_to_wire(f.seconds),
-        points=tuple(point_to_wire(p, of_limits=of_limits, among=name) for name, p in f.stairs),
+        points=tuple(
+            point_to_wire(p, of_limits=of_limits, among=name, above=f.above_every(p))
+            for name, p in f.stairs
+        ),
         limits=() if f.several else limits_to_wire(f.classes[0].limits),
         **_candidates_to_wire(f),
+        every=limits_to_wire(f.every) or UNSET,
         classes=tuple(_class_to_wire(one, f) for one in f.classes) if f.several else UNSET,
         unswept=_unswept_to_wire(f) if f.several else UNSET,
     )
@@ -186,6 +190,7 @@ def _frontier_of_wire(wire: FoundWire, classes: tuple[ClassFrontier, ...]) -> Fr
             for c in wire.unsat or ()
         ),
         unswept=tuple(Unswept(one.name, one.why) for one in wire.unswept or ()),
+        every=limits_of_wire(wire.every or ()),
         stopped=wire.stopped,
         seconds=seconds_of_wire(wire.seconds),
     )

@@ -19,6 +19,7 @@ from sccl.core.files.shapes import (
     AnyAlgorithmWire,
     CollectiveWire,
     CustomCollectiveWire,
+    GroupsWire,
     InstanceWire,
     NetworkWire,
     SymmetricAlgorithmWire,
@@ -70,6 +71,7 @@ CUSTOM_COLLECTIVE = _kind(
     "pre post|ranks allgatherv|ranks alltoallv|ranks gatherv|ranks reducescatterv|ranks scatterv",
     CustomCollectiveWire,
 )
+GROUPS = _kind("groups", "groups", GroupsWire)
 ALGORITHM = _kind("algorithm", "sends", AlgorithmWire)
 INSTANCE = _kind("instance", "topology collective steps rounds", InstanceWire)
 ANSWER = _kind("answer", "answer solver", AnswerWire)
@@ -89,7 +91,7 @@ KINDS = (
     *(TOPOLOGY, NETWORK, COLLECTIVE, CUSTOM_COLLECTIVE, ALGORITHM, INSTANCE, ANSWER, SYMMETRY),
     *(SYMMETRIC_ALGORITHM, SCHEDULE, PACKED_SCHEDULE, CERTIFICATE, FRONTIER, PROGRAM, BANDWIDTH),
     *(SKETCH, MEASUREMENT, PCIE_MEASUREMENT, FABRIC, WORKLOAD, TRAINING_PLAN),
-    *(TIMELINE, OPTION),
+    *(TIMELINE, OPTION, GROUPS),
 )
 
 AnyWire = (
@@ -98,6 +100,7 @@ AnyWire = (
     | NetworkWire
     | CollectiveWire
     | CustomCollectiveWire
+    | GroupsWire
     | AnyAlgorithmWire
     | SymmetryWire
     | ScheduleWire

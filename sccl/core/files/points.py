@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 from msgspec import UNSET
@@ -12,16 +13,20 @@ from sccl.core.files.frontier_shapes import CandidateWire, PointWire
 from sccl.core.frontier import Open, Point, Refuted
 
 
-def point_to_wire(point: Point, *, of_limits: bool, among: str = "") -> PointWire:
+def point_to_wire(
+    point: Point, *, of_limits: bool, among: str = "", above: Fraction | None = None
+) -> PointWire:
     """Return the shape of a point.
 
     Args:
         of_limits: whether its frontier is of limits, whose points are for every k.
         among: the class it is of, where there are several.
+        above: by which part it is above what holds for every class; None: that is not known.
     """
     written = point.chunks is not None and point.rounds is not None
     return PointWire(
         among=among or UNSET,
+        above_every=UNSET if above is None else str(above),
         steps=point.steps,
         chunks=point.chunks,
         rounds=point.rounds,

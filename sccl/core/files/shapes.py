@@ -234,6 +234,31 @@ class CustomCollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True)
     root: Annotated[_Index, Meta(description="Of 'gatherv' and 'scatterv'.")] = 0
 
 
+class GroupWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Ranks that do a collective together."""
+
+    ranks: Annotated[
+        tuple[_Index, ...],
+        Meta(min_length=2, description="In the order in which the collective numbers them."),
+    ]
+    collective: Annotated[
+        str | None, Meta(description="Its name; default: that which is given beside the file.")
+    ] = None
+    root: Annotated[
+        _Index | None,
+        Meta(description="One of these ranks; default: the first, where there is a root."),
+    ] = None
+
+
+class GroupsWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
+    """Process groups, which do collectives at once; a rank is in one of them, or in none."""
+
+    schema: _Version = 1
+    kind: Literal["groups"] = "groups"
+    digest: _Digest | None = None
+    groups: Annotated[tuple[GroupWire, ...], Meta(min_length=1)]
+
+
 class _AlgorithmWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     schema: _Version = 1
     kind: str

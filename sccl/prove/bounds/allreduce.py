@@ -10,20 +10,37 @@ compositions, trees, and gathering all of them are among these. Three things hol
   look at the first after which some rank knows all contributions. By then each of the P - 1 other
   ranks has sent, or its contribution would not be known there. None of them knows all, so each is
   still to receive. (One-way gossip, as in Harary and Schwenk, The communication problem on graphs
-  and digraphs, 1974.)
+  and digraphs, 1974.) The same holds of G groups of ranks, each taken as one that knows what any of
+  its ranks does: 2 (G - 1) sends go between them.
+
+Groups say all there is where every link is as wide as the one back and no budgets are shared. Let
+q be the most rounds per chunk that groups ask for, (G - 1) / (lanes between them, one way). If each
+pair of ranks has its lanes times q, any G groups have G - 1 between them, so that some mixture of
+spanning trees fits in (Tutte 1961, Nash-Williams 1961). Each chunk goes up its tree and down it
+again, one send each way over each of its links. Chunks that start one step after the other load
+links in a step as one chunk does in all its steps; so R/C comes as near q as one likes as S grows.
+(That the optimum is open, as arXiv 2602.22482 has it, is about algorithms that may mix chunks in
+what they send. Ours may not: neither may those of any system that we know of.)
+
+In process groups that holds of the chunks of each: of as many as a rank has for it, each takes two
+sends for each rank of the group but one, or for each set of ranks that has some of it but one
+(:func:`told_between`), and one enters a set that the group is not all in or out. How near one comes
+is not known there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 
-from sccl.collectives import Spec, named
+from sccl.collectives import Spec, dual_of
 from sccl.core.bounds import Bounds, Counted, Distance
 from sccl.core.collective import Collective
+from sccl.core.ids import Edge
 from sccl.core.topology import Topology
-from sccl.prove.bounds.simple import common_cuts, most_carried
+from sccl.prove.bounds.simple import common_cuts, most_carried, names_of_cover
 from sccl.prove.bounds.steps import farthest_pair
+from sccl.prove.bounds.weakest import Partition, weakest_groups
 
 
 def told_between(collective: Collective, groups: Sequence[frozenset[int]]) -> Fraction:
@@ -49,25 +66,68 @@ def any_bandwidth(topology: Topology, spec: Spec) -> Fraction:
     Raises:
         UnreachableError: a contribution cannot reach a rank.
     """
-    if not spec.post.pattern:
-        return any_bounds(topology).bandwidth * Fraction(spec.pattern_chunks, spec.unit)
+    if not spec.counts:
+        return any_bounds(topology, spec).bandwidth
     alone = [frozenset([rank]) for rank in range(topology.ranks)]
     return told_between(spec.at(spec.unit), alone) / most_carried(topology, topology.edges)
 
 
-def any_bounds(topology: Topology) -> Bounds:
-    """Return what no allreduce on a topology can beat.
+def any_bounds(topology: Topology, spec: Spec) -> Bounds:
+    """Return what no allreduce on a topology can beat, of all ranks or in groups.
 
     Raises:
         UnreachableError: a contribution cannot reach a rank.
     """
-    gathered = named("allgather", topology.ranks).at(1)
+    dual = dual_of(spec).spec
+    gathered = dual.at(dual.unit)
     pair = farthest_pair(topology, gathered)
-    everywhere = most_carried(topology, topology.edges)
-    best = Counted("allreduce", 2 * (topology.ranks - 1), everywhere, ())
-    for inside in common_cuts(topology, gathered):
-        entering = {(u, v) for u, v in topology.edges if v in inside and u not in inside}
-        cut = Counted("allreduce", 1, most_carried(topology, entering), tuple(sorted(inside)))
-        best = max(best, cut, key=lambda bound: bound.bandwidth)
-    far = Distance("allgather", False, pair.chunk, pair.sources, pair.rank, pair.steps)  # noqa: FBT003
+    best = max(_counted(topology, spec, gathered), key=lambda bound: bound.bandwidth)
+    far = Distance(dual.name, False, pair.chunk, pair.sources, pair.rank, pair.steps)  # noqa: FBT003
     return Bounds(pair.steps, best.bandwidth, distance=far, evidence=best)
+
+
+def _counted(topology: Topology, spec: Spec, gathered: Collective) -> Iterator[Counted]:
+    """Yield what sends prove: of all ranks, of the weakest groups, of the chassis, and by cuts."""
+    unit, weakest = spec.at(spec.unit), weakest_groups(topology)
+    settled = weakest is not None and not topology.budgets and not spec.post.pattern
+    settled = settled and topology.reversed().carries_like(topology)
+    for groups in _partitions(topology, weakest):
+        if most := most_carried(topology, _crossing(topology, groups)):
+            alone = all(len(group) == 1 for group in groups)
+            shown = () if alone else tuple(tuple(sorted(group)) for group in groups)
+            sends, near = int(told_between(unit, groups)), settled and weakest == groups
+            yield Counted(spec.name, sends, most, (), shown, approached=near)
+    reduced = unit.classes()
+    for inside in common_cuts(topology, gathered):
+        split = (chunks for (held, _), chunks in reduced.items() if held & inside and held - inside)
+        if most := most_carried(topology, _crossing(topology, (inside,))):
+            sends = sum(map(len, split)) // unit.chunks
+            yield Counted(spec.name, sends, most, tuple(sorted(inside)))
+
+
+def _partitions(topology: Topology, weakest: Partition | None) -> Iterator[Partition]:
+    """Yield groups that take in all ranks, between which links may carry little."""
+    everyone = frozenset(range(topology.ranks))
+    yield tuple(frozenset([rank]) for rank in range(topology.ranks))
+    if weakest is not None:
+        yield weakest
+    for chassis in topology.chassis:
+        some = frozenset(chassis)
+        if rest := everyone - some:
+            yield some, rest
+            yield some, *(frozenset([rank]) for rank in sorted(rest))
+    if topology.chassis and everyone == frozenset().union(*topology.chassis):
+        yield tuple(map(frozenset, topology.chassis))
+
+
+def _crossing(topology: Topology, groups: Sequence[Collection[int]]) -> set[Edge]:
+    """Return the links between groups; of a single one, those that enter it."""
+    of = {rank: i for i, group in enumerate(groups) for rank in group}
+    if len(groups) == 1:
+        return {(u, v) for u, v in topology.edges if v in of and u not in of}
+    return {(u, v) for u, v in topology.edges if of.get(u, u) != of.get(v, v)}
+
+
+def covering(topology: Topology, groups: Sequence[Collection[int]]) -> tuple[str, ...]:
+    """Return the names of constraints that hold all links between groups, or into a single one."""
+    return names_of_cover(topology, _crossing(topology, groups))

@@ -15,6 +15,7 @@ from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.prove.bounds.proof import BandwidthProof, check_proof
 from sccl.prove.bounds.simple import simple_proofs
+from sccl.topo.symmetry.groups import translation_groups
 
 _CUT_LP_RANKS = 64  # above, with budgets, only simple proofs: valid, perhaps not the best
 
@@ -37,13 +38,18 @@ def _by_linear_programming(
     from sccl.prove.bounds.by_kind import proofs_by_kind  # noqa: PLC0415
     from sccl.prove.bounds.cut_lp import cut_proof  # noqa: PLC0415
     from sccl.prove.bounds.flow_lp import flow_proof  # noqa: PLC0415
+    from sccl.prove.bounds.flow_orbits import flow_by_orbits  # noqa: PLC0415
     from sccl.prove.bounds.sinks import sinks_proof  # noqa: PLC0415
+    from sccl.topo.symmetry.regular import translations  # noqa: PLC0415 - NumPy is slow to load
 
     proposal = None
     if collective.to_one:
         proposal = flow_proof(topology, collective)
         if proposal is None and collective.is_transpose:
-            yield from proofs_by_kind(topology, collective)
+            if any(translations(g.generators) for g in translation_groups(topology, collective)):
+                yield from proofs_by_kind(topology, collective)
+            else:
+                yield from flow_by_orbits(topology, collective)
     elif collective.is_gathered and not topology.budgets:
         proposal = sinks_proof(topology, collective, start)
     elif topology.ranks <= _CUT_LP_RANKS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sccl.collectives import Spec, check_no_groups, dual_of
+from sccl.collectives import Spec, dual_of
 from sccl.core.bounds import Bounds, Distance, Priced
 from sccl.core.instance import check_direct
 from sccl.core.topology import Topology, constraint_name
@@ -29,7 +29,6 @@ def lower_bounds(topology: Topology, spec: Spec) -> Bounds:
             f"collective {spec.name!r} is for {spec.ranks} ranks, topology {topology.name!r} has "
             f"{topology.ranks}"
         )
-    check_no_groups(spec, "bounds by steps and rounds")
     dual = dual_of(spec)
     unit = dual.spec.at(dual.spec.unit)
     phases = dual.solved_on(topology)

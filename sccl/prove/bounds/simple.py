@@ -8,7 +8,7 @@ from fractions import Fraction
 from sccl.core.bounds import Cut
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
-from sccl.core.topology import ConstraintKey, Topology
+from sccl.core.topology import ConstraintKey, Topology, constraint_name
 from sccl.prove.bounds.proof import BandwidthProof, priced
 from sccl.topo.symmetry.groups import some_symmetries
 from sccl.topo.symmetry.orbits import rank_orbits
@@ -84,6 +84,11 @@ def _cover(topology: Topology, edges: Iterable[Edge]) -> list[tuple[ConstraintKe
             found.append((budget.name, budget.chunks_per_round))
             left -= covered
     return [*found, *((edge, lanes[edge]) for edge in left)]
+
+
+def names_of_cover(topology: Topology, edges: Iterable[Edge]) -> tuple[str, ...]:
+    """Return the names of the constraints that :func:`most_carried` counts."""
+    return tuple(sorted(constraint_name(key) for key, _ in _cover(topology, edges)))
 
 
 def most_carried(topology: Topology, edges: Iterable[Edge]) -> int:

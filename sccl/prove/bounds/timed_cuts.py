@@ -19,12 +19,16 @@ Where chunks are copied F may be less than what algorithms can do, as copies are
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
+from sccl.collectives import named
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
-from sccl.prove.bounds.timed_flow import flows, speaks_of
+from sccl.prove.bounds.timed_flow import TimedFlow, flows, speaks_of
 from sccl.prove.bounds.timed_program import TimedBound, TimedProgram
+from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.orbits import rank_orbits
 
 BOUND_UNITS = 6.0
 """Of effort, of one to five seconds each, for the bound of a number of steps."""
@@ -50,20 +54,61 @@ def timed_bound(
     if not speaks_of(topology, collective, steps):
         return None
     program = TimedProgram(topology, collective, steps)
-    every = list(flows(topology, collective, steps, program.apart))
+    return _best(program, flows(topology, collective, steps, program.apart), effort)
+
+
+@lru_cache(maxsize=64)
+def allreduce_bound(
+    topology: Topology, steps: int, effort: float = BOUND_UNITS
+) -> TimedBound | None:
+    """Return what no allreduce of S = ``steps`` beats by cuts through time, whatever its class.
+
+    A contribution of label 0 has to get to a rank of label S+1, so that of each chunk at least one
+    send crosses. There are flows for every rank's contribution and every rank, all at the same
+    rounds; as sums travel as one, those to one chunk may all take the same ways. None: that is too
+    large a program.
+
+    Args:
+        steps: no fewer than the greatest distance between ranks.
+        effort: after which the program as it is gives the bound, which is less then.
+
+    Raises:
+        SolverError: no solver finds the optimum of a linear program.
+        KeyboardInterrupt: the user interrupted.
+    """
+    ranks = topology.ranks
+    gathered = named("allgather", ranks).at(1)
+    from_each = {rank: named("broadcast", ranks, rank).at(1) for rank in range(ranks)}
+    if not speaks_of(topology, from_each[0], steps):
+        return None
+    program = TimedProgram(topology, gathered, steps, once=True)
+    alike = () if program.apart else automorphisms(topology, gathered)
+    every = (
+        flow
+        for rank in rank_orbits(topology, alike)
+        for flow in flows(topology, from_each[rank], steps, program.apart)
+    )
+    return _best(program, every, effort)
+
+
+def _best(program: TimedProgram, flows: Iterable[TimedFlow], effort: float) -> TimedBound:
+    """Return the bound of a program once no flow falls short, or effort has ended."""
+    every = list(flows)
     for flow in every[:1]:
         for labels in flow.layers():
             program.add(labels)
     program.solve()
-    spent, new = 0.0, 1
+    spent, new, failed = 0.0, 1, len(every)
     while new and spent <= effort:
         new, short = 0, []
-        for flow in every:
+        for place, flow in enumerate(every):
+            if new and place >= failed:
+                break  # those that passed are looked at when all do that failed
             added = sum(map(program.add, flow.lacking(program.rounds, program.loads)))
             spent, new = spent + _ARC * flow.work, new + added
             short += [flow] if added else []
             if new >= _ROWS or spent > effort:
                 break
-        every = [*short, *(flow for flow in every if flow not in short)]  # those that fail first
+        every, failed = [*short, *(flow for flow in every if flow not in short)], len(short)
         program.solve()
     return program.bound(whole=not new)

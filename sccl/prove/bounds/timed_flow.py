@@ -22,7 +22,7 @@ from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.solvers.max_flow import Network
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
-from sccl.topo.symmetry.permutations import Permutation
+from sccl.topo.symmetry.permutations import Permutation, closure
 
 Whole = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -253,12 +253,16 @@ def flows(
     if whole is not None:
         yield TimedFlow(topology, steps, whole, symmetries, apart)
         return
-    arcs = 0
+    arcs, every = 0, closure(symmetries, topology.ranks)
     for ends in _of_ranks(topology, collective, symmetries):
         ((sink, _),), parts = ends.sinks, ends.sources
         kept: Sequence[Permutation] = ()
         if not apart and len(parts) == 1 and len(parts[0][0]) == 1:
-            kept = automorphisms(topology, _single(topology.ranks, min(parts[0][0]), sink))
+            root = min(parts[0][0])
+            if every and all(image[root] == root for image in symmetries):
+                kept = [image for image in every if image[sink] == sink]
+            else:
+                kept = automorphisms(topology, _single(topology.ranks, root, sink))
         flow = TimedFlow(topology, steps, ends, kept, apart)
         arcs += flow.work
         yield flow

@@ -30,13 +30,19 @@ class CutRow:
 class CutRows:
     """What makes rows of labels, for a machine, a collective and a number of steps.
 
+    Args:
+        once: whether all that has to cross travels as one, as the contributions to a chunk of an
+            allreduce may: then a cut's demand is the greatest that a chunk has, and not the sum.
+
     Attributes:
         lanes: of every link.
         apart: the places, among the links, of those that share budgets.
     """
 
-    def __init__(self, topology: Topology, collective: Collective, steps: int) -> None:
-        self.steps = steps
+    def __init__(
+        self, topology: Topology, collective: Collective, steps: int, *, once: bool = False
+    ) -> None:
+        self.steps, self._once = steps, once
         self._classes = [
             (tuple(map(int, holders)), tuple(map(int, wanted)), len(chunks))
             for (holders, wanted), chunks in collective.classes().items()
@@ -64,8 +70,9 @@ class CutRows:
 
     def _demand(self, labels: Labels) -> int:
         """Return how many chunks only ranks of label 0 hold, and one never inside wants."""
-        return sum(
+        each = [
             chunks
             for holders, wanted, chunks in self._classes
             if all(labels[r] == 0 for r in holders) and any(labels[r] > self.steps for r in wanted)
-        )
+        ]
+        return max(each, default=0) if self._once else sum(each)

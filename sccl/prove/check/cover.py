@@ -16,6 +16,7 @@ from sccl.collectives import Phase, Spec, dual_of
 from sccl.core.files.claims import (
     BandwidthWire,
     Claim,
+    EveryWire,
     LimitClaimWire,
     ParetoWire,
     StepsWire,
@@ -23,6 +24,7 @@ from sccl.core.files.claims import (
 )
 from sccl.prove.check.trees import Spend
 
+_ANY_STEPS = 2**40
 _CANDIDATE = 40  # what a candidate takes, in operations
 
 Triple = tuple[int, int, int]
@@ -95,6 +97,8 @@ class Covered:
         for claim in claims:
             if isinstance(claim, LimitClaimWire) and claim.trees:
                 trees.append((claim.steps, Fraction(claim.at_least)))
+            elif isinstance(claim, EveryWire):
+                trees.append((claim.steps or _ANY_STEPS, Fraction(claim.at_least)))
             elif isinstance(claim, StepsWire):
                 for phase in ruled_out.values():
                     phase.steps = max(phase.steps, -(-claim.at_least // count))

@@ -17,6 +17,7 @@ from sccl.core.files.claims import (
     AlgorithmClaimWire,
     BandwidthWire,
     Claim,
+    EveryWire,
     LimitClaimWire,
     LimitPointWire,
     ParetoWire,
@@ -31,6 +32,7 @@ from sccl.core.words import counted
 from sccl.errors import InputError, TooLargeError
 from sccl.judge import violations
 from sccl.prove.check.cover import Covered, Triple, needed
+from sccl.prove.check.every import every, least_of_every
 from sccl.prove.check.impossible import unsat
 from sccl.prove.check.least import at_least, judged, time_point
 from sccl.prove.check.members import is_member
@@ -51,7 +53,9 @@ _SUPPORT: dict[ClaimState, str] = {
 """How good a claim is that others follow from, the best first."""
 
 
-_Proved = StepsWire | BandwidthWire | LimitClaimWire | AlgorithmClaimWire | ScheduleClaimWire
+_Proved = (
+    StepsWire | BandwidthWire | LimitClaimWire | EveryWire | AlgorithmClaimWire | ScheduleClaimWire
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +147,8 @@ def _proved(case: Case, claim: _Proved, held: _Held, work: Work) -> str:
             return _bandwidth(case, claim, work)
         case LimitClaimWire():
             return _limit(case, claim, work)
+        case EveryWire():
+            return every(case, claim, work.spend)
         case AlgorithmClaimWire():
             return _algorithm(case, claim, held, work)
         case ScheduleClaimWire():
@@ -266,11 +272,28 @@ def _optimal(
     if claim.halves != "equal" and (case.dual.phases == 1 or getattr(claim, "trees", False)):
         raise ValueError("it speaks of halves, of which there are none here")
     _require_algorithm(case, claim, claims, held, work)
+    if isinstance(claim, LimitPointWire) and claim.every:
+        _best_of_every(case, claim, claims, work)
+        return
     covered = Covered.of(claims, case.spec, case.phases)
     if isinstance(claim, ParetoWire):
         _pareto(case, claim, covered, work)
     else:
         _limit_point(case, claim, covered, work)
+
+
+def _best_of_every(case: Case, claim: LimitPointWire, claims: Sequence[Claim], work: Work) -> None:
+    """Check that no allreduce dominates one.
+
+    Raises:
+        ValueError: it does not follow.
+    """
+    if case.spec.name != "allreduce" or claim.trees or claim.halves != "equal":
+        raise ValueError("it speaks of every allreduce, of no class and of no halves")
+    here, fewer = (
+        least_of_every(case, claims, steps, work.spend) for steps in (claim.steps, claim.steps - 1)
+    )
+    _undominated(claim, here, claim.steps - 1, fewer)
 
 
 def _require_algorithm(
@@ -299,7 +322,6 @@ def _require_algorithm(
 
 
 def _limit_point(case: Case, claim: LimitPointWire, covered: Covered, work: Work) -> None:
-    cost = Fraction(claim.rounds, claim.chunks)
     equal = claim.halves == "equal"
 
     def least(steps: int) -> Fraction | None:
@@ -311,11 +333,21 @@ def _limit_point(case: Case, claim: LimitPointWire, covered: Covered, work: Work
             return None
         return max(fewest_sends(case.topology), covered.least_by_trees(steps))
 
-    here = least(claim.steps)
+    fewer = claim.steps - (case.dual.phases if equal and not claim.trees else 1)
+    _undominated(claim, least(claim.steps), fewer, least(fewer))
+
+
+def _undominated(
+    claim: LimitPointWire, here: Fraction | None, fewer: int, there: Fraction | None
+) -> None:
+    """Check that a point is below nothing, by what R/C is at least in its steps and in fewer.
+
+    Raises:
+        ValueError: it does not follow.
+    """
+    cost = Fraction(claim.rounds, claim.chunks)
     if here is not None and here < cost:
         raise ValueError(f"no claim says that {claim.steps} steps take R/C >= {short(cost)}")
-    fewer = claim.steps - (case.dual.phases if equal and not claim.trees else 1)
-    there = least(fewer)
     if there is not None and there <= cost:
         raise ValueError(f"no claim says that {fewer} steps take R/C > {short(cost)}")
 

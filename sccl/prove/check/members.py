@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from sccl.collectives import Spec, named
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.claims import LimitPointWire, ParetoWire
 from sccl.core.ids import Step
@@ -24,7 +24,8 @@ def is_member(
         ValueError: it is an allreduce that is not written out.
         TooMuchError: that takes too much work to say.
     """
-    if spec.name != "allreduce":
+    dual = dual_of(spec)
+    if dual.phases == 1 or (isinstance(claim, LimitPointWire) and claim.every):
         return True
     if not isinstance(algorithm, Algorithm):
         raise ValueError("an allreduce has to be written out")  # noqa: TRY004 - a claim is wrong
@@ -41,23 +42,23 @@ def is_member(
         halves = (rounds[:cut], rounds[cut:])
         if k is None or all(sum(half) <= len(half) + k for half in halves):
             spend(SEND * algorithm.num_sends)
-            if is_composition(algorithm, cut):
+            if is_composition(algorithm, dual, cut):
                 return True
     return False
 
 
-def is_composition(algorithm: Algorithm, cut: int) -> bool:
+def is_composition(algorithm: Algorithm, dual: Dual, cut: int) -> bool:
     """Return whether an allreduce is a reducescatter of so many steps and then an allgather."""
-    chunks, ranks = algorithm.collective.chunks, algorithm.topology.ranks
+    chunks = algorithm.collective.chunks
     first = replace(
         algorithm,
-        collective=named("reducescatter", ranks).at(chunks),
+        collective=dual.scattered.at(chunks),
         rounds_per_step=algorithm.rounds_per_step[:cut],
         sends=tuple(s for s in algorithm.sends if s.step < cut),
     )
     then = replace(
         algorithm,
-        collective=named("allgather", ranks).at(chunks // ranks),
+        collective=dual.spec.at(chunks // dual.chunk_factor),
         rounds_per_step=algorithm.rounds_per_step[cut:],
         sends=tuple(replace(s, step=Step(s.step - cut)) for s in algorithm.sends if s.step >= cut),
     )

@@ -34,12 +34,16 @@ def by_timed_cuts(  # noqa: PLR0913, PLR0917 - a question, and a proof in two pa
     cuts: TimedCuts,
     prices: StepPrices,
     spend: Spend,
+    *,
+    once: bool = False,
 ) -> Fraction:
     """Return what R/C is at least with so many steps, by cuts through time.
 
     Args:
         collective: non-combining.
         prices: of shared budgets.
+        once: whether all that has to cross a cut may travel as one: it counts as the most that a
+            chunk does, as for contributions to an allreduce's.
 
     Raises:
         ValueError: a label is none of a rank, a weight or a price is negative, a price names no
@@ -57,7 +61,7 @@ def by_timed_cuts(  # noqa: PLR0913, PLR0917 - a question, and a proof in two pa
         if len(labels) != machine.ranks or not all(0 <= t <= steps + 1 for t in labels):
             raise ValueError(f"a cut has labels that are not one of 0 to {steps + 1} for each rank")
         whole = int(weight * scale)
-        demand += whole * _crossing(collective, labels, steps, spend)
+        demand += whole * _crossing(collective, labels, steps, spend, once=once)
         spend(2 * len(lanes))
         for edge in lanes:
             for step in range(labels[edge[0]], labels[edge[1]] - 1):
@@ -83,12 +87,15 @@ def by_timed_cuts(  # noqa: PLR0913, PLR0917 - a question, and a proof in two pa
     return Fraction(demand, scale * collective.chunks)
 
 
-def _crossing(collective: Collective, labels: Sequence[int], steps: int, spend: Spend) -> int:
+def _crossing(
+    collective: Collective, labels: Sequence[int], steps: int, spend: Spend, *, once: bool
+) -> int:
     """Return how many chunks start inside and are wanted outside in the end."""
     outside = {rank for rank, label in enumerate(labels) if label == steps + 1}
     found = 0
     for (holders, wanted), chunks in collective.classes().items():
         spend(2 + len(holders) + len(wanted))
         if not outside.isdisjoint(wanted) and all(labels[rank] == 0 for rank in holders):
-            found += collective.amount(chunks)
+            more = collective.amount(chunks)
+            found = max(found, more) if once else found + more
     return found

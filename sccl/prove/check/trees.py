@@ -29,14 +29,21 @@ Spend = Callable[[int], None]
 _MOVE = 20  # what a state takes, in operations
 
 
-def cheapest_tree(
-    costs: StepCosts, ranks: int, holders: int, wanted: int, spend: Spend
+def cheapest_tree(  # noqa: PLR0913 - a question, and what of its answer is of interest
+    costs: StepCosts,
+    ranks: int,
+    holders: int,
+    wanted: int,
+    spend: Spend,
+    *,
+    enough: int | None = None,
 ) -> int | None:
     """Return the cost of a cheapest timed tree; None if there is none.
 
     Args:
         holders: the ranks that hold the chunk before, as bits.
         wanted: the ranks that must hold it after, as bits.
+        enough: in place of what costs as much or more, this is returned once that is seen.
     """
     steps = len(costs)
     into = [_into(of_step, ranks) for of_step in costs]
@@ -69,7 +76,9 @@ def cheapest_tree(
     queue = [(first, 0, 0, 0, holders)]
     done: set[tuple[int, int]] = set()
     while queue:
-        _, _, cost, step, held = heapq.heappop(queue)
+        whole, _, cost, step, held = heapq.heappop(queue)
+        if enough is not None and whole >= enough:
+            return enough
         if not wanted & ~held:
             return cost
         if step == steps or (step, held) in done:
@@ -111,10 +120,12 @@ def cheapest_up_and_down(costs: StepCosts, ranks: int, spend: Spend) -> int | No
     best: int | None = None
     for root in range(ranks):
         for turn in range(1, len(costs)):
-            down = cheapest_tree(costs[turn:], ranks, 1 << root, everyone, spend)
+            ends = (ranks, 1 << root, everyone, spend)
+            down = cheapest_tree(costs[turn:], *ends, enough=best)
             if down is None or (best is not None and down >= best):
                 continue
-            up = cheapest_tree(back[len(costs) - turn :], ranks, 1 << root, everyone, spend)
+            left = None if best is None else best - down
+            up = cheapest_tree(back[len(costs) - turn :], *ends, enough=left)
             if up is not None and (best is None or up + down < best):
                 best = up + down
     return best

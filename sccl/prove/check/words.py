@@ -9,6 +9,7 @@ from sccl.core.files.claims import (
     AlgorithmClaimWire,
     BandwidthWire,
     Claim,
+    EveryWire,
     LimitClaimWire,
     LimitPointWire,
     ParetoWire,
@@ -23,6 +24,7 @@ from sccl.prove.check.prices import short
 from sccl.prove.check.question import Case
 
 _TREES = "allreduces by trees (each chunk goes up a timed tree and down another)"
+_EVERY = "allreduces of every class (each send carries contributions to one chunk)"
 _COMPOSITIONS = "compositions of a reducescatter and an allgather"
 _PLANS = "all plans of chunks of any number and sizes"
 _EQUAL = f"{_COMPOSITIONS} of equal steps and rounds"
@@ -41,6 +43,8 @@ def class_of(case: Case, claim: ParetoWire | LimitPointWire | TimePointWire) -> 
     if isinstance(claim, LimitPointWire):
         if claim.trees:
             return f"{_TREES}, for every k and C"
+        if claim.every:
+            return f"{_EVERY}, for every k and C"
         whole = "all algorithms" if case.dual.phases == 1 else _composed(claim.halves)
         return f"{whole}, for every k and C"
     bounded = f"R <= S + {claim.k}"
@@ -65,16 +69,26 @@ def _steps_in_words(case: Case, claim: StepClaim) -> str:
         case BandwidthWire():
             whole = _COMPOSITIONS if len(case.phases) == 1 else _EQUAL
             return f"R/C >= {_number(claim.at_least)}{_for(case, whole)}"
-        case LimitClaimWire():
-            whole = f" for {_TREES}" if claim.trees else _for(case, _EQUAL)
-            least = _number(claim.at_least)
-            return f"R/C >= {least} with S={claim.steps}{whole}, for every k and C"
+        case LimitClaimWire() | EveryWire():
+            return _limit_in_words(case, claim)
         case AlgorithmClaimWire():
             return f"an algorithm of {_triple(claim)}"
         case UnsatWire():
             return f"no algorithm of {_triple(claim)}{_for(case, _EQUAL, 'among')}"
         case ParetoWire() | LimitPointWire():
             return f"{_triple(claim)} is Pareto-optimal among {class_of(case, claim)}"
+    assert_never(claim)
+
+
+def _limit_in_words(case: Case, claim: LimitClaimWire | EveryWire) -> str:
+    match claim:
+        case LimitClaimWire():
+            whole = f" for {_TREES}" if claim.trees else _for(case, _EQUAL)
+            least = _number(claim.at_least)
+            return f"R/C >= {least} with S={claim.steps}{whole}, for every k and C"
+        case EveryWire():
+            within = "" if claim.steps is None else f" with S={claim.steps}"
+            return f"R/C >= {_number(claim.at_least)}{within} for {_EVERY}, for every k and C"
     assert_never(claim)
 
 

@@ -16,8 +16,8 @@ SCOPES = {
 
 
 def has_classes(spec: Spec) -> bool:
-    """Return whether a collective is an allreduce, which several classes of algorithms do."""
-    return spec.name == "allreduce" and dual_of(spec).phases == 2
+    """Return whether a collective is an allreduce, also in groups, which several classes do."""
+    return dual_of(spec).phases == 2
 
 
 def gathered(found: Frontier) -> ClassFrontier:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from sccl.collectives import Spec
+from sccl.collectives import Dual, Spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.bounds import Bounds
 from sccl.core.candidate import Range
@@ -37,14 +37,21 @@ class Side:
     Attributes:
         frontier: a sweep's or limits, of the half or of what it is run backwards.
         topology: the machine.
-        ranks: what its C is multiplied by.
+        dual: of the allreduce.
+        gathers: whether it is an allgather, and the C of the allreduce so many times as large.
         backwards: whether its algorithms are to be turned round.
     """
 
     frontier: Frontier
     topology: Topology
-    ranks: int
+    dual: Dual
+    gathers: bool
     backwards: bool
+
+    @property
+    def factor(self) -> int:
+        """Return what its C is multiplied by."""
+        return self.dual.chunk_factor if self.gathers else 1
 
     @property
     def bounds(self) -> Bounds:
@@ -55,7 +62,7 @@ class Side:
     @property
     def bandwidth(self) -> Fraction:
         """Return what its R/C is at least, in the C of the allreduce."""
-        return self.bounds.bandwidth / self.ranks
+        return self.bounds.bandwidth / self.factor
 
     def halves(self) -> Iterator[Half]:
         """Yield its algorithms; of limits also those that no algorithm is written down for."""
@@ -63,8 +70,8 @@ class Side:
             algorithm = self._written(point.algorithm) if point.algorithm else None
             if algorithm is None and self.frontier.covered is not None:
                 continue
-            chunks = point.chunks * self.ranks if point.chunks else 1
-            yield Half(point.steps, point.cost / self.ranks, chunks, algorithm)
+            chunks = point.chunks * self.factor if point.chunks else 1
+            yield Half(point.steps, point.cost / self.factor, chunks, algorithm)
 
     def _written(self, algorithm: AnyAlgorithm) -> Algorithm | None:
         """Return an algorithm send by send; None: it is too large for that."""
@@ -74,7 +81,7 @@ class Side:
             return None
         if len(whole.sends) > MAX_EXPANDED:
             return None
-        return turned_round(whole, self.topology) if self.backwards else whole
+        return turned_round(whole, self.topology, self.dual) if self.backwards else whole
 
     def missing(self, half: Half) -> str:
         """Return why an algorithm was not sought; empty: it was, or it is there."""
@@ -91,7 +98,7 @@ class Side:
         every = [*((p.steps, p.cost) for p in found.points)]
         every += [(o.candidate.steps, o.candidate.cost) for o in found.open]
         costs = [cost for s, cost in every if s <= steps]
-        return min(costs, default=bounds.bandwidth) / self.ranks
+        return min(costs, default=bounds.bandwidth) / self.factor
 
     @property
     def _last(self) -> int:
@@ -105,7 +112,7 @@ class Side:
             return None
         limits = self.frontier.classes[0].limits
         lower = [limit.lower for limit in limits if limit.steps >= steps]
-        return max([*lower, self.bounds.bandwidth]) / self.ranks
+        return max([*lower, self.bounds.bandwidth]) / self.factor
 
 
 @dataclass(frozen=True, slots=True)

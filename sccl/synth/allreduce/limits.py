@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from sccl.collectives import Spec, named
+from sccl.collectives import Spec
 from sccl.core.frontier import TREES, Frontier, Unswept
 from sccl.core.topology import Topology
-from sccl.synth.allreduce.classes import gathered
 from sccl.synth.allreduce.space import INTERRUPTED, AllreduceSpace
 from sccl.synth.folder import Folder
 
@@ -51,12 +50,13 @@ def limit_allreduce(  # noqa: PLR0913 - a question, who answers it, and where re
     halves = _halves(space, limits, folder)
     both = space.composed(halves, folder)
     classes = [both.at_limits()] if both else []
-    classes.append(gathered(halves[-1]))
+    classes += space.gathered(halves[-1])
+    unswept = space.why_not_gathered()
     why = space.why_no_trees(halves, None)
     if why:
-        return space.frontier(classes, [Unswept(TREES, why)], begin)
+        return space.frontier(classes, [Unswept(TREES, why), *unswept], begin)
     by_trees = trees(max_steps)
-    found = space.frontier([classes[0], *by_trees.classes, *classes[1:]], [], begin)
+    found = space.frontier([classes[0], *by_trees.classes, *classes[1:]], unswept, begin)
     return replace(found, stopped=INTERRUPTED) if by_trees.stopped == INTERRUPTED else found
 
 
@@ -64,8 +64,8 @@ def _halves(
     space: AllreduceSpace, limits: LimitHalf, folder: Folder | None
 ) -> tuple[Frontier, ...]:
     """Return the limits of the halves; where links carry alike, of the allgather alone."""
-    scatter, gather = (named(name, space.spec.ranks) for name in ("reducescatter", "allgather"))
-    found = limits(gather, max_steps=space.asked, folder=folder)
+    dual = space.dual
+    found = limits(dual.spec, max_steps=space.asked, folder=folder)
     if not space.wants_scatter(found):
         return (found,)
-    return (limits(scatter, max_steps=space.last_scatter, folder=None), found)
+    return (limits(dual.scattered, max_steps=space.last_scatter, folder=None), found)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
 
-from sccl.collectives import Spec, named
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.algorithm import Algorithm, Send
 from sccl.core.ids import ChunkId
 from sccl.core.topology import Topology
@@ -110,20 +110,21 @@ def compose_pair(pair: Pair, spec: Spec) -> Algorithm | None:
     sends = sum(n * len(a.sends) for n, a in zip(times, (first, then), strict=True))
     if sends > MAX_EXPANDED:
         return None
-    scatter = side_by_side(first, times[0], named("reducescatter", spec.ranks))
-    gather = side_by_side(then, times[1], named("allgather", spec.ranks))
+    dual = dual_of(spec)
+    scatter = side_by_side(first, times[0], dual.scattered)
+    gather = side_by_side(then, times[1], dual.spec)
     return compose(replace(scatter, topology=gather.topology), gather, spec.at(pair.chunks))
 
 
-def turned_round(algorithm: Algorithm, topology: Topology) -> Algorithm:
+def turned_round(algorithm: Algorithm, topology: Topology, dual: Dual) -> Algorithm:
     """Return the reducescatter that is an allgather run backwards.
 
     Args:
         topology: the machine; it carries alike both ways.
+        dual: of the allreduce.
     """
-    spec = named("reducescatter", topology.ranks)
-    chunks = algorithm.collective.chunks * topology.ranks
-    return replace(invert(algorithm, spec.at(chunks)), topology=topology)
+    chunks = algorithm.collective.chunks * dual.chunk_factor
+    return replace(invert(algorithm, dual.scattered.at(chunks)), topology=topology)
 
 
 def least_sum(first: Least, then: Least, steps: int) -> Fraction | None:

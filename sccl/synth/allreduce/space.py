@@ -5,22 +5,29 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from sccl.collectives import Spec
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.bounds import Bounds
 from sccl.core.candidate import Range
 from sccl.core.cost import Costs
-from sccl.core.frontier import ClassFrontier, Frontier, Unswept
+from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, Unswept
 from sccl.core.topology import Topology
 from sccl.prove.bounds import any_bounds
+from sccl.synth.allreduce.classes import gathered
 from sccl.synth.allreduce.composed import Compositions, Side
+from sccl.synth.allreduce.every import bounds_of_every
 from sccl.synth.candidates import EXTRA_STEPS, check_enough
 from sccl.synth.folder import Folder
-from sccl.synth.limit.trees import MAX_RANKS
+from sccl.synth.limit.trees import FEW_RANKS, MAX_RANKS
 
 INTERRUPTED = "interrupted"
 FEW_CHUNKS = "--max-chunks is given"
 """Why a class is not looked at: its algorithms are not counted in the chunks of an allreduce."""
+IN_GROUPS = "process groups"
+"""Why trees are not looked at: they are priced over sets of ranks that all take part."""
+UNEQUAL = "groups of different sizes, or with ranks in common"
+"""Why gathering is not looked at: the allgathers of compositions have other chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +53,23 @@ class AllreduceSpace:
         Raises:
             InputError: some rank cannot be reached, or no allreduce takes as few steps as asked.
         """
-        bounds = any_bounds(topology)
+        bounds = any_bounds(topology, spec)
         if asked is not None:
             check_enough(asked, spec, bounds)
         return cls(topology, spec, bounds, asked, topology.reversed().carries_like(topology))
+
+    @property
+    def dual(self) -> Dual:
+        """Return the allgather that is one half, and what it is of the allreduce."""
+        return dual_of(self.spec)
+
+    def gathered(self, gather: Frontier) -> list[ClassFrontier]:
+        """Return the class of gathering, if the allgather that is a half does it."""
+        return [gathered(gather)] if self.dual.gathers else []
+
+    def why_not_gathered(self) -> list[Unswept]:
+        """Return that gathering is not looked at, if it is not."""
+        return [] if self.dual.gathers else [Unswept(GATHERED, UNEQUAL)]
 
     @property
     def fewest(self) -> int:
@@ -73,11 +93,21 @@ class AllreduceSpace:
         return not self.alike and reaches and gather.stopped != INTERRUPTED
 
     def why_no_trees(self, halves: Iterable[Frontier], covered: Range | None) -> str:
-        """Return why trees are not looked at; empty: they are."""
+        """Return why trees are not looked at; empty: they are.
+
+        Args:
+            covered: of a sweep, which has less time for them; None: of limits.
+        """
         if any(half.stopped == INTERRUPTED for half in halves):
             return INTERRUPTED
-        if self.topology.ranks > MAX_RANKS:
-            return f"more than {MAX_RANKS} ranks"
+        if self.spec.post.pattern:
+            return IN_GROUPS
+        most = MAX_RANKS if covered is None else FEW_RANKS
+        if self.topology.ranks > most:
+            ask = (
+                "" if covered is None or self.topology.ranks > MAX_RANKS else "; 'sccl limits' does"
+            )
+            return f"more than {most} ranks{ask}"
         return FEW_CHUNKS if covered and covered.max_chunks is not None else ""
 
     def composed(self, halves: Sequence[Frontier], folder: Folder | None) -> Compositions | None:
@@ -89,9 +119,9 @@ class AllreduceSpace:
         """
         if not self.alike and len(halves) == 1:
             return None
-        ranks = self.topology.ranks
-        first = Side(halves[0], self.topology, ranks if self.alike else 1, backwards=self.alike)
-        then = Side(halves[-1], self.topology, ranks, backwards=False)
+        of = partial(Side, topology=self.topology, dual=self.dual)
+        first = of(halves[0], gathers=self.alike, backwards=self.alike)
+        then = of(halves[-1], gathers=True, backwards=False)
         return Compositions(self.spec, first, then, self.last, folder)
 
     def frontier(
@@ -105,7 +135,9 @@ class AllreduceSpace:
         left = tuple(unswept)
         ended = all(one.complete for one in classes)
         stopped = "bandwidth-bound" if ended else "max-steps"
-        return Frontier(
+        if any(one.why == INTERRUPTED for one in left):
+            stopped = INTERRUPTED
+        found = Frontier(
             self.topology.name,
             self.spec.name,
             self.spec.root,
@@ -113,9 +145,16 @@ class AllreduceSpace:
             self.bounds,
             tuple(map(self._bounded, classes)),
             unswept=left,
-            stopped=INTERRUPTED if any(one.why == INTERRUPTED for one in left) else stopped,
-            seconds=time.perf_counter() - begin,
+            stopped=stopped,
         )
+        if stopped != INTERRUPTED:
+            points = [(point.steps, point.cost) for point in found.points]
+            try:
+                every = bounds_of_every(self.topology, self.spec, self.bounds, points)
+                found = replace(found, every=every)
+            except KeyboardInterrupt:
+                found = replace(found, stopped=INTERRUPTED)
+        return replace(found, seconds=time.perf_counter() - begin)
 
     def _bounded(self, one: ClassFrontier) -> ClassFrontier:
         """Return a class with bounds that are no weaker than those of all algorithms."""

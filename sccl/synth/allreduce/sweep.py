@@ -9,14 +9,13 @@ from fractions import Fraction
 from math import lcm
 from typing import Protocol
 
-from sccl.collectives import Spec, dual_of, named
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.candidate import Candidate, Range
 from sccl.core.events import Begun, Event
 from sccl.core.frontier import GATHERED, TREES, ClassFrontier, Frontier, Open, Unswept
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds
-from sccl.synth.allreduce.classes import gathered
 from sccl.synth.allreduce.quick_trees import quick_trees
 from sccl.synth.allreduce.space import FEW_CHUNKS, INTERRUPTED, AllreduceSpace
 from sccl.synth.candidates import EXTRA_STEPS, settled
@@ -81,21 +80,23 @@ class _Run:
 
     def halves(self) -> tuple[Frontier, ...]:
         """Return the sweeps of the halves; where links carry alike, that of the allgather alone."""
-        topology, covered = self.space.topology, self.covered
-        k = covered.k if self.space.alike else _common_k(topology, covered)
-        few = None if self.gathers else (covered.max_chunks or 0) // topology.ranks
-        self.notify(Begun("allgather, as a half of allreduce and for gathering:"))
-        folder = self.folder if self.gathers else None
-        gather = self.half("allgather", Range(k, self.space.asked, few), folder)
+        covered = self.covered
+        k = covered.k if self.space.alike else _common_k(self.space, covered)
+        dual = self.space.dual
+        few = None if self.gathers else (covered.max_chunks or 0) // dual.chunk_factor
+        also = " and for gathering" if dual.gathers else ""
+        self.notify(Begun(f"{dual.spec.name}, as a half of allreduce{also}:"))
+        folder = self.folder if self.gathers and dual.gathers else None
+        gather = self.half(dual.spec, Range(k, self.space.asked, few), folder)
         if not self.space.wants_scatter(gather):
             return (gather,)
-        self.notify(Begun("reducescatter, as a half of allreduce:"))
+        self.notify(Begun(f"{dual.scattered.name}, as a half of allreduce:"))
         wanted = Range(k, self.space.last_scatter, covered.max_chunks)
-        return (self.half("reducescatter", wanted, None), gather)
+        return (self.half(dual.scattered, wanted, None), gather)
 
-    def half(self, name: str, covered: Range, folder: Folder | None) -> Frontier:
+    def half(self, spec: Spec, covered: Range, folder: Folder | None) -> Frontier:
         """Return the sweep of a half."""
-        return self.sweep(named(name, self.space.topology.ranks), covered=covered, folder=folder)
+        return self.sweep(spec, covered=covered, folder=folder)
 
     def frontier(self, halves: tuple[Frontier, ...], begin: float) -> Frontier:
         """Return the frontier over the classes that halves make, and trees.
@@ -107,8 +108,9 @@ class _Run:
         assert covered is not None
         both = self.space.composed(halves, self.folder)
         classes = [both.swept(covered)] if both else []
-        classes += [gathered(halves[-1])] if self.gathers else []
-        unswept = [] if self.gathers else [Unswept(GATHERED, FEW_CHUNKS)]
+        classes += self.space.gathered(halves[-1]) if self.gathers else []
+        few = Unswept(GATHERED, FEW_CHUNKS)
+        unswept = self.space.why_not_gathered() if self.gathers else [few]
         why = self.space.why_no_trees(halves, covered)
         try:
             trees = [] if why else [self.trees(classes)]
@@ -119,7 +121,7 @@ class _Run:
             self.space.frontier([*classes[:1], *trees, *classes[1:]], unswept, begin),
             covered=covered,
             solver=halves[-1].solver,
-            open=_open(halves, self.space.topology.ranks),
+            open=_open(halves, self.space.dual),
             halves=halves,
         )
 
@@ -135,7 +137,7 @@ class _Run:
         return quick_trees(self.space.topology, last, costs, self.folder, self.notify)
 
 
-def _open(halves: Sequence[Frontier], ranks: int) -> tuple[Open, ...]:
+def _open(halves: Sequence[Frontier], dual: Dual) -> tuple[Open, ...]:
     """Return what was not decided: candidates of a half, each with the quickest other half.
 
     Where an allgather is both halves, that is the other one, too.
@@ -145,30 +147,31 @@ def _open(halves: Sequence[Frontier], ranks: int) -> tuple[Open, ...]:
         for one in half.open:
             best = other.points[0].candidate if other.points else one.candidate
             sides = ((one.candidate, half), (best, other))
-            found.append(Open(_together(sides, ranks), one.reason))
+            found.append(Open(_together(sides, dual), one.reason))
     return tuple(sorted(found, key=lambda one: one.candidate))
 
 
-def _together(sides: Iterable[tuple[Candidate, Frontier]], ranks: int) -> Candidate:
+def _together(sides: Iterable[tuple[Candidate, Frontier]], dual: Dual) -> Candidate:
     """Return two halves as a candidate of allreduce."""
-    each = [(c, c.chunks * (ranks if half.collective == "allgather" else 1)) for c, half in sides]
+    gathers, factor = dual.spec.name, dual.chunk_factor
+    each = [(c, c.chunks * (factor if half.collective == gathers else 1)) for c, half in sides]
     both = lcm(*(chunks for _, chunks in each))
     rounds = sum(c.rounds * both // chunks for c, chunks in each)
     return Candidate(Fraction(rounds, both), both, sum(c.steps for c, _ in each), rounds)
 
 
-def _common_k(topology: Topology, covered: Range) -> int | None:
+def _common_k(space: AllreduceSpace, covered: Range) -> int | None:
     """Return a k for both halves: that of the one whose bandwidth bound takes the larger."""
     found = []
-    for name in ("allgather", "reducescatter"):
-        spec = named(name, topology.ranks)
-        found.append(settled(Range(covered.k), dual_of(spec), lower_bounds(topology, spec)).k)
+    for spec in (space.dual.spec, space.dual.scattered):
+        bounds = lower_bounds(space.topology, spec)
+        found.append(settled(Range(covered.k), dual_of(spec), bounds).k)
     return max(k for k in found if k is not None)
 
 
 def _refuse_few_chunks(spec: Spec, covered: Range) -> None:
-    if covered.max_chunks is not None and covered.max_chunks < spec.ranks:
+    if covered.max_chunks is not None and covered.max_chunks < spec.unit:
         raise ParameterError(
             f"max-chunks is {covered.max_chunks}, but the chunks of {spec.name} come in multiples "
-            f"of {spec.ranks}: give at least that many"
+            f"of {spec.unit}: give at least that many"
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +40,7 @@ def costs(topology: Topology, ranks: Iterable[int] | None = None) -> tuple[Fract
     Raises:
         UnreachableError: some rank does not reach another.
     """
-    far = _distances(topology)
-    if far is None:
-        raise UnreachableError(
-            f"topology {topology.name!r}: some rank does not reach another; add a link"
-        )
+    far = all_distances(topology)
     into: list[list[int]] = [[] for _ in range(topology.ranks)]
     lanes: list[list[int]] = [[] for _ in range(topology.ranks)]
     for link in topology.links:
@@ -62,15 +59,23 @@ def costs(topology: Topology, ranks: Iterable[int] | None = None) -> tuple[Fract
     return tuple(most)
 
 
-def _distances(topology: Topology) -> NDArray[np.int16] | None:
-    """Return the links from each rank (row) to each; None: some rank is not reached."""
+@lru_cache(maxsize=2)
+def all_distances(topology: Topology) -> NDArray[np.int16]:
+    """Return how many links each rank (row) is from each.
+
+    Raises:
+        UnreachableError: some rank does not reach another.
+    """
+    unreached = UnreachableError(
+        f"topology {topology.name!r}: some rank does not reach another; add a link"
+    )
     ranks = topology.ranks
     src, dst = np.array([k.edge for k in topology.links], np.int64).T
     order = np.argsort(dst, kind="stable")
     src, dst = src[order], dst[order]
     starts = np.searchsorted(dst, np.arange(ranks))
     if (np.bincount(dst, minlength=ranks) == 0).any():
-        return None
+        raise unreached
     reached = np.eye(ranks, dtype=bool)
     far = np.where(reached, 0, -1).astype(np.int16)
     steps = 0
@@ -79,9 +84,10 @@ def _distances(topology: Topology) -> NDArray[np.int16] | None:
         # by column: what a rank is reached by is what those before it are
         there = np.logical_or.reduceat(reached[:, src], starts, axis=1) & (far < 0)
         if not there.any():
-            return None
+            raise unreached
         far[there] = steps
         reached |= there
+    far.flags.writeable = False
     return far
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 from typing import TYPE_CHECKING
 
 from sccl.core.collective import Collective
@@ -25,11 +26,13 @@ class Attained:
         steps: S, that of the farthest rank.
         bandwidth: R/C, at some C.
         by: which construction it is of, in words.
+        times: how often to take the pattern's chunks for that, one or the other of these.
     """
 
     steps: int
     bandwidth: Fraction
     by: str
+    times: tuple[int, ...]
 
 
 def attained(topology: Topology, collective: Collective) -> Attained | None:
@@ -56,7 +59,10 @@ def attained(topology: Topology, collective: Collective) -> Attained | None:
     elif topology.ranks <= breadth_first.MAX_RANKS:
         some = rank_orbits(topology, some_symmetries(topology, collective))
         costs = breadth_first.costs(topology, some)
-    return Attained(len(costs), sum(costs, Fraction(0)), BREADTH_FIRST) if costs else None
+    if not costs:
+        return None
+    times = lcm(*(cost.denominator for cost in costs))
+    return Attained(len(costs), sum(costs, Fraction(0)), BREADTH_FIRST, (times,))
 
 
 def _cayley(topology: Topology, collective: Collective) -> Cayley | None:
@@ -76,4 +82,4 @@ def _by_colouring(machine: Cayley) -> Attained | None:
     found = [alltoall.least_rounds(machine, pieces) for pieces in (1, 2)]
     rounds = [each for each in found if each is not None]
     steps = int(machine.distances().max())
-    return Attained(steps, min(rounds), COLOURING) if rounds else None
+    return Attained(steps, min(rounds), COLOURING, (1, 2, steps)) if rounds else None

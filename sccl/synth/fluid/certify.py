@@ -9,7 +9,7 @@ from itertools import pairwise
 from math import inf
 from pathlib import Path
 
-from sccl.collectives import Dual, Spec, check_no_groups, dual_of
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.files.claims import (
     BandwidthWire,
     Claim,
@@ -71,7 +71,6 @@ def write_time_certificate(
     Raises:
         InputError: the folder cannot be written, or holds the certificate of another question.
     """
-    check_no_groups(spec, "certificates")
     least: dict[int, Fraction] = {}
 
     def make(unfinished: Path) -> Sequence[Claim]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Protocol, cast
 
 from sccl.core.answer import Answer, Sat, Unknown
@@ -120,22 +121,31 @@ def solve(
         why = f"{symmetric.reason}; without symmetry "
         left = spending.left()
         if left is None:
-            return replace(symmetric, reason=effort.why_late)
+            return replace(symmetric, reason=effort.why_late, best=_best_known(instance))
         effort = left
     if reason := _too_large(instance):
-        return Unknown(why + reason, solver, spending.seconds())
+        return Unknown(why + reason, solver, spending.seconds(), best=_best_known(instance))
     return _judged(backend.answer(instance, effort), f"solver {solver!r}")
 
 
 def _without_search(instance: Instance, groups: Sequence[Group]) -> Answer | None:
     """Return an answer that needs no search; None: none is known."""
-    if groups and (found := direct.answer(instance, groups)) is not None:
+    many = instance.topology.ranks >= _DIRECT_RANKS
+    if (groups or many) and (found := direct.answer(instance, groups)) is not None:
         return found
-    if instance.topology.ranks < _DIRECT_RANKS:
+    if not many:
         return None
     from sccl.synth.direct import one_flow, trees  # noqa: PLC0415 - loads CP-SAT
 
     return one_flow.answer(instance) or trees.answer(instance)
+
+
+def _best_known(instance: Instance) -> Fraction | None:
+    """Return R/C of what no search has to find; None: nothing, or a solver may well do better."""
+    if not _too_large(instance):
+        return None
+    found = direct.attained(instance.topology, instance.collective)
+    return found.bandwidth if found and found.steps <= instance.steps else None
 
 
 def solve_symmetric(instance: Instance, groups: Sequence[Group], effort: Effort) -> Answer:

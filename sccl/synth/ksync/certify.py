@@ -31,7 +31,9 @@ from sccl.solvers.sat import CONFLICTS, refutation
 from sccl.synth.claims import (
     algorithm_claim,
     base_name,
+    best_of_every,
     bound_claims,
+    every_claims,
     halves_claims,
     limit_claims,
     write_claims,
@@ -55,6 +57,7 @@ class _Writer:
     effort: float
     notify: Callable[[str], None]
     composed: Sequence[AnyAlgorithm]
+    over: Frontier | None
     claims: list[Claim] = field(default_factory=list)
 
     def run(self) -> Sequence[Claim]:
@@ -70,6 +73,9 @@ class _Writer:
                 self.claims.append(optimal)
         self.claims += list(self.optimal_for_every_k())
         self.claims += list(halves_claims(self.folder, topology, spec, self.claims, self.composed))
+        if self.over is not None:
+            self.claims += list(every_claims(topology, self.over))
+            self.claims += list(best_of_every(self.folder, topology, spec, self.claims, self.over))
         return self.claims
 
     def optimal(self) -> list[ParetoWire]:
@@ -242,6 +248,7 @@ def write_certificate(  # noqa: PLR0913, PLR0917 - a frontier, and what is spent
     seconds: float = 60.0,
     notify: Callable[[str], None] = lambda _: None,
     composed: Sequence[AnyAlgorithm] = (),
+    over: Frontier | None = None,
     *,
     limits: LimitOracle,
 ) -> Path:
@@ -252,6 +259,7 @@ def write_certificate(  # noqa: PLR0913, PLR0917 - a frontier, and what is spent
         seconds: for each proof, about: they are spent as effort.
         notify: called with what is being proved, for progress.
         composed: of allreduce, compositions of any two halves that may be optimal among such.
+        over: of allreduce, the frontier over all classes.
         limits: who knows limits of R/C, and prices that prove them.
 
     Raises:
@@ -261,7 +269,7 @@ def write_certificate(  # noqa: PLR0913, PLR0917 - a frontier, and what is spent
     def make(unfinished: Path) -> Sequence[Claim]:
         """Write the files of all proofs, and return the claims."""
         effort = seconds / UNIT_S
-        writer = _Writer(topology, spec, frontier, unfinished, limits, effort, notify, composed)
-        return writer.run()
+        of = (topology, spec, frontier, unfinished)
+        return _Writer(*of, limits, effort, notify, composed, over).run()
 
     return write_claims(folder, topology, spec, make)

@@ -70,7 +70,9 @@ class Level:
                 gone = [c for c in self.undecided if answer.best and c.cost < answer.best]
                 still = (Open(c, reason) for c in dict.fromkeys((candidate, *gone)))
                 left = tuple(c for c in self.undecided if c != candidate and c not in gone)
-                return replace(level, undecided=left, open=(*self.open, *still))
+                # what is known of the first is likely to be the cheapest that is left
+                asked = bool(self.open) or answer.best is None
+                return replace(level, asked=asked, undecided=left, open=(*self.open, *still))
 
     def record_bound(self, bound: StepLimit | None, seconds: float) -> Level:
         """Return what is known with a bound for these steps, likewise; None: there is none."""

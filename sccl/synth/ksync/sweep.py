@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 
-from sccl.collectives import Spec, dual_of
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.bounds import Bounds
 from sccl.core.candidate import Candidate, Range
@@ -24,11 +24,13 @@ from sccl.prove.bounds import lower_bounds
 from sccl.synth.ahead import Expect
 from sccl.synth.ask import Solve, ask
 from sccl.synth.candidates import last_step, scope_of, settled
+from sccl.synth.direct import attained, constructed
 from sccl.synth.folder import Folder
 from sccl.synth.ksync.search import Best, BoundOf, LimitOf, LimitsWhen, Search, Space
 from sccl.synth.oracle import LimitOracle, Limits
 from sccl.transform import Question, pose
 
+_SEARCHED = 32  # ranks up to which searches find what there is
 _LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
 
 
@@ -226,6 +228,20 @@ class _Sweep:
         )
 
 
+def _with_what_is_known(covered: Range, topology: Topology, dual: Dual, bounds: Bounds) -> Range:
+    """Return a range with its k; if that is not given, one in which what needs no search lies.
+
+    Of allgathers, and of alltoalls by colouring, what the bandwidth bound takes is enough.
+    """
+    found, unit = settled(covered, dual, bounds), dual.spec.at(dual.spec.unit)
+    if covered.k is not None or topology.ranks <= _SEARCHED or not unit.is_transpose:
+        return found
+    if attained(topology, unit) is not None:
+        return found
+    made = constructed(topology, unit, bounds.steps)
+    return replace(found, k=max(found.k or 0, made.rounds - made.steps)) if made else found
+
+
 def _refuse_empty(spec: Spec, covered: Range) -> None:
     """Complain of a range in which there is nothing to try."""
     if covered.max_chunks is not None and covered.max_chunks < spec.unit:
@@ -266,7 +282,7 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
     dual = dual_of(spec)
     pose(topology, spec, spec.unit, dual.phases, dual.phases)  # complains before anything runs
     bounds = lower_bounds(topology, spec)
-    covered = settled(covered, dual, bounds)
+    covered = _with_what_is_known(covered, topology, dual, bounds)
     last_steps = last_step(spec, bounds, covered.max_steps)
     _refuse_empty(spec, covered)
     notify(Bounded(bounds))

@@ -10,10 +10,13 @@ from sccl.core.algorithm import Algorithm
 from sccl.core.answer import Sat
 from sccl.core.collective import MAX_CLASSIFIED
 from sccl.core.limit import StepLimit
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
+from sccl.errors import TooLargeError
 from sccl.synth.ask import Solve, ask
+from sccl.synth.direct import constructed
 from sccl.synth.limit.steps import Packed
-from sccl.topo.symmetry.expand import expand
+from sccl.topo.symmetry.expand import MAX_EXPANDED, expand
 from sccl.transform import pose
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ _AGAIN_EFFORT = 6.0  # 1.9 finds allgather (340, 7, 2771) on ndv2x2
 
 def attain(
     packed: Packed, dual: Dual, solve: Solve | None, *, from_packing: bool = True
-) -> Algorithm | None:
+) -> AnyAlgorithm | None:
     """Return an algorithm at the limit with few chunks, else multiplied out, else one near it.
 
     Args:
@@ -59,15 +62,29 @@ def attain(
     found = multiply_out(packing)
     if found is None and packing.exact:  # from other trees, perhaps with smaller denominators
         found = multiply_out(solve_packing(packing.problem, packing.lower, effort=_AGAIN_EFFORT))
-    found = found or near(packing)
-    return None if found is None else _of_original(found, topology, dual)
+    made = found or _without_search(packing) or near(packing)
+    return None if made is None else _of_original(made, topology, dual)
 
 
-def _of_original(found: Algorithm, topology: Topology, dual: Dual) -> Algorithm:
-    """Return the algorithm of the collective that was asked for, from one of its dual."""
+def _without_search(packing: Packing) -> AnyAlgorithm | None:
+    """Return an algorithm that needs no search, if there is one with the packing's R/C."""
+    of = packing.problem
+    made = constructed(of.topology, of.collective, of.steps)
+    return made if made and made.bandwidth_cost == packing.upper else None
+
+
+def _of_original(found: AnyAlgorithm, topology: Topology, dual: Dual) -> AnyAlgorithm | None:
+    """Return the algorithm of the collective that was asked for, from one of its dual.
+
+    One that is large as it is given, by symmetry; None: it would be too large.
+    """
     whole, phases = found.collective.chunks * dual.chunk_factor, dual.phases
     question = pose(topology, dual.original, whole, found.steps * phases, found.rounds * phases)
-    return expand(question.recover([found]))
+    try:
+        made = question.recover([found])
+    except TooLargeError:
+        return None
+    return expand(made) if made.num_sends <= MAX_EXPANDED else made
 
 
 def near(packing: Packing) -> Algorithm | None:

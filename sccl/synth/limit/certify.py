@@ -7,30 +7,34 @@ from pathlib import Path
 
 from sccl.collectives import Spec
 from sccl.core.files.claims import Claim, LimitPointWire
-from sccl.core.frontier import TREES, ClassFrontier
+from sccl.core.frontier import TREES, ClassFrontier, Frontier
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.synth.claims import (
     algorithm_claim,
+    best_of_every,
     bound_claims,
+    every_claims,
     halves_claims,
     limit_claims,
     write_claims,
 )
 
 
-def write_limit_certificate(
+def write_limit_certificate(  # noqa: PLR0913, PLR0917 - what is certified, of all classes
     topology: Topology,
     spec: Spec,
     parts: Sequence[ClassFrontier],
     folder: Path,
     composed: Sequence[AnyAlgorithm] = (),
+    over: Frontier | None = None,
 ) -> Path:
     """Write the claims of a limit frontier and their proofs; return the list of claims.
 
     Args:
         parts: what is known of the class that is solved; of allreduce also of trees.
         composed: of allreduce, compositions of any two halves that may be optimal among such.
+        over: of allreduce, the frontier over all classes.
 
     Raises:
         InputError: the folder cannot be written, or holds the certificate of another question.
@@ -39,9 +43,13 @@ def write_limit_certificate(
     def make(unfinished: Path) -> Sequence[Claim]:
         """Write the files of all proofs, and return the claims."""
         claims = list(bound_claims(topology, spec))
+        claims += list(every_claims(topology, over)) if over is not None else []
         for part in parts:
-            claims += _of_class(unfinished, topology, spec, part)
+            more = _of_class(unfinished, topology, spec, part)
+            claims += [claim for claim in more if claim not in claims]
         claims += list(halves_claims(unfinished, topology, spec, claims, composed))
+        if over is not None:
+            claims += list(best_of_every(unfinished, topology, spec, claims, over))
         return claims
 
     return write_claims(folder, topology, spec, make)

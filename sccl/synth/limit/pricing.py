@@ -1,7 +1,7 @@
 """The cheapest timed tree of a commodity at given prices of (link, step): three exact ways.
 
 * one destination: a shortest path through time;
-* up to :data:`_SUBSET_RANKS` ranks to reach: dynamic programming over the sets of ranks reached;
+* up to :data:`SUBSET_RANKS` ranks to reach: dynamic programming over the sets of ranks reached;
 * more: CP-SAT, after a greedy search that often finds a tree that is cheap enough.
 
 Prices are integers, so "cheapest" is exact. Among equally cheap trees one with fewest sends is
@@ -15,22 +15,19 @@ from typing import Protocol
 
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
-from sccl.synth.limit.problem import Commodity, Problem, Tree
+from sccl.synth.limit.problem import SUBSET_RANKS, Commodity, Problem, Tree
 from sccl.synth.limit.subsets import Subsets
 from sccl.synth.limit.up_and_down import UpAndDown
 from sccl.synth.limit.window import INFINITE, STEP, PriceArray, Window
 
-_SUBSET_RANKS = 10
-
 
 class Pricer(Protocol):
-    """Finds cheap timed trees of one commodity.
+    """Finds cheap timed trees of one commodity."""
 
-    Attributes:
-        spent: the effort of all that has been done, the same on every machine.
-    """
-
-    spent: float
+    @property
+    def spent(self) -> float:
+        """Return the effort of all that has been done, the same on every machine."""
+        ...
 
     def exact(self, prices: PriceArray) -> tuple[int, Tree]:
         """Return a cheapest tree and its cost.
@@ -48,7 +45,7 @@ class Pricer(Protocol):
 def needs_no_search(topology: Topology, collective: Collective) -> bool:
     """Return whether all trees of a collective are priced without a search."""
     return all(
-        len(wanted - holders) <= 1 or topology.ranks - len(holders) <= _SUBSET_RANKS
+        len(wanted - holders) <= 1 or topology.ranks - len(holders) <= SUBSET_RANKS
         for holders, wanted in collective.classes()
     )
 
@@ -68,11 +65,15 @@ def pricer(
         TooLargeError: a search would take too long for a single tree.
     """
     window = Window(problem, commodity)
-    if problem.up_and_down:
+    if problem.up_and_down and problem.topology.ranks <= SUBSET_RANKS:
         return UpAndDown(window)
+    if problem.up_and_down:
+        from sccl.synth.limit.up_and_down_search import UpAndDownSearch  # noqa: PLC0415 - likewise
+
+        return UpAndDownSearch(window, problem, deadline)
     if len(commodity.wanted - commodity.holders) == 1:
         return _Paths(window)
-    if problem.topology.ranks - len(commodity.holders) <= _SUBSET_RANKS:
+    if problem.topology.ranks - len(commodity.holders) <= SUBSET_RANKS:
         return Subsets(window)
     from sccl.synth.limit.search import TreeSearch  # noqa: PLC0415 - CP-SAT is slow to load
 

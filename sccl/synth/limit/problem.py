@@ -15,13 +15,15 @@ one commodity per orbit of classes and one resource per orbit of constraints are
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import UNREACHED, ConstraintKey, Topology, distances
 from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.generated import generated_groups
+from sccl.topo.symmetry.groups import translation_groups
 from sccl.topo.symmetry.orbits import Orbits, class_orbits
 from sccl.topo.symmetry.permutations import Permutation
 
@@ -29,6 +31,11 @@ Use = tuple[int, int]
 """A (link, step): the index of an edge of :attr:`Problem.edges`, and a step from 0."""
 
 Tree = frozenset[Use]
+
+SUBSET_RANKS = 10
+"""So many ranks to be reached are priced by dynamic programming over sets of them."""
+
+_ORDERS = 27_720  # which all numbers up to 12 divide
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +164,7 @@ def pose_allreduce(
     larger class than reducescatter followed by allgather.
     """
     edges = tuple(sorted(topology.edges))
-    symmetries = automorphisms(topology, collective) if symmetric else ()
+    symmetries = _few_symmetries(topology, collective) if symmetric else ()
     ((holders, wanted),) = collective.classes()
     commodity = Commodity(
         frozenset(holders),
@@ -178,6 +185,22 @@ def pose_allreduce(
         rounds,
         up_and_down=True,
     )
+
+
+def _few_symmetries(topology: Topology, collective: Collective) -> tuple[Permutation, ...]:
+    """Return symmetries that packings of allreduce are reduced by.
+
+    Of many ranks translations and turns alone, where there are some: they take every rank to every
+    other already, and the mean over more symmetries takes more chunks to be written down.
+    """
+    if topology.ranks > SUBSET_RANKS:
+        # so many chunks that turns of every order are offered: it is images of ranks that we want
+        chunks = topology.ranks * _ORDERS
+        many = replace(collective, chunks=chunks, num_chunks=chunks)
+        every = (*generated_groups(topology, many), *translation_groups(topology, collective))
+        for group in every[:1]:
+            return tuple(symmetry.ranks for symmetry in group.generators)
+    return automorphisms(topology, collective)
 
 
 def _commodities(

@@ -8,17 +8,26 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Dual, Phase, Spec, dual_of
-from sccl.core.algorithm import Algorithm
 from sccl.core.bounds import Bounds
+from sccl.core.collective import Collective
 from sccl.core.limit import LimitProof, StepLimit
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, TooLargeError
 from sccl.prove.bounds import farthest_pair
 from sccl.synth.candidates import check_enough
+from sccl.synth.direct import constructed
 from sccl.synth.limit.options import LIMIT_UNITS, MAX_STEPS
+from sccl.topo.symmetry.groups import some_symmetries
+from sccl.topo.symmetry.orbits import rank_orbits
 
 if TYPE_CHECKING:
     from sccl.synth.limit.solve import Packing
+
+
+_SEARCHED = 32  # ranks up to which packings find what there is
+_TREE_WORK = 20_000_000  # ranks times links times steps: beyond, a single tree takes minutes
+_PAIRS_WORK = 5_000_000  # the same times orbits of ranks: mesh:8x8 has 2 and takes 15 s
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +41,7 @@ class Packed:
 
     limit: StepLimit
     packings: tuple[Packing, ...]
-    direct: Algorithm | None = None
+    direct: AnyAlgorithm | None = None
 
     @property
     def timed_out(self) -> bool:
@@ -132,6 +141,49 @@ def _without_packing(
     return Packed(StepLimit(steps, lower, dual.bandwidth(cost), (proof,)), (), found)
 
 
+def _by_construction(
+    phase: Phase, dual: Dual, bounds: Bounds, steps: int, earlier: Packed | None
+) -> Packed | None:
+    """Return what is known of an allgather or alltoall on many ranks; None: a packing tells more.
+
+    Its lower bound is that of the bandwidth, of any number of steps; and what is found for fewer
+    steps is an upper one.
+
+    Raises:
+        TooLargeError: nothing is, and a packing would be too large.
+    """
+    machine, unit = phase.topology, dual.spec.at(dual.spec.unit)
+    if machine.ranks <= _SEARCHED:
+        return None
+    made = constructed(machine, unit, steps)
+    upper = dual.bandwidth(made.bandwidth_cost) if made else None
+    if earlier is not None and earlier.limit.upper is not None:
+        upper = min(upper or earlier.limit.upper, earlier.limit.upper)
+    floor = _floor(dual, bounds, phase)
+    if upper != dual.bandwidth(floor) and is_packable(machine, unit, steps):
+        return None
+    if upper is None:
+        raise TooLargeError(
+            f"a limit over all k for {machine.ranks} ranks, {len(machine.links)} links and {steps} "
+            "steps is too large to compute; the bounds and a sweep over k work"
+        )
+    proof = LimitProof(unit.name, phase.on_reversed, machine.name, steps, floor, ())
+    return Packed(StepLimit(steps, dual.bandwidth(floor), upper, (proof,)), (), made)
+
+
+def is_packable(topology: Topology, unit: Collective, steps: int) -> bool:
+    """Return whether an allgather or alltoall is small enough for its packing; others are.
+
+    Trees of allgather are sought one by one, and ways of alltoall for each pair of ranks.
+    """
+    if not (unit.is_gathered or unit.is_transpose):
+        return True
+    work = topology.ranks * len(topology.links) * steps
+    if unit.is_gathered:
+        return work <= _TREE_WORK
+    return work * len(rank_orbits(topology, some_symmetries(topology, unit))) <= _PAIRS_WORK
+
+
 def steps_of_halves(topology: Topology, spec: Spec) -> int | None:
     """Return the steps of a scatter and an allgather; None: they are not at hand, or not needed."""
     if is_packed(topology, spec):
@@ -183,6 +235,8 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     phases = dual.solved_on(topology)
     cuts = [_cuts_of(phase, dual, bounds, steps // dual.phases) for phase in phases]
     direct = _without_packing(topology, phases[0], dual, cuts[0], steps)
+    if dual.phases == 1 and (unit.is_gathered or unit.is_transpose):
+        direct = _by_construction(phases[0], dual, bounds, steps, earlier)
     if direct is not None:
         return direct
     before = (earlier and earlier.packings) or (None,) * len(phases)
@@ -250,8 +304,9 @@ def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None
     _check_most(steps or 0)
     unit = dual.spec.at(dual.spec.unit)
     for phase in dual.solved_on(topology) if is_packed(topology, spec) else ():
-        if not needs_no_search(phase.topology, unit):
-            of_phase = steps // dual.phases if steps else farthest_pair(phase.topology, unit).steps
+        of_phase = steps // dual.phases if steps else farthest_pair(phase.topology, unit).steps
+        packable = dual.phases > 1 or is_packable(phase.topology, unit, of_phase)
+        if packable and not needs_no_search(phase.topology, unit):
             problem = pose_packing(phase.topology, unit, of_phase)
             for commodity in problem.commodities:
                 pricer(problem, commodity)

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.algorithm import Algorithm
 from sccl.core.bounds import Bounds
 from sccl.core.cost import Costs
 from sccl.core.frontier import ClassFrontier, Frontier, Point
 from sccl.core.limit import StepLimit
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.prove.bounds import lower_bounds
 from sccl.synth.ask import Solve
@@ -105,7 +105,7 @@ class PackedClass(ABC):
         """Return the limit of a number of steps, begun with that of fewer."""
 
     @abstractmethod
-    def algorithm(self, packed: Packed, *, known: bool, late: bool) -> Algorithm | None:
+    def algorithm(self, packed: Packed, *, known: bool, late: bool) -> AnyAlgorithm | None:
         """Return what attains a limit or is near it; None: it is too large, or not looked for.
 
         Args:
@@ -219,7 +219,7 @@ class _OfCollective(PackedClass):
         """Return the limit of a number of steps, begun with that of a step less."""
         return step_limit(self.topology, self.spec, steps, self.bounds, self.seconds, earlier)
 
-    def algorithm(self, packed: Packed, *, known: bool, late: bool) -> Algorithm | None:
+    def algorithm(self, packed: Packed, *, known: bool, late: bool) -> AnyAlgorithm | None:
         """Return one of few chunks, or the packing's; of few only where the limits are certain."""
         ways = self.solve if known or not late else None
         return attain(packed, dual_of(self.spec), ways, from_packing=not late)

@@ -9,24 +9,30 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from fractions import Fraction
 
 from sccl.collectives import named
 from sccl.core.algorithm import Algorithm
 from sccl.core.bounds import Bounds
 from sccl.core.cost import Costs
 from sccl.core.frontier import TREES, Frontier
-from sccl.core.limit import StepLimit
+from sccl.core.limit import LimitProof, StepLimit
 from sccl.core.topology import Topology, distances
+from sccl.prove.bounds import any_bounds
 from sccl.synth.candidates import EXTRA_STEPS
 from sccl.synth.folder import Folder
 from sccl.synth.limit.attain import near
+from sccl.synth.limit.options import LIMIT_UNITS
 from sccl.synth.limit.steps import Packed, proof_of
 from sccl.synth.limit.sweep import NotifyLimit, PackedClass, limits_until
 
 SCOPE = "allreduce by a timed tree up and one down for each chunk"
-MAX_RANKS = 10
-"""For trees: they are priced by dynamic programming over sets of ranks, too many beyond."""
+FEW_RANKS = 10
+"""Up to so many, trees are priced by dynamic programming over sets of ranks; then by a search."""
+
+MAX_RANKS = 64
+"""For limits of trees: beyond, a single one is long in coming."""
+
+_MANY_UNITS = 10.0  # of effort, for a limit where each tree is searched for
 
 _FEW_CHUNKS = 64  # beyond, an algorithm with fewer is worth a search
 
@@ -34,7 +40,7 @@ _FEW_CHUNKS = 64  # beyond, an algorithm with fewer is worth a search
 def tree_bounds(topology: Topology) -> Bounds:
     """Return what no allreduce by trees beats.
 
-    S: a tree goes up to some rank and another down from it. R/C: each chunk takes 2 (P - 1) sends.
+    S: a tree goes up to some rank and another down from it. R/C: what no allreduce beats.
     """
     successors = topology.successors()
     predecessors = topology.reversed().successors()
@@ -42,8 +48,7 @@ def tree_bounds(topology: Topology) -> Bounds:
         max(distances(predecessors, [r])) + max(distances(successors, [r]))
         for r in range(topology.ranks)
     )
-    sends = 2 * (topology.ranks - 1)
-    return Bounds(steps, Fraction(sends, sum(topology.lanes().values())), SCOPE)
+    return Bounds(steps, any_bounds(topology, named("allreduce", topology.ranks)).bandwidth, SCOPE)
 
 
 def tree_frontier(
@@ -85,18 +90,42 @@ class _Trees(PackedClass):
 
     def packed(self, steps: int, earlier: Packed | None) -> Packed:
         """Return the limit of a number of steps, begun with that of a step less."""
-        from sccl.synth.limit.problem import pose_allreduce  # noqa: PLC0415 - loads the LP solver
-        from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
+        from sccl.synth.limit.problem import pose_allreduce  # noqa: PLC0415
+        from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415 - loads the LP solver
 
         unit = named("allreduce", self.topology.ranks).at(self.topology.ranks)
         before = earlier.packings[0] if earlier else None
         problem = pose_allreduce(self.topology, unit, steps)
-        packing = solve_packing(problem, self.bounds.bandwidth, self.seconds, earlier=before)
-        limit = StepLimit(steps, packing.lower, packing.upper, (proof_of(packing),))
-        return Packed(limit, (packing,))
+        few = self.topology.ranks <= FEW_RANKS
+        cuts = None if few else self._cuts(steps)
+        packing = solve_packing(
+            problem,
+            cuts.bound if cuts else self.bounds.bandwidth,
+            self.seconds,
+            earlier=before,
+            effort=LIMIT_UNITS if few else _MANY_UNITS,
+        )
+        proof = proof_of(packing, cuts=cuts)
+        return Packed(StepLimit(steps, packing.lower, packing.upper, (proof,)), (packing,))
+
+    def _cuts(self, steps: int) -> LimitProof | None:
+        """Return what cuts through time prove of all allreduces; None: no more than sends do.
+
+        Where trees attain that, none needs to be priced; and few others do.
+        """
+        from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads solvers
+
+        found = allreduce_bound(self.topology, steps)
+        if found is None or found.value <= self.bounds.bandwidth:
+            return None
+        of = ("allreduce", False, self.topology.name, steps)
+        return LimitProof(*of, found.value, found.prices, found.cuts)
 
     def algorithm(self, packed: Packed, *, known: bool, late: bool) -> Algorithm | None:  # noqa: ARG002 - it is made of packings alone
-        """Return the packing's; if it has many chunks, rather one that is the same backwards."""
+        """Return the packing's; if it has many chunks, rather one that is the same backwards.
+
+        Of many ranks also a packing's has as many, by the symmetries that it is a mean over.
+        """
         from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads solvers
         from sccl.synth.limit.palindrome import palindrome  # noqa: PLC0415
 
@@ -104,6 +133,7 @@ class _Trees(PackedClass):
             return None
         (packing,) = packed.packings
         found = multiply_out(packing)
-        if found is None or found.collective.chunks > _FEW_CHUNKS:
-            found = palindrome(packing) or found or near(packing)
+        few = self.topology.ranks <= FEW_RANKS
+        if found is None or (few and found.collective.chunks > _FEW_CHUNKS):
+            found = (palindrome(packing) if few else None) or found or near(packing)
         return found and replace(found, scope=self.scope)

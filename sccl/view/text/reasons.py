@@ -46,7 +46,7 @@ def explain(bounds: Bounds, spec: Spec) -> str:
     """Return why no algorithm has a smaller R/C, as a sentence."""
     match bounds.evidence:
         case Counted() as sends:
-            return _of_sends(sends)
+            return _of_sends(sends, spec)
         case Priced(cuts=()) as lengths:
             why = "the shortest paths of all chunks, at the prices below, cost "
             why += f"{lengths.rounds} times what one round can carry"
@@ -57,15 +57,33 @@ def explain(bounds: Bounds, spec: Spec) -> str:
     return f"with C={bounds.evidence.chunks}, {why}{_to_original(dual_of(spec))}"
 
 
-def _of_sends(found: Counted) -> str:
+def _of_sends(found: Counted, spec: Spec) -> str:
     """Return why no allreduce of any class has a smaller R/C."""
-    if not found.ranks:
-        every = f"each chunk takes at least {found.sends} sends, 2 less than two for each rank"
-        return f"{every}, and all links carry at most {found.chunks_per_round} in a round"
-    return (
-        f"of each chunk something must enter ranks {_set(found.ranks)}, and at most "
-        f"{found.chunks_per_round} can in a round"
-    )
+    most, grouped = found.chunks_per_round, bool(spec.post.pattern)
+    if found.ranks:
+        whose = f"of {counted(found.sends, 'group')} something of each chunk"
+        words = f"{whose if grouped else 'of each chunk something'} must enter ranks "
+        words += f"{_set(found.ranks)}, and at most {most} can in a round"
+    elif found.groups:
+        named = ", ".join(_set(group) for group in found.groups if len(group) > 1)
+        count, alone = len(found.groups), all(len(group) > 1 for group in found.groups)
+        words = f"between the {count} {'sets' if grouped else 'groups'} {named}"
+        words += f"{'' if alone else ' and ranks by themselves'} "
+        words += f"{_told(found, 'set' if grouped else 'group', grouped=grouped)}, "
+        words += f"and links between them carry at most {most} in a round"
+    else:
+        words = f"{_told(found, 'rank', grouped=grouped)}, "
+        words += f"and all links carry at most {most} in a round"
+    return f"{words}; with ever more steps trees come as near" if found.approached else words
+
+
+def _told(found: Counted, each: str, *, grouped: bool) -> str:
+    """Return how many sends there are between ranks, or sets of ranks."""
+    if not grouped:
+        return f"each chunk takes at least {found.sends} sends, 2 less than two for each {each}"
+    some = "of its ranks" if each == "rank" else f"{each} that has some of its ranks"
+    every = f"a chunk of each group takes two sends for each {some} but one"
+    return f"{every}, together {found.sends}"
 
 
 def _of_cuts(found: Priced) -> str:

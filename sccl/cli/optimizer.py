@@ -1,0 +1,164 @@
+"""``sccl optimizer``: plans for a job that is running."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from sccl.cli import complete, options
+from sccl.cli.report import ExitCode, on_a_line, out, print_output, reported
+from sccl.core.cost import duration_text
+from sccl.core.files.disk import check_can_write
+from sccl.enforce.control import connect, current, key_of
+from sccl.errors import ParameterError
+from sccl.tasks.controlling import (
+    Controller,
+    ControlSettings,
+    PlanningProcess,
+    content_of,
+)
+from sccl.tasks.optimizer import (
+    EVERY_S,
+    OptimizerOutput,
+    decided,
+    optimizer_output,
+    plan_to_commit,
+)
+
+_DEADLINE_S = 60.0
+
+StoreAddress = Annotated[
+    str,
+    typer.Option(
+        "--store", metavar="HOST:PORT", help="The job's store: its MASTER_ADDR and MASTER_PORT."
+    ),
+]
+Commit = Annotated[
+    Path | None,
+    typer.Option(
+        "--commit",
+        metavar="FILE",
+        help="Propose this plan to all ranks, and wait for what is decided.",
+        autocompletion=complete.file,
+    ),
+]
+Serve = Annotated[
+    bool,
+    typer.Option(
+        "--serve",
+        help="Go on: decide what others left open, plan anew when ranks wait, take back what is "
+        "not faster.",
+    ),
+]
+Status = Annotated[bool, typer.Option("--status", help="Print how the job stands with its plans.")]
+Deadline = Annotated[
+    float, typer.Option(help="Seconds for all ranks to vote, after which a plan is aborted.")
+]
+Seconds = Annotated[float, typer.Option(help="Seconds for which a plan is looked for.")]
+Log = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Append each decision to this file before it is told, as JSON."
+    ),
+]
+
+
+@reported
+def optimizer(
+    store: StoreAddress,
+    commit: Commit = None,
+    serve: Serve = False,
+    status: Status = False,
+    deadline: Deadline = _DEADLINE_S,
+    seconds: Seconds = 60.0,
+    log: Log = None,
+    json: options.Json = False,
+) -> None:
+    """Propose plans to a running job, watch it, and plan anew when that is worth it.
+
+    The job never waits for this command, nor ends with it: another may go on where one was ended.
+    With SCCL_PLAN_KEY in the environment plans are signed; ranks that have the key take no others.
+
+    Exit code 0: done, 1: the plan was aborted, 4: the job's store is not there.
+    """
+    _check(commit, deadline, seconds, log, serve=serve, status=status, json=json)
+    given = plan_to_commit(commit) if commit is not None else None
+    key = key_of(os.environ)
+    shared = connect(store)
+    if given is None and not serve:
+        _show(optimizer_output(current(shared)), json=json)
+        return
+    settings = ControlSettings(deadline, log, key)
+
+    def planner(plan: bytes, costs: str) -> PlanningProcess:
+        return PlanningProcess(plan, costs, seconds)
+
+    def tell(text: str) -> None:
+        out().print(on_a_line(text), markup=False, soft_wrap=True)
+
+    quiet = (lambda _: None) if json else tell
+    with Controller(shared, settings, time.monotonic, planner, quiet) as controller:
+        decision = None
+        if given is not None:
+            decision = decided(controller, controller.propose(content_of(given[0])))
+        while serve:
+            controller.step()
+            time.sleep(EVERY_S)
+    if json and given is not None:
+        print_output(optimizer_output(controller.ledger, decision, given[1]))
+    if decision is not None and not decision.committed:
+        raise typer.Exit(ExitCode.NO)
+
+
+def _check(
+    commit: Path | None,
+    deadline: float,
+    seconds: float,
+    log: Path | None,
+    *,
+    serve: bool,
+    status: bool,
+    json: bool,
+) -> None:
+    if status and (serve or commit is not None):
+        raise ParameterError("--status changes nothing: leave --commit and --serve out with it")
+    if not (status or serve or commit is not None):
+        raise ParameterError("nothing is asked for: give --commit, --serve or --status")
+    if serve and json:
+        raise ParameterError(
+            "--serve goes on until it is interrupted, and --json prints one document: leave one out"
+        )
+    for name, value in (("deadline", deadline), ("seconds", seconds)):
+        if not 0 < value <= 86_400:
+            raise ParameterError(f"{name} is {value:g}, expected seconds, more than 0, to a day")
+    if log is not None:
+        check_can_write(log)
+
+
+def _show(shown: OptimizerOutput, *, json: bool) -> None:
+    if json:
+        print_output(shown)
+        return
+    console = out()
+    console.print(
+        f"run {shown.run}, generation {shown.generation}, {shown.ranks} ranks", markup=False
+    )
+    table = Table("Plan", "Decision", "Yes", "No", "Why")
+    for plan in shown.plans:
+        row = (plan.version, plan.decision, plan.yes, plan.no, on_a_line(plan.why))
+        table.add_row(*(escape(str(cell)) for cell in row))
+    console.print(table)
+    last = shown.last
+    console.print(
+        "no iteration was told of"
+        if last is None
+        else f"iteration {last.iteration}, plan {last.version}: {duration_text(last.period_us)}, "
+        f"{last.waited:.1%} of it waited",
+        markup=False,
+    )

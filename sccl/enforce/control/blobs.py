@@ -1,0 +1,119 @@
+"""Plans as they lie in a store: packed, in parts, with a digest, and signed if there is a key.
+
+A store's keys and values come from whoever reaches its port. So sizes are limited before anything
+is unpacked, what is read is data, and with a key in ``SCCL_PLAN_KEY`` only signed plans are taken.
+A signature is of the plan and of the place where it lies, so that no old plan passes for a new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import zlib
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from sccl.errors import FormatError, ParameterError
+
+KEY = "SCCL_PLAN_KEY"
+PART_BYTES = 1 << 20
+MOST_PARTS = 16
+MOST_BYTES = 64 << 20
+"""Of a plan, unpacked."""
+
+_LEAST_KEY = 16
+
+
+class BlobHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is said of a plan; it is written last, so all of the plan is there by then."""
+
+    schema: int = 1
+    sha256: str
+    size_bytes: int
+    parts: int
+    signature: str = ""
+
+
+def key_of(environment: Mapping[str, str]) -> bytes | None:
+    """Return the key for signatures; None: there is none, and nothing is signed or refused.
+
+    Raises:
+        ParameterError: it is too short to be one.
+    """
+    text = environment.get(KEY, "")
+    if text and len(text) < _LEAST_KEY:
+        raise ParameterError(
+            f"{KEY} has {len(text)} characters, expected at least {_LEAST_KEY} that nobody guesses"
+        )
+    return text.encode() or None
+
+
+def seal(content: bytes, where: str, key: bytes | None) -> tuple[bytes, list[bytes]]:
+    """Return the head and the parts of a plan.
+
+    Args:
+        where: the place where it will lie, which is signed with it.
+
+    Raises:
+        ParameterError: it is too large.
+    """
+    packed = zlib.compress(content, 6)
+    if len(content) > MOST_BYTES or len(packed) > MOST_PARTS * PART_BYTES:
+        raise ParameterError(
+            f"the plan has {len(content)} bytes, {len(packed)} packed, expected at most "
+            f"{MOST_BYTES} and {MOST_PARTS * PART_BYTES}"
+        )
+    parts = [packed[at : at + PART_BYTES] for at in range(0, len(packed), PART_BYTES)]
+    digest = hashlib.sha256(content).hexdigest()
+    head = BlobHead(
+        sha256=digest,
+        size_bytes=len(content),
+        parts=len(parts),
+        signature="" if key is None else _signature(digest, where, key),
+    )
+    return msgspec.json.encode(head), parts
+
+
+def head_of(text: bytes, where: str, key: bytes | None) -> BlobHead:
+    """Return what is said of a plan.
+
+    Raises:
+        FormatError: it is damaged, too large, or not signed with the key.
+    """
+    try:
+        head = msgspec.json.decode(text, type=BlobHead)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise FormatError(f"{where}: the plan's head cannot be read ({error})") from error
+    if head.schema != 1:
+        raise FormatError(f"{where}: the plan's schema is {head.schema}, expected 1")
+    if not (0 < head.parts <= MOST_PARTS and 0 < head.size_bytes <= MOST_BYTES):
+        raise FormatError(f"{where}: the plan claims {head.parts} parts, {head.size_bytes} bytes")
+    if key is not None:
+        right = _signature(head.sha256, where, key)
+        if not hmac.compare_digest(right.encode(), head.signature.encode()):
+            raise FormatError(f"{where}: the plan is not signed with the key of {KEY}")
+    return head
+
+
+def unseal(head: BlobHead, parts: Sequence[bytes], where: str) -> bytes:
+    """Return a plan from its parts.
+
+    Raises:
+        FormatError: it is damaged.
+    """
+    packed = b"".join(parts)
+    if len(packed) > MOST_PARTS * PART_BYTES:
+        raise FormatError(f"{where}: the plan has {len(packed)} bytes packed, which is too much")
+    unpacker = zlib.decompressobj()
+    try:
+        content = unpacker.decompress(packed, head.size_bytes + 1)
+    except zlib.error as error:
+        raise FormatError(f"{where}: the plan is damaged ({error})") from error
+    if hashlib.sha256(content).hexdigest() != head.sha256:
+        raise FormatError(f"{where}: the plan is not what its digest says")
+    return content
+
+
+def _signature(digest: str, where: str, key: bytes) -> str:
+    return hmac.new(key, f"{where} {digest}".encode(), hashlib.sha256).hexdigest()

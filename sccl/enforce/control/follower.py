@@ -1,0 +1,151 @@
+"""A rank's part in coming to another plan: it votes, hears what is decided, and switches."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from sccl.enforce.control.ledger import COMMIT, Ledger, RankVote
+from sccl.enforce.control.stores import StoreError
+from sccl.enforce.control.transitions import COUNTED, HELD, RANK, RankEvent, RankState, Vote
+from sccl.errors import InputError, ScclError
+
+P = TypeVar("P")
+
+_FINAL = frozenset({RankState.REFUSED, RankState.ABORTED, RankState.ACTIVE, RankState.PAST})
+_DECIDED = _FINAL | {RankState.COMMITTED}
+
+
+class SwitchError(ScclError):
+    """What cannot happen has: the store was written to by somebody else, or it is a defect."""
+
+
+class Follower(Generic[P]):
+    """What a rank knows of plans; a thread listens, and the job's own asks at boundaries.
+
+    Args:
+        fit: reads a plan and judges whether this rank can run it; an InputError says why not.
+        key: with which plans must be signed; None: they need not be.
+    """
+
+    def __init__(
+        self, ledger: Ledger, rank: int, fit: Callable[[bytes], P], key: bytes | None = None
+    ) -> None:
+        self._ledger, self._rank, self._fit, self._key = ledger, rank, fit, key
+        self._lock = threading.Lock()
+        self._states: dict[int, RankState] = {}
+        self._plans: dict[int, P] = {}
+        self._settled = 0
+        self.active = 0
+
+    def listen(self) -> None:
+        """Look once at what is written: vote for what is new, hear what is decided.
+
+        Raises:
+            StoreError: it cannot be reached, or has what it should not: then this rank goes on
+                under its plan, and as it contributes no other, so do all.
+        """
+        for version in range(self._settled + 1, self._ledger.versions() + 1):
+            state = self._states.get(version, RankState.UNKNOWN)
+            if state is RankState.UNKNOWN:
+                self._prepare(version)
+            told = None if state in _DECIDED else self._ledger.told(version)
+            if told is not None:
+                event = RankEvent.COMMIT if told == COMMIT else RankEvent.ABORT
+                with self._lock:
+                    self._happened(version, event)
+        with self._lock:
+            while self._states.get(self._settled + 1) in _FINAL:
+                self._settled += 1
+
+    def contribution(self) -> int:
+        """Return the highest version that this rank knows to be committed; 0: none."""
+        with self._lock:
+            return max((v for v, state in self._states.items() if state in COUNTED), default=0)
+
+    def agreed(self, version: int) -> P | None:
+        """Switch to the version that all ranks have agreed on, the least of their contributions.
+
+        Returns:
+            Its plan; None: it is the one that is active, or none is yet.
+
+        Raises:
+            SwitchError: this rank cannot run it, which no interleaving leads to.
+        """
+        if version == self.active:
+            return None
+        with self._lock:
+            for other in [*self._states, version]:
+                if other <= version:
+                    later = other < version
+                    event = RankEvent.AGREED_LATER if later else RankEvent.AGREED
+                    self._happened(other, event)
+            self.active = version
+            return self._plans[version]
+
+    def states(self) -> dict[int, RankState]:
+        """Return what each version is to this rank."""
+        with self._lock:
+            return dict(self._states)
+
+    def _prepare(self, version: int) -> None:
+        plan, why = None, ""
+        try:
+            content = self._ledger.read_plan(version, self._key)
+            if content is None:
+                return  # its version is taken, and it is still being written
+            plan = self._fit(content)
+        except InputError as error:
+            why = str(error)
+        with self._lock:
+            fits = RankEvent.PREPARE_FIT if plan is not None else RankEvent.PREPARE_UNFIT
+            if plan is not None and self._states.get(version, RankState.UNKNOWN) not in _FINAL:
+                self._plans[version] = plan
+            vote = self._happened(version, fits)
+        if vote is not Vote.NONE:
+            self._ledger.vote(version, self._rank, RankVote(vote is Vote.YES, why))
+
+    def _happened(self, version: int, event: RankEvent) -> Vote:
+        state = self._states.get(version, RankState.UNKNOWN)
+        row = RANK.get((state, event))
+        if row is None:
+            raise SwitchError(
+                f"plan {version} is {state.name} to rank {self._rank}, to which {event.name} "
+                "cannot happen: something else writes into the job's store"
+            )
+        self._states[version], vote = row
+        if self._states[version] not in HELD:
+            self._plans.pop(version, None)
+        return vote
+
+
+class Listener:
+    """The thread that listens, as long as the store can be reached.
+
+    Args:
+        failed: is told why it has ended, once; the job goes on under its plan.
+        every_s: seconds from a look to the next.
+    """
+
+    def __init__(
+        self, follower: Follower[P], failed: Callable[[ScclError], None], every_s: float = 0.2
+    ) -> None:
+        self._follower, self._failed, self._every_s = follower, failed, every_s
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sccl-plans", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End it."""
+        self._end.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._end.wait(self._every_s):
+            try:
+                self._follower.listen()
+            except (StoreError, SwitchError) as error:
+                if not self._end.is_set():
+                    self._failed(error)
+                return

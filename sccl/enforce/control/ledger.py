@@ -1,0 +1,189 @@
+"""What the store of a job has: who takes part, plans by version, votes, decisions, measurements.
+
+All keys lie under the run and its generation, which a restart of the job changes: what was written
+for ranks that are gone is not heard by those that come after.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+import msgspec
+
+from sccl.enforce.control.blobs import head_of, seal, unseal
+from sccl.enforce.control.stores import JobStore, StoreError
+from sccl.errors import FormatError
+
+NOW = "sccl/now"
+MOST_VERSIONS = 10_000
+MOST_RANKS = 1 << 16
+RING = 64
+"""Reports of a rank that are kept."""
+
+_MOST_REPORT = 1 << 18
+_MOST_WORDS = 400
+_RUN = re.compile(r"[A-Za-z0-9._-]{1,64}")
+COMMIT, ABORT = b"commit", b"abort"
+
+
+class JobWire(msgspec.Struct, frozen=True, kw_only=True):
+    """The job that a store belongs to, as its rank 0 writes it down."""
+
+    run: str
+    generation: int
+    ranks: int
+
+
+@dataclass(frozen=True, slots=True)
+class RankVote:
+    """What a rank says of a plan.
+
+    Attributes:
+        why: of a no, a sentence.
+    """
+
+    yes: bool
+    why: str = ""
+
+
+def announce(store: JobStore, run: str, generation: int, ranks: int) -> Ledger:
+    """Write down which job a store belongs to: rank 0 does, at its beginning."""
+    own = run if _RUN.fullmatch(run) else hashlib.sha256(run.encode()).hexdigest()[:32]
+    job = JobWire(run=own, generation=generation, ranks=ranks)
+    store.set(NOW, msgspec.json.encode(job))
+    return Ledger(store, job)
+
+
+def current(store: JobStore) -> Ledger:
+    """Return the ledger of the job that runs now.
+
+    Raises:
+        StoreError: it cannot be reached, or no job of sccl has written into it.
+    """
+    text = store.get(NOW)
+    if text is None:
+        raise StoreError(
+            "the store is of a job that does not take plans: run it with 'sccl enforce'"
+        )
+    try:
+        job = msgspec.json.decode(text, type=JobWire)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise StoreError(f"the store's {NOW} cannot be read ({error})") from error
+    if not (_RUN.fullmatch(job.run) and 0 < job.ranks <= MOST_RANKS):
+        raise StoreError(f"the store's {NOW} names no job: {job!r:.120}")
+    return Ledger(store, job)
+
+
+class Ledger:
+    """The keys of a job, in one generation of it."""
+
+    def __init__(self, store: JobStore, job: JobWire) -> None:
+        self.store, self.job = store, job
+        self.ranks = job.ranks
+        self._under = f"sccl/{job.run}/{job.generation}"
+
+    def versions(self) -> int:
+        """Return the highest version that was taken; plans of the last may not be there yet.
+
+        Raises:
+            StoreError: there are more than any job has.
+        """
+        found = self.store.add(f"{self._under}/versions", 0)
+        if not 0 <= found <= MOST_VERSIONS:
+            raise StoreError(f"the store counts {found} plans, expected at most {MOST_VERSIONS}")
+        return found
+
+    def write_plan(self, content: bytes, key: bytes | None) -> int:
+        """Write a plan, and return its version: it is there for others once its head is.
+
+        Raises:
+            ParameterError: it is too large.
+        """
+        version = self.store.add(f"{self._under}/versions", 1)
+        head, parts = seal(content, self._plan(version), key)
+        for number, part in enumerate(parts):
+            self.store.set(f"{self._plan(version)}/{number}", part)
+        self.store.set(self._plan(version), head)
+        return version
+
+    def has_plan(self, version: int) -> bool:
+        """Return whether a plan is there."""
+        return self.store.get(self._plan(version)) is not None
+
+    def read_plan(self, version: int, key: bytes | None) -> bytes | None:
+        """Return a plan; None: it is not there yet.
+
+        Raises:
+            FormatError: it is damaged, too large, or not signed.
+        """
+        where = self._plan(version)
+        text = self.store.get(where)
+        if text is None:
+            return None
+        head = head_of(text, where, key)
+        parts = [self.store.get(f"{where}/{number}") for number in range(head.parts)]
+        if None in parts:
+            raise FormatError(f"{where}: part {parts.index(None)} of the plan is missing")
+        return unseal(head, [part for part in parts if part is not None], where)
+
+    def vote(self, version: int, rank: int, vote: RankVote) -> None:
+        """Write down a vote."""
+        text = "yes" if vote.yes else f"no {vote.why[:_MOST_WORDS]}"
+        self.store.set(f"{self._under}/vote/{version}/{rank}", text.encode())
+
+    def votes(self, version: int) -> dict[int, RankVote]:
+        """Return the votes of a version by rank."""
+        found = {}
+        for rank in range(self.ranks):
+            text = self.store.get(f"{self._under}/vote/{version}/{rank}")
+            if text is not None:
+                word, _, why = text.decode(errors="replace").partition(" ")
+                found[rank] = RankVote(word == "yes", why[:_MOST_WORDS])
+        return found
+
+    def log(self, version: int, decision: bytes) -> bytes:
+        """Decide, if nobody has yet; return what is decided."""
+        return self._decision(self.store.first(f"{self._under}/log/{version}", decision))
+
+    def logged(self, version: int) -> bytes | None:
+        """Return what is decided; None: nothing yet."""
+        found = self.store.get(f"{self._under}/log/{version}")
+        return None if found is None else self._decision(found)
+
+    def tell(self, version: int, decision: bytes) -> None:
+        """Tell all ranks what is decided."""
+        self.store.set(f"{self._under}/told/{version}", decision)
+
+    def told(self, version: int) -> bytes | None:
+        """Return what was told; None: nothing yet."""
+        found = self.store.get(f"{self._under}/told/{version}")
+        return None if found is None else self._decision(found)
+
+    def write_report(self, rank: int, number: int, report: bytes) -> None:
+        """Write the report of a rank, in place of one long ago."""
+        self.store.set(f"{self._under}/report/{rank}/{number % RING}", report)
+        self.store.set(f"{self._under}/reports/{rank}", str(number + 1).encode())
+
+    def reports(self, rank: int, since: int) -> tuple[int, list[bytes]]:
+        """Return how many reports a rank has written, and those since some that are still kept."""
+        text = self.store.get(f"{self._under}/reports/{rank}") or b"0"
+        count = int(text) if text.isdigit() and len(text) < 16 else 0
+        found = []
+        for number in range(max(since, count - RING), count):
+            report = self.store.get(f"{self._under}/report/{rank}/{number % RING}")
+            if report is not None and len(report) <= _MOST_REPORT:
+                found.append(report)
+        return max(count, since), found
+
+    def _plan(self, version: int) -> str:
+        return f"{self._under}/plan/{version}"
+
+    @staticmethod
+    def _decision(found: bytes) -> bytes:
+        if found not in (COMMIT, ABORT):
+            raise StoreError(
+                f"the store has {found[:20]!r} as a decision, expected commit or abort"
+            )
+        return found

@@ -1,0 +1,143 @@
+"""Prices of an alltoall on machines too large for its flow program: one price for each orbit.
+
+The mean of best prices over symmetries is best again, so that constraints of an orbit have one
+price, and ranks of an orbit pay the same. The program is solved by cuts (Kelley 1960): at some
+prices the shortest paths from a rank of each orbit load constraints so and so much, and whatever
+the prices are, its chunks cost no more than what these loads do. Prices are taken half way between
+those that were best and those that the cuts so far want (Wentges 1997). What a proof is worth is
+computed exactly, whenever this ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import numpy as np
+from igraph import Graph
+from numpy.typing import NDArray
+
+from sccl.core.collective import Collective
+from sccl.core.topology import Constraint, Topology
+from sccl.prove.bounds.proof import BandwidthProof, priced
+from sccl.solvers import lp
+from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.groups import MANY_LINKS
+from sccl.topo.symmetry.orbits import Orbits, rank_orbits
+from sccl.topo.symmetry.permutations import Permutation
+
+Floats = NDArray[np.float64]
+
+_WORK = 50_000  # orbits of ranks times ranks, of one look at all paths: mesh:16x16 has 9,216
+_EFFORT = 3_000_000  # of that in all
+_GAP = 1e-7
+_SIMPLE = 60  # denominators of prices that are likely to be meant
+
+
+def flow_by_orbits(topology: Topology, collective: Collective) -> Iterator[BandwidthProof]:
+    """Yield proofs of an alltoall by prices of orbits; none: it is too large.
+
+    The same one twice: at prices as they are, and at simple ones near them.
+
+    Raises:
+        SolverError: no solver finds the optimum of a linear program.
+        KeyboardInterrupt: the user interrupted.
+    """
+    if len(topology.links) > MANY_LINKS:
+        return
+    program = _Prices(topology, collective)
+    if program.work <= _WORK:
+        program.run()
+        yield program.proof(lambda price: Fraction(price).limit_denominator(_SIMPLE))
+        yield program.proof(lp.rational)
+
+
+class _Prices:
+    """The program, in prices by orbit at which a round buys 1.
+
+    Attributes:
+        constraints: of each orbit.
+        bought: by orbit, what a round buys at a price of 1.
+        work: of one look at all shortest paths.
+    """
+
+    def __init__(self, topology: Topology, collective: Collective) -> None:
+        self.topology = topology
+        symmetries = automorphisms(topology, collective)
+        sources = rank_orbits(topology, symmetries)
+        self.sources = [(first, len(ranks)) for first, ranks in sources.items()]
+        self.work = len(self.sources) * topology.ranks
+        self.constraints = _orbits(topology, symmetries)
+        self.bought = np.array(
+            [len(every) * every[0].chunks_per_round for every in self.constraints], np.float64
+        )
+        place = {link.edge: i for i, link in enumerate(topology.links)}
+        pairs = [
+            (place[edge], number)
+            for number, every in enumerate(self.constraints)
+            for one in every
+            for edge in one.edges
+        ]
+        self.link, self.orbit = np.array(pairs, np.int64).T
+        self.graph = Graph(topology.ranks, list(place), directed=True)
+        self.best, self.value = 1 / self.bought.sum() * np.ones(len(self.bought)), -1.0
+
+    def run(self) -> None:
+        """Look for the best prices until cuts and paths agree, or effort ends."""
+        model = lp.Model()
+        price = [model.add_variable(lb=0.0) for _ in self.bought]
+        paid = [model.add_variable(lb=0.0) for _ in self.sources]
+        each = zip(self.bought, price, strict=True)
+        model.add_linear_constraint(lp.fast_sum([b * x for b, x in each]) <= 1.0)
+        weights = [ranks for _, ranks in self.sources]
+        model.maximize(lp.fast_sum([n * y for n, y in zip(weights, paid, strict=True)]))
+        growing, spent, at = None, 0.0, self.best
+        while spent < _EFFORT:
+            value = 0.0
+            for (source, ranks), y in zip(self.sources, paid, strict=True):
+                loads = self._loads(source, at)
+                value += ranks * float(loads @ at)
+                model.add_linear_constraint(
+                    y - lp.fast_sum([n * x for n, x in zip(loads, price, strict=True) if n]) <= 0.0
+                )
+            if value > self.value:
+                self.best, self.value = at, value
+            spent += self.work
+            growing = growing or lp.Growing(model)
+            result = growing.optimum()
+            if result.objective_value() <= self.value * (1 + _GAP):
+                return
+            values = result.variable_values()
+            wanted = np.array([max(values[x], 0.0) for x in price])
+            at = (wanted + self.best) / 2
+
+    def _loads(self, source: int, prices: Floats) -> Floats:
+        """Return by orbit what the shortest paths from a rank load all of its constraints with."""
+        length = np.zeros(len(self.topology.links))
+        np.add.at(length, self.link, prices[self.orbit])
+        paths = self.graph.get_shortest_paths(source, weights=length.tolist(), output="epath")
+        links = np.bincount([link for path in paths for link in path], minlength=len(length))
+        return np.bincount(self.orbit, links[self.link], len(self.bought)).astype(np.float64)
+
+    def proof(self, exactly: Callable[[float], Fraction]) -> BandwidthProof:
+        """Return the best prices, of which the largest is 1, as fractions."""
+        scaled = self.best / self.best.max()
+        prices = {
+            one.key: exactly(float(price))
+            for every, price in zip(self.constraints, scaled, strict=True)
+            for one in every
+        }
+        return BandwidthProof(Fraction(0), priced(prices), ())
+
+
+def _orbits(topology: Topology, symmetries: tuple[Permutation, ...]) -> list[list[Constraint]]:
+    """Return the orbits of constraints; of equal ones each is in the same."""
+    every: dict[tuple[frozenset[tuple[int, int]], int], list[Constraint]] = {}
+    for one in topology.constraints():
+        key = (frozenset((int(u), int(v)) for u, v in one.edges), one.chunks_per_round)
+        every.setdefault(key, []).append(one)
+    orbits = Orbits(every)
+    for image in symmetries:
+        for edges, width in every:
+            orbits.join((edges, width), (frozenset((image[u], image[v]) for u, v in edges), width))
+    return [[one for key in keys for one in every[key]] for keys in orbits.members().values()]

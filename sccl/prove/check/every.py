@@ -1,0 +1,107 @@
+"""What no allreduce at all beats: sends between groups, cuts through time, a broadcast in it.
+
+What is meant are algorithms whose sends each carry contributions to one chunk, reduced or not: the
+files of algorithms have no others. :mod:`sccl.prove.bounds.allreduce` has the argument for groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from sccl.collectives import named
+from sccl.core.files.claims import Claim, EveryWire
+from sccl.core.topology import Topology, constraint_name
+from sccl.prove.check.prices import StepPrices, by_steps, common, keys_of, short
+from sccl.prove.check.question import Case
+from sccl.prove.check.steps import farthest
+from sccl.prove.check.timed_cuts import by_timed_cuts
+from sccl.prove.check.trees import Spend
+
+
+def every(case: Case, claim: EveryWire, spend: Spend) -> str:
+    """Return how a claim was checked.
+
+    Raises:
+        ValueError: it is not proved.
+        TooMuchError: it takes too much work to say.
+    """
+    if case.spec.name != "allreduce":
+        raise ValueError("it speaks of every allreduce, and the collective is another")
+    machine = case.topology.reversed() if claim.on_reversed else case.topology
+    key_of = keys_of(machine)
+    prices = [(key_of(name), step, Fraction(price)) for name, step, price in claim.prices]
+    if claim.groups:
+        found, how = _between(machine, claim.groups, prices, spend), "sends between groups"
+    elif claim.steps is None:
+        raise ValueError("what is said of every number of steps is proved by groups alone")
+    elif claim.cuts:
+        cuts = [(labels, Fraction(weight)) for labels, weight in claim.cuts]
+        gathered = named("allgather", machine.ranks).at(1)
+        found = by_timed_cuts(machine, gathered, claim.steps, cuts, prices, spend, once=True)
+        how = "cuts through time"
+    else:
+        root = claim.root
+        if root is None or not 0 <= root < machine.ranks:
+            raise ValueError("it has neither groups nor cuts, nor a rank as root")
+        inner = named("broadcast", machine.ranks, root).at(1)
+        found = by_steps(machine, inner, claim.steps, prices, spend)
+        how = f"cheapest timed trees from rank {root}"
+    if found < Fraction(claim.at_least):
+        raise ValueError(f"that proves only R/C >= {short(found)}")
+    return how
+
+
+def _between(
+    machine: Topology, groups: Sequence[Sequence[int]], prices: StepPrices, spend: Spend
+) -> Fraction:
+    """Return what R/C is at least by the sends that go between groups, or into a single one.
+
+    Raises:
+        ValueError: the groups do not take in each rank once, or a link between them costs less
+            than 1.
+    """
+    of = {rank: i for i, group in enumerate(groups) for rank in group}
+    ranks = [rank for group in groups for rank in group]
+    whole = len(groups) > 1
+    apart = len(ranks) == len(of) and all(groups) and of.keys() <= set(range(machine.ranks))
+    if not apart or (len(of) == machine.ranks) != whole:
+        raise ValueError("groups take in every rank once, a single one some of them alone")
+    constraints = {c.key: c for c in machine.constraints()}
+    scale = common([price for _, _, price in prices])
+    costs, bought = dict.fromkeys(machine.edges, 0), 0
+    for key, _, price in prices:
+        if price < 0 or key not in constraints:
+            name = constraint_name(key)[:60]
+            raise ValueError(f"price {short(price)} of {name!r}: no such constraint, or below 0")
+        spend(1 + len(constraints[key].edges))
+        bought += int(price * scale) * constraints[key].chunks_per_round
+        for edge in constraints[key].edges:
+            costs[edge] += int(price * scale)
+    spend(len(costs))
+    for (u, v), cost in costs.items():
+        crosses = of.get(u) != of.get(v) if whole else v in of and u not in of
+        if crosses and cost < scale:
+            raise ValueError(f"link {u}->{v} leads from group to group and costs less than 1")
+    if not bought:
+        raise ValueError("nothing has a price")
+    sends = 2 * (len(groups) - 1) if whole else 1
+    return Fraction(sends * scale, bought)
+
+
+def least_of_every(
+    case: Case, claims: Iterable[Claim], steps: int, spend: Spend
+) -> Fraction | None:
+    """Return what R/C of an allreduce is at least in so many steps by claims; None: there is none.
+
+    Raises:
+        TooMuchError: that takes too much work.
+    """
+    if steps < farthest(case.topology, named("allgather", case.topology.ranks).at(1), spend)[0]:
+        return None
+    known = [claim for claim in claims if isinstance(claim, EveryWire)]
+    spend(1 + len(known))
+    return max(
+        (Fraction(c.at_least) for c in known if c.steps is None or c.steps >= steps),
+        default=Fraction(0),
+    )

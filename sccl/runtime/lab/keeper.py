@@ -1,0 +1,235 @@
+"""The keeper: the first process of a lab, with which all others end.
+
+It is started by its path, knows nothing but the standard library, and as the first process of a
+PID namespace takes every process that ranks have started with it, however it ends itself. It reads
+its job, a line of JSON, from stdin, and ends once stdin does: then whoever started it has ended.
+What it prints is a line of JSON for everything that is heard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import Any, NoReturn
+
+GRACE_S = 5.0
+"""For the other ranks to end by themselves after one has failed."""
+
+LAST_S = 0.3
+"""For all to end by themselves once nobody wants them any more."""
+
+_LINE = 1 << 16  # bytes of a line that are told at once
+_PIECES = 64  # of lines that are read at an end: whoever goes on writing is not waited for
+_BEGIN = 'echo >&0; read -r _ && exec "$@" </dev/null'
+
+
+def tell(**what: Any) -> None:
+    """Say something to whoever started this; if nobody is there, end."""
+    text = (json.dumps(what) + "\n").encode()
+    try:
+        while text:
+            text = text[os.write(1, text) :]
+    except OSError:
+        os._exit(1)
+
+
+def fail(why: str) -> NoReturn:
+    """Say why the lab cannot begin, and end."""
+    tell(failed=why)
+    sys.exit(1)
+
+
+def batch(words: list[str], text: str) -> None:
+    """Run a tool that reads its commands from stdin."""
+    done = subprocess.run(  # noqa: S603 - words, no shell
+        words, input=text, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        said = " ".join(done.stderr.split())[-200:] or "nothing"
+        fail(f"{' '.join(words[-3:])} ended with exit code {done.returncode}, it printed: {said}")
+
+
+class Rank:
+    """A rank, and what it has printed of a line that has not ended yet."""
+
+    def __init__(self, number: int, job: dict[str, Any]) -> None:
+        self.number = number
+        self.door: socket.socket | None = None
+        self.words = job["words"]
+        stdin: Any = subprocess.DEVNULL
+        if job["net"]:
+            self.door, stdin = socket.socketpair()
+            self.words = ["unshare", "--net", "--", "sh", "-c", _BEGIN, "sh", *self.words]
+        self.process = subprocess.Popen(  # noqa: S603 - words, no shell of ours reads them
+            [*job["before"], *self.words],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | job["environments"][number],
+            start_new_session=True,
+        )
+        self.left = {"out": b"", "err": b""}
+        if self.door is not None:
+            stdin.close()
+
+    def entered(self) -> str:
+        """Return its process's number once it is in its own namespace."""
+        if self.door is None or not self.door.recv(1):
+            fail(f"rank {self.number} does not get a network of its own")
+        return str(self.process.pid)
+
+    def begin(self) -> None:
+        """Let the command begin."""
+        if self.door is not None:
+            self.door.sendall(b"\n")
+            self.door.close()
+
+    def heard(self, stream: str, piece: bytes) -> None:
+        """Tell the lines that it has printed; without a piece, what is left of the last."""
+        *lines, rest = (self.left[stream] + piece).split(b"\n")
+        if rest and (not piece or len(rest) > _LINE):
+            lines, rest = [*lines, rest], b""
+        self.left[stream] = rest
+        for line in lines:
+            tell(rank=self.number, stream=stream, text=line.decode(errors="replace"))
+
+    def end(self, number: signal.Signals) -> None:
+        """Signal all processes of its session, if they are there."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, number)
+
+
+class Keeper:
+    """The ranks, and what becomes of them."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.job = job
+        self.watch = selectors.DefaultSelector()
+        self.ranks: list[Rank] = []
+        self.running: set[Rank] = set()
+        self.deadline: float | None = None
+
+    def start(self) -> None:
+        """Start all ranks, in their networks."""
+        job = self.job
+        for number in range(len(job["environments"])):
+            try:
+                self.ranks.append(Rank(number, job))
+            except OSError as error:
+                fail(f"{job['words'][0]} does not start ({error.strerror or error})")
+        if job["net"]:
+            pids = [rank.entered() for rank in self.ranks]
+            batch(["ip", "-batch", "-"], job["net"]["bridges"])
+            batch(["ip", "-batch", "-"], job["net"]["links"].format(*pids))
+            batch(["tc", "-batch", "-"], job["net"]["bridge_limits"])
+            for pid, addresses in zip(pids, job["net"]["addresses"], strict=True):
+                inside = ["nsenter", "--target", pid, "--net", "--"]
+                batch([*inside, "ip", "-batch", "-"], addresses)
+                batch([*inside, "tc", "-batch", "-"], job["net"]["limits"])
+        for rank in self.ranks:
+            rank.begin()
+
+    def watch_all(self) -> None:
+        """Look at what ranks print, at their ends, and at stdin's."""
+        self.watch.register(0, selectors.EVENT_READ, None)
+        for rank in self.ranks:
+            for stream in ("out", "err"):
+                pipe = rank.process.stdout if stream == "out" else rank.process.stderr
+                assert pipe is not None
+                os.set_blocking(pipe.fileno(), False)
+                self.watch.register(pipe, selectors.EVENT_READ, (rank, stream))
+            handle = os.pidfd_open(rank.process.pid)
+            self.watch.register(handle, selectors.EVENT_READ, (rank, "end"))
+            self.running.add(rank)
+
+    def keep(self) -> bool:
+        """Pass on what is heard until all ranks have ended; return whether that was wanted."""
+        while self.running:
+            wait = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+            events = self.watch.select(wait)
+            if wait == 0.0:
+                return True
+            for key, _ in events:
+                if key.data is None:
+                    if not os.read(0, 4096):
+                        return False
+                elif key.data[1] == "end":
+                    self.ended(key)
+                else:
+                    self.read(key)
+        return True
+
+    def read(self, key: selectors.SelectorKey) -> None:
+        """Read what a rank has printed."""
+        rank, stream = key.data
+        try:
+            piece = os.read(key.fd, _LINE)
+        except BlockingIOError:
+            return
+        rank.heard(stream, piece)
+        if not piece:
+            self.watch.unregister(key.fileobj)
+
+    def ended(self, key: selectors.SelectorKey) -> None:
+        """Tell a rank's end, after all that it had printed; if it failed, end the others."""
+        rank: Rank = key.data[0]
+        self.watch.unregister(key.fileobj)
+        os.close(key.fd)
+        for other in [one for one in self.watch.get_map().values() if one.data]:
+            if other.data[0] is rank:
+                self.drain(other)
+        code = rank.process.wait()
+        self.running.discard(rank)
+        tell(rank=rank.number, code=code if code >= 0 else 128 - code)
+        if code and self.deadline is None:
+            self.deadline = time.monotonic() + GRACE_S
+            for left in self.running:
+                left.end(signal.SIGTERM)
+
+    def drain(self, key: selectors.SelectorKey) -> None:
+        """Read what is in a pipe; processes that a rank has left may still hold it open."""
+        rank, stream = key.data
+        with contextlib.suppress(BlockingIOError):
+            for _ in range(_PIECES):
+                if not (piece := os.read(key.fd, _LINE)):
+                    break
+                rank.heard(stream, piece)
+        rank.heard(stream, b"")
+
+    def end(self) -> None:
+        """End what is left, all that ranks have started with it."""
+        for rank in self.running:
+            rank.end(signal.SIGTERM)
+        last = time.monotonic() + LAST_S
+        while self.running and time.monotonic() < last:
+            self.running = {rank for rank in self.running if rank.process.poll() is None}
+            time.sleep(0.01)
+        for rank in self.ranks:
+            rank.end(signal.SIGKILL)
+
+
+def main() -> None:
+    """Do the job."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this hears it, too
+    with open(0, "rb", buffering=0, closefd=False) as stdin:
+        job = json.loads(stdin.readline())
+    keeper = Keeper(job)
+    try:
+        keeper.start()
+        keeper.watch_all()
+        wanted = keeper.keep()
+    finally:
+        keeper.end()
+    if wanted:
+        tell(done=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""Allgather breadth first on any machine without budgets: what comes to each rank, over which link.
+
+A rank gets in step t - 1 what is t links away, split over the links from ranks at t - 1 such that
+the fullest takes as little as can be (:mod:`sccl.synth.direct.breadth_first`); what comes to other
+ranks, or in other steps, has nothing to do with that. Where symmetries move every rank that they
+move at all, and only the identity keeps one, arrivals on one rank of each orbit say what comes to
+all: a chunk that rank v sends to rank u over (w, u) is, once v is moved to the first of its orbit,
+what that one sends, of each of its links exactly one such image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.algorithm import Send, send
+from sccl.core.topology import Topology
+from sccl.synth.direct.breadth_first import MAX_RANKS, all_distances, costs
+from sccl.synth.direct.shares import Classes, shares
+from sccl.topo.symmetry.free import FreeGroup
+
+Ints = NDArray[np.int64]
+
+MOST_SENDS = 2**22
+"""Sends that are held one by one: as many as 1,024 ranks with four chunks each have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """What comes to a rank in a step.
+
+    Attributes:
+        sources: by class of roots, those that are that far from the rank, ascending.
+        classes: over which of the links into it each class may come, and how many it has.
+        into: the ranks at which these links start.
+    """
+
+    step: int
+    rank: int
+    sources: tuple[Ints, ...]
+    classes: Classes
+    into: tuple[int, ...]
+    lanes: tuple[int, ...]
+
+    def sends(self, pieces: int, rounds: int, ranks: int) -> Iterator[tuple[Ints, Ints]]:
+        """Yield (chunks, senders): pieces of each class in order, link after link.
+
+        Args:
+            pieces: C.
+            rounds: enough for them.
+        """
+        split = shares(self.classes, self.lanes, pieces, rounds)
+        for roots, amounts in zip(self.sources, split, strict=True):
+            chunks = (roots[:, None] + ranks * np.arange(pieces)).ravel()
+            yield chunks, np.repeat(np.array(self.into), amounts)
+
+
+def arrivals(topology: Topology, ranks: Iterable[int]) -> Iterator[Arrivals]:
+    """Yield them for each of some ranks and each step.
+
+    Raises:
+        UnreachableError: some rank does not reach another.
+    """
+    far = all_distances(topology)
+    entering: dict[int, list[tuple[int, int]]] = {}
+    for link in topology.links:
+        entering.setdefault(link.dst, []).append((link.src, link.lanes))
+    for rank in ranks:
+        into, lanes = (tuple(column) for column in zip(*entering[rank], strict=True))
+        nearer = far[:, into] == far[:, rank, None] - 1
+        for t in range(1, int(far[:, rank].max()) + 1):
+            roots = np.flatnonzero(far[:, rank] == t)
+            by_mask: dict[int, list[int]] = {}
+            for root, usable in zip(roots.tolist(), nearer[roots].tolist(), strict=True):
+                mask = sum(1 << i for i, may in enumerate(usable) if may)
+                by_mask.setdefault(mask, []).append(root)
+            masks = sorted(by_mask)
+            classes = tuple((mask, len(by_mask[mask])) for mask in masks)
+            sources = tuple(np.array(by_mask[mask]) for mask in masks)
+            yield Arrivals(t - 1, rank, sources, classes, into, lanes)
+
+
+def sends(
+    topology: Topology, group: FreeGroup | None, pieces: int, steps: int, rounds: int
+) -> tuple[tuple[int, ...], list[Send]] | None:
+    """Return the rounds of each step, and the sends of all chunks that start on firsts of orbits.
+
+    None: there are none, or too many to hold.
+
+    Args:
+        group: of symmetries of the machine; None: each rank is an orbit of its own.
+        pieces: C.
+        steps: that of the farthest pair of ranks, or there are none.
+    """
+    ranks = topology.ranks
+    firsts = group.firsts if group else tuple(range(ranks))
+    if ranks > MAX_RANKS or len(firsts) * (ranks - 1) * pieces > MOST_SENDS:
+        return None
+    least = [ceil(pieces * cost) for cost in known_costs(topology, firsts)]
+    if len(least) != steps or sum(least) > rounds:
+        return None
+    columns: list[list[Ints]] = [[] for _ in range(steps)]
+    for arrived in arrivals(topology, firsts):
+        for chunks, senders in arrived.sends(pieces, least[arrived.step], ranks):
+            columns[arrived.step].append(_of_firsts(group, chunks, senders, arrived.rank, ranks))
+    found = []
+    for step, parts in enumerate(columns):
+        rows = np.concatenate(parts, axis=1)
+        rows = rows[:, np.lexsort(rows[::-1])]
+        found += [send(c, u, v, step) for c, u, v in zip(*rows.tolist(), strict=True)]
+    return (least[0] + rounds - sum(least), *least[1:]), found
+
+
+@lru_cache(maxsize=16)
+def known_costs(topology: Topology, firsts: tuple[int, ...]) -> tuple[Fraction, ...]:
+    """Return :func:`~sccl.synth.direct.breadth_first.costs`, which sweeps ask for many times."""
+    return costs(topology, firsts)
+
+
+def _of_firsts(group: FreeGroup | None, chunks: Ints, senders: Ints, rank: int, ranks: int) -> Ints:
+    """Return (chunk, from, to) of chunks that reach a rank, moved to the firsts of their orbits."""
+    if group is None:
+        return np.stack([chunks, senders, np.full_like(chunks, rank)])
+    roots = chunks % ranks
+    back = group.back[roots]
+    row = np.arange(len(roots))
+    moved = chunks - roots + group.first[roots]
+    return np.stack([moved, back[row, senders].astype(np.int64), back[:, rank].astype(np.int64)])

@@ -1,0 +1,140 @@
+"""Ways through time from one rank to all, at prices of full links: compiled loops over numbers.
+
+Whole numbers alone, so that no processor rounds them otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sccl.compiled import compiled
+
+_UNIT = 20  # bits of what a constraint that is the fullest of its step has
+_NOISE = 10  # bits
+_FAR = 1 << 61
+
+
+@compiled
+def reroute(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
+    machine: Any,
+    source: int,
+    order: Any,
+    batch: int,
+    squarings: int,
+    noise: Any,
+    shake: int,
+    ways: Any,
+    load: Any,
+    scratch: Any,
+) -> None:
+    """Send all chunks of a rank anew, some at a time, each by the cheapest way as loads are then.
+
+    A link's price in a step is the share of its constraints' loads in that of the step's fullest,
+    to a power: what rounds of the step would grow by.
+
+    Args:
+        machine: links by the rank they enter (from, links), their sources, constraints of each
+            link (from, numbers), what a send fills of each constraint, distances by source row.
+        source: which row of the distances, and of ``ways``.
+        order: the chunks of it; chunk c is wanted on rank c modulo the ranks.
+        batch: how many at a time.
+        squarings: the power is two to this.
+        noise: numbers of ten bits, a prime number of them.
+        shake: of 64 parts, by how many noise may raise a price.
+        ways: by source, chunk and step, the link that is used; -1: none.
+        load: by step and constraint.
+        scratch: prices by step and link, and by constraint, costs and links by time and rank, the
+            place in ``noise``.
+    """
+    in_start, in_link, src, of_start, of, fill, first, rank = machine
+    price, share, cost, through, place = scratch
+    steps, ranks = load.shape[0], first.shape[1]
+    begin = 0
+    while begin < len(order):
+        end = min(begin + batch, len(order))
+        for i in range(begin, end):
+            _count(ways[source, order[i]], of_start, of, fill, load, -1)
+        _price(of_start, of, fill, load, squarings, noise, shake, (price, share, place))
+        _spread(in_start, in_link, src, first[source], rank[source], price, cost, through)
+        for i in range(begin, end):
+            way = ways[source, order[i]]
+            at = order[i] % ranks
+            for time in range(steps, 0, -1):
+                link = through[time, at]
+                way[time - 1] = link
+                if link >= 0:
+                    at = src[link]
+            _count(way, of_start, of, fill, load, 1)
+        begin = end
+
+
+@compiled
+def _count(  # noqa: PLR0913, PLR0917 - likewise
+    way: Any, of_start: Any, of: Any, fill: Any, load: Any, times: int
+) -> None:
+    """Add a way so many times to the loads."""
+    for step in range(len(way)):
+        if way[step] >= 0:
+            for i in range(of_start[way[step]], of_start[way[step] + 1]):
+                load[step, of[i]] += times * fill[of[i]]
+
+
+@compiled
+def _price(  # noqa: PLR0913, PLR0917 - likewise
+    of_start: Any,
+    of: Any,
+    fill: Any,
+    load: Any,
+    squarings: int,
+    noise: Any,
+    shake: int,
+    scratch: Any,
+) -> None:
+    """Set the prices of links by the loads of their constraints."""
+    price, share, place = scratch
+    at = place[0]
+    for step in range(load.shape[0]):
+        fullest = load[step].max()
+        for c in range(load.shape[1]):
+            each = (load[step, c] << _UNIT) // fullest if fullest else 1 << _UNIT
+            for _ in range(squarings):
+                each = each * each >> _UNIT
+            share[c] = (each + 1) * fill[c]
+        for link in range(price.shape[1]):
+            total = 0
+            for i in range(of_start[link], of_start[link + 1]):
+                total += share[of[i]]
+            at = at + 1 if at + 1 < len(noise) else 0
+            price[step, link] = total * ((64 << _NOISE) + shake * noise[at]) >> _NOISE
+    place[0] = at
+
+
+@compiled
+def _spread(  # noqa: PLR0913, PLR0917 - likewise
+    in_start: Any,
+    in_link: Any,
+    src: Any,
+    first: Any,
+    rank: int,
+    price: Any,
+    cost: Any,
+    through: Any,
+) -> None:
+    """Find the cheapest way from a rank to each (time, rank), and its last link; -1: it stays.
+
+    Args:
+        first: by rank, when it can be reached first.
+    """
+    cost[0, :] = _FAR
+    cost[0, rank] = 0
+    for time in range(price.shape[0]):
+        for v in range(len(first)):
+            best, by = cost[time, v], -1
+            if first[v] <= time + 1:
+                for i in range(in_start[v], in_start[v + 1]):
+                    link = in_link[i]
+                    if first[src[link]] <= time:
+                        there = cost[time, src[link]] + price[time, link]
+                        if there < best:
+                            best, by = there, link
+            cost[time + 1, v], through[time + 1, v] = best, by

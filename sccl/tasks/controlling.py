@@ -1,0 +1,244 @@
+"""Controlling a running job: plans proposed, watched, made anew, and taken back."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self
+
+from sccl.core.cost import duration_text
+from sccl.core.files.text import parse, text_of
+from sccl.core.files.training_plan_shapes import TrainingPlanWire
+from sccl.core.files.training_plans import training_plan_of_wire, training_plan_to_wire
+from sccl.core.training_plan import TrainingPlan
+from sccl.enforce.control import (
+    Advice,
+    Coordinator,
+    Decision,
+    FeedbackReader,
+    IterationSeen,
+    JobStore,
+    Ledger,
+    Replanning,
+    Wish,
+    current,
+)
+from sccl.errors import InputError, ScclError, ToolError
+from sccl.solvers.processes import last_line, start
+from sccl.topo import resolve
+
+GIVEN, COSTS, FOUND = "plan.json", "costs.csv", "found.json"
+"""Files of ``sccl.tasks.replanned``: the active plan, what motifs took under it, what is found."""
+
+
+class Planning(Protocol):
+    """A plan that is being looked for."""
+
+    def found(self) -> bytes | None:
+        """Return the plan; None: not yet. A ScclError says why there will be none."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+Planner = Callable[[bytes, str], Planning]
+"""Begins to plan anew: what the active plan is of, by a table of costs."""
+
+
+class PlanningProcess:
+    """``sccl.tasks.replanned`` at work, in a folder that ends with it."""
+
+    def __init__(self, plan: bytes, costs: str, seconds: float) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="sccl-")
+        place = Path(self._folder.name)
+        (place / GIVEN).write_bytes(plan)
+        if costs.count("\n") > 1:  # more than its head
+            (place / COSTS).write_text(costs, encoding="utf-8")
+        self._found = place / FOUND
+        self._process = start(
+            "sccl.tasks.replanned",
+            self._folder.name,
+            seconds,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+
+    def found(self) -> bytes | None:
+        """Return the plan; None: not yet.
+
+        Raises:
+            ToolError: it has ended without one.
+        """
+        if self._process.poll() is None:
+            return None
+        if self._process.returncode:
+            assert self._process.stderr is not None
+            raise ToolError(last_line(self._process.stderr.read()))
+        return self._found.read_bytes()
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.communicate()
+        self._folder.cleanup()
+
+
+def content_of(plan: TrainingPlan) -> bytes:
+    """Return a plan as it is sent: the text of its file."""
+    return text_of(training_plan_to_wire(plan)).encode()
+
+
+def plan_in(content: bytes, where: str) -> TrainingPlan:
+    """Return the plan that was sent.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where} is no text: {error}") from error
+    return training_plan_of_wire(parse(text, TrainingPlanWire, where), where, resolve)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSettings:
+    """How a job is controlled.
+
+    Attributes:
+        deadline_s: for all ranks to vote.
+        log: to which decisions are appended before they are told.
+        key: with which plans are signed.
+    """
+
+    deadline_s: float
+    log: Path | None = None
+    key: bytes | None = None
+
+
+class Controller:
+    """Looks after one job, whatever life it is in; each :meth:`step` waits for nothing.
+
+    Args:
+        now: seconds of a clock that never goes back.
+        tell: is told what happens, a sentence each.
+    """
+
+    def __init__(
+        self,
+        store: JobStore,
+        settings: ControlSettings,
+        now: Callable[[], float],
+        planner: Planner,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._store, self._settings, self._now = store, settings, now
+        self._planner, self._tell = planner, tell
+        self._planning: Planning | None = None
+        self._begin(current(store))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end_planning()
+
+    def _begin(self, ledger: Ledger) -> None:
+        """Begin with a job, or with its new life: nothing of the former counts."""
+        self._end_planning()
+        self.ledger = ledger
+        settings = self._settings
+        self._coordinator = Coordinator(
+            ledger, self._now, log=settings.log, key=settings.key, deadline_s=settings.deadline_s
+        )
+        self._reader, self._rule = FeedbackReader(ledger), Replanning()
+        self._active: bytes | None = None
+        self._former: bytes | None = None
+        self._back: set[int] = set()
+        committed = [v for v in range(1, ledger.versions() + 1) if ledger.logged(v) == b"commit"]
+        if committed:
+            self._took(committed[-1])
+
+    def propose(self, content: bytes) -> int:
+        """Write a plan down for the ranks to vote, and return its version."""
+        return self._coordinator.propose(content)
+
+    def step(self) -> list[Decision]:
+        """Go on as far as that is possible; return what was decided.
+
+        Raises:
+            StoreError: the store cannot be reached: the job has ended, or will go on without.
+        """
+        ledger = current(self._store)
+        if ledger.job != self.ledger.job:
+            self._tell(f"the job has begun anew (generation {ledger.job.generation})")
+            self._begin(ledger)
+        decisions = self._coordinator.look()
+        for decision in decisions:
+            self._tell(told_decision(decision))
+            if decision.committed:
+                self._took(decision.version)
+        for seen in self._reader.read():
+            self._follow(seen)
+        self._plan()
+        return decisions
+
+    def _took(self, version: int) -> None:
+        content = self.ledger.read_plan(version, self._settings.key)
+        if content is None:
+            return
+        try:
+            claimed_us = plan_in(content, f"plan {version}").period_ns / 1000
+        except InputError as error:  # the ranks have judged it otherwise
+            self._tell(f"plan {version} cannot be read here: {error}")
+            return
+        self._former, self._active = self._active, content
+        self._rule.switched(version, claimed_us, back=version in self._back)
+
+    def _follow(self, seen: IterationSeen) -> None:
+        advice: Advice = self._rule.saw(seen)
+        if advice.wish is Wish.BACK and self._former is not None:
+            version = self.propose(self._former)
+            self._back.add(version)
+            self._tell(f"{advice.why}: plan {version} goes back to the plan before")
+        elif advice.wish is Wish.PLAN and self._planning is None and self._active is not None:
+            self._tell(f"{advice.why}: planning anew")
+            self._planning = self._planner(self._active, self._reader.costs())
+
+    def _plan(self) -> None:
+        if self._planning is None:
+            return
+        try:
+            content = self._planning.found()
+            if content is None:
+                return
+            self._weigh(content)
+        except ScclError as error:
+            self._tell(f"no other plan was found: {error}")
+        self._rule.planned()
+        self._end_planning()
+
+    def _weigh(self, content: bytes) -> None:
+        period_us = plan_in(content, "the plan that was found").period_ns / 1000
+        claimed = f"a plan of {duration_text(period_us)} an iteration was found"
+        if self._rule.worth(period_us):
+            self._tell(f"{claimed}, and is proposed as plan {self.propose(content)}")
+        else:
+            self._tell(f"{claimed}, which is not worth a switch")
+
+    def _end_planning(self) -> None:
+        if self._planning is not None:
+            self._planning.close()
+            self._planning = None
+
+
+def told_decision(decision: Decision) -> str:
+    """Return what was decided, as a sentence."""
+    if decision.committed:
+        return f"plan {decision.version} is committed: ranks switch at their next agreement"
+    why = f": {decision.why}" if decision.why else ""
+    return f"plan {decision.version} is aborted{why}"

@@ -1,0 +1,126 @@
+"""What 'sccl optimizer' says of a running job, and how it commits a plan."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from sccl.core.files.fields import Count, Part
+from sccl.core.training_plan import TrainingPlan
+from sccl.enforce.control import Decision, FeedbackReader, Ledger
+from sccl.errors import InputError
+from sccl.tasks.controlling import Controller
+from sccl.tasks.outputs import Output
+from sccl.tasks.training_files import faults_of_training, training_digests, training_files
+
+EVERY_S = 0.2
+"""From a look to the next."""
+
+
+class ProposedPart(Part, frozen=True, kw_only=True):
+    """A plan that was proposed to a job."""
+
+    version: Count
+    decision: Literal["commit", "abort", "open"]
+    yes: Annotated[int, Meta(ge=0, description="Ranks that can run it.")]
+    no: Annotated[int, Meta(ge=0, description="Ranks that cannot.")]
+    why: Annotated[str, Meta(description="What the first of these says; or empty.")]
+
+
+class MeasuredIterationPart(Part, frozen=True, kw_only=True):
+    """The last iteration of which all ranks have told."""
+
+    iteration: Count
+    version: Annotated[int, Meta(ge=0, description="Of the plan it ran under; 0: none.")]
+    period_us: float
+    waited: Annotated[float, Meta(ge=0, description="The part of it that a rank waited.")]
+
+
+class OptimizerOutput(Output, frozen=True, kw_only=True):
+    """How a running job stands with its plans."""
+
+    kind: Literal["optimizer"] = "optimizer"
+    run: str
+    generation: Annotated[int, Meta(description="Which life of the job; a restart begins one.")]
+    ranks: Count
+    committed: Annotated[
+        bool | None, Meta(description="Whether the plan of --commit was; null: none was given.")
+    ] = None
+    plans: tuple[ProposedPart, ...]
+    last: Annotated[MeasuredIterationPart | None, Meta(description="Null: none was told.")] = None
+
+
+def optimizer_output(
+    ledger: Ledger, decision: Decision | None = None, inputs: dict[str, str] | None = None
+) -> OptimizerOutput:
+    """Return how a job stands with its plans.
+
+    Raises:
+        StoreError: its store cannot be reached.
+    """
+    seen = FeedbackReader(ledger).read()
+    last = seen[-1] if seen else None
+    return OptimizerOutput(
+        inputs=inputs or {},
+        run=ledger.job.run,
+        generation=ledger.job.generation,
+        ranks=ledger.ranks,
+        committed=None if decision is None else decision.committed,
+        plans=tuple(_proposed(ledger, version) for version in range(1, ledger.versions() + 1)),
+        last=None
+        if last is None
+        else MeasuredIterationPart(
+            iteration=last.iteration,
+            version=last.version,
+            period_us=last.period_us,
+            waited=last.waited,
+        ),
+    )
+
+
+def _proposed(ledger: Ledger, version: int) -> ProposedPart:
+    votes, logged = ledger.votes(version), ledger.logged(version)
+    against = [(rank, vote) for rank, vote in votes.items() if not vote.yes]
+    return ProposedPart(
+        version=version,
+        decision="open" if logged is None else "commit" if logged == b"commit" else "abort",
+        yes=len(votes) - len(against),
+        no=len(against),
+        why=f"rank {against[0][0]}: {against[0][1].why}" if against else "",
+    )
+
+
+def plan_to_commit(file: Path) -> tuple[TrainingPlan, dict[str, str]]:
+    """Return the plan of a file that the judge accepts, and its digest.
+
+    Raises:
+        InputError: there is none, or the judge refuses it.
+    """
+    plans, rest = training_files([file])
+    if rest or not plans:
+        raise InputError(f"{file} is no training plan: make one with 'sccl plan'")
+    if faults := faults_of_training(plans[0]):
+        raise InputError(
+            f"{file}: the judge refuses this plan: {faults[0].message}; see all with 'sccl check "
+            f"{file}'"
+        )
+    return plans[0].plan, training_digests(plans)
+
+
+def decided(controller: Controller, version: int) -> Decision:
+    """Wait until a version is decided, and return how.
+
+    Raises:
+        StoreError: the job's store cannot be reached.
+    """
+    while True:
+        for decision in controller.step():
+            if decision.version == version:
+                return decision
+        logged = controller.ledger.logged(version)
+        if logged is not None:  # another coordinator was first, and tells it
+            return Decision(version, logged == b"commit")
+        time.sleep(EVERY_S)

@@ -1,0 +1,434 @@
+"""The control plane at work: votes, decisions, damaged plans, deaths at every moment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sysconfig
+import threading
+from pathlib import Path
+from random import Random
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.enforce.control import (
+    Coordinator,
+    Decision,
+    Follower,
+    Ledger,
+    Listener,
+    MemoryJobStore,
+    RankState,
+    StoreError,
+    SwitchError,
+    TorchJobStore,
+    announce,
+    connect,
+    current,
+    key_of,
+)
+from sccl.enforce.control.blobs import MOST_BYTES, BlobHead, head_of, seal, unseal
+from sccl.enforce.control.stores import address_of
+from sccl.errors import FormatError, ParameterError, ScclError
+from tests.kit.nightly import times
+from tests.kit.paths import PROGRAMS, ROOT
+from tests.kit.processes import PATIENCE_S
+from tests.kit.switching_world import RANKS, World
+
+KEY = b"0123456789abcdef"
+WEIGHTS = {"propose": 6, "look": 16, "listen": 30, "run": 60, "dies": 4, "later": 3, "anew": 1}
+
+
+def acted(world: World, chance: Random) -> None:
+    """Let one of those that take part do something, or die while it does."""
+    name = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+    coordinator, rank = chance.randrange(2), chance.randrange(RANKS)
+    left = chance.randrange(30) if chance.random() < 0.2 else None
+    if name == "propose":
+        world.propose(coordinator, chance.choice([b"a", b"b", b"c", b"not on 1"]), left)
+    elif name == "look":
+        world.look(coordinator, left)
+    elif name == "listen":
+        world.listen(rank, left)
+    elif name == "run":
+        world.run(rank)
+    elif name == "dies":
+        world.dies(coordinator)
+    elif name == "later":
+        world.clock += chance.randrange(9)
+    else:
+        world.begin_anew()
+
+
+@settings(max_examples=times(150))
+@given(st.integers(0, 2**32))
+def test_ranks_run_one_plan_in_each_iteration_whatever_happens(seed: int) -> None:
+    world, chance = World(), Random(seed)  # noqa: S311 - of calls, not of secrets
+    for _ in range(200):
+        acted(world, chance)
+    settle(world)
+    ledger = current(world.store)
+    logged = {v: ledger.logged(v) for v in range(1, ledger.versions() + 1)}
+    assert all(logged.values())  # time ends what ranks or coordinators do not
+    highest = max((v for v, decision in logged.items() if decision == b"commit"), default=0)
+    assert {rank.follower.active for rank in world.ranks} == {highest}
+    assert len({rank.plan for rank in world.ranks}) == 1
+
+
+def settle(world: World) -> None:
+    """Let the job go on for a while, with coordinators and ranks that live."""
+    for number in range(2):
+        world.dies(number)
+    for _ in range(3):
+        for number in (0, 1):
+            world.look(number)
+        for number in range(RANKS):
+            world.listen(number)
+        world.clock += 6
+    for _ in range(30):
+        for number in range(RANKS):
+            world.run(number)
+
+
+class Job:
+    """Ranks that vote for what begins with "good", and a coordinator."""
+
+    def __init__(self, key: bytes | None = None, log: Path | None = None) -> None:
+        self.store = MemoryJobStore()
+        self.ledger = announce(self.store, "run/1", 0, 2)
+        self.now = 0.0
+        self.key, self.log = key, log
+        self.followers = [Follower(self.ledger, rank, self.fit, key) for rank in range(2)]
+        self.coordinator = self.successor()
+
+    @staticmethod
+    def fit(content: bytes) -> str:
+        if not content.startswith(b"good"):
+            raise FormatError("the plan is for another job")
+        return content.decode()
+
+    def successor(self) -> Coordinator:
+        return Coordinator(
+            current(self.store), lambda: self.now, log=self.log, key=self.key, deadline_s=5
+        )
+
+    def listen(self) -> None:
+        for follower in self.followers:
+            follower.listen()
+
+    def agree(self) -> set[str | None]:
+        version = min(follower.contribution() for follower in self.followers)
+        return {follower.agreed(version) for follower in self.followers}
+
+
+def test_a_plan_that_all_can_run_becomes_active() -> None:
+    job = Job(KEY)
+    assert job.agree() == {None}
+    assert job.coordinator.propose(b"good 1") == 1
+    assert job.coordinator.look() == []
+    assert job.coordinator.open() == [1]
+    job.listen()
+    assert job.agree() == {None}  # they have voted, and nothing is decided
+    assert job.coordinator.look() == [Decision(1, committed=True)]
+    job.followers[0].listen()
+    assert job.agree() == {None}  # one of them has not heard of it
+    job.listen()
+    assert job.agree() == {"good 1"}
+    assert job.agree() == {None}
+    assert [follower.active for follower in job.followers] == [1, 1]
+    job.coordinator.propose(b"good 2")
+    job.listen()
+    job.coordinator.look()
+    job.listen()
+    assert job.agree() == {"good 2"}
+    assert job.followers[0].states() == {1: RankState.PAST, 2: RankState.ACTIVE}
+    assert job.coordinator.look() == []
+    assert job.coordinator.open() == []
+
+
+def test_a_plan_that_one_refuses_is_aborted_with_its_reason(tmp_path: Path) -> None:
+    job = Job(log=tmp_path / "log")
+    job.coordinator.propose(b"bad")
+    job.listen()
+    why = "rank 0: the plan is for another job"
+    assert job.coordinator.look() == [Decision(1, committed=False, why=why)]
+    told = json.loads((tmp_path / "log").read_text())
+    assert (told["version"], told["decision"], told["why"]) == (1, "abort", why)
+    job.listen()
+    assert job.agree() == {None}
+
+
+def test_who_does_not_vote_in_time_leads_to_an_abort() -> None:
+    job = Job()
+    job.coordinator.propose(b"good")
+    job.followers[0].listen()
+    job.now = 4.9
+    assert job.coordinator.look() == []
+    job.now = 5.0
+    why = "no vote within 5 s of rank 1"
+    assert job.coordinator.look() == [Decision(1, committed=False, why=why)]
+    job.listen()  # the late vote changes nothing
+    assert job.successor().look() == []
+    assert job.ledger.logged(1) == b"abort"
+    assert job.agree() == {None}
+
+
+def test_a_successor_ends_what_was_begun(tmp_path: Path) -> None:
+    """At every operation of the store at which its predecessor may have died."""
+    outcomes = set()
+    for left in range(40):
+        world = World()
+        world.propose(0, b"a")
+        for number in range(RANKS):
+            world.listen(number)
+        world.look(0, left)
+        settle(world)
+        outcomes.add(tuple(rank.plan for rank in world.ranks))
+    assert outcomes == {(b"a", b"a", b"a")}
+    job = Job(log=tmp_path / "log")
+    job.coordinator.propose(b"good")
+    job.listen()
+    job.ledger.log(1, b"commit")
+    assert job.successor().look() == [Decision(1, committed=True)]
+    assert job.successor().look() == []
+    assert len((tmp_path / "log").read_text().splitlines()) == 1
+
+
+def test_of_two_coordinators_the_first_to_log_decides() -> None:
+    job = Job()
+    other = job.successor()
+    job.coordinator.propose(b"good")
+    job.listen()
+    job.followers[0].listen()
+    other.look()  # it commits
+    job.now = 100.0
+    assert job.coordinator.look() == [Decision(1, committed=True)]
+
+
+def test_a_decision_is_in_the_log_before_it_is_told(tmp_path: Path) -> None:
+    class Deaf(MemoryJobStore):
+        def set(self, key: str, value: bytes) -> None:
+            if "/told/" in key:
+                raise StoreError("it does not answer")
+            super().set(key, value)
+
+    job = Job(log=tmp_path / "log")
+    job.store.__class__ = Deaf
+    job.coordinator.propose(b"good")
+    job.listen()
+    with pytest.raises(StoreError, match="does not answer"):
+        job.coordinator.look()
+    assert json.loads((tmp_path / "log").read_text())["decision"] == "commit"
+    assert job.ledger.logged(1) == b"commit"
+    assert job.ledger.told(1) is None
+
+
+def test_a_restart_hears_nothing_of_the_former_life() -> None:
+    job = Job()
+    job.coordinator.propose(b"good")
+    job.listen()
+    job.coordinator.look()
+    again = announce(job.store, "run/1", 1, 2)
+    follower = Follower(again, 0, job.fit)
+    follower.listen()
+    assert (follower.states(), follower.contribution()) == ({}, 0)
+
+
+def damaged(job: Job, change: str) -> None:
+    under = f"sccl/{job.ledger.job.run}/0/plan/1"
+    head = msgspec.json.decode(job.store.get(under) or b"", type=BlobHead)
+    part = job.store.get(f"{under}/0") or b""
+    if change == "digest":
+        job.store.set(under, msgspec.json.encode(msgspec.structs.replace(head, sha256="0" * 64)))
+    elif change == "part":
+        job.store.set(f"{under}/0", part[:-1] + b"?")
+    elif change == "cut":
+        job.store.set(f"{under}/0", part[: len(part) // 2])
+    elif change == "head":
+        job.store.set(under, b'{"schema": 1')
+    elif change == "huge":
+        many = msgspec.structs.replace(head, size_bytes=MOST_BYTES + 1)
+        job.store.set(under, msgspec.json.encode(many))
+    elif change == "missing":
+        more = msgspec.structs.replace(head, parts=2)
+        job.store.set(under, msgspec.json.encode(more))
+    else:
+        job.store.set(under, msgspec.json.encode(msgspec.structs.replace(head, signature="")))
+
+
+CHANGES = ["digest", "part", "cut", "head", "huge", "missing", "unsigned"]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_damaged_plan_is_voted_against(change: str) -> None:
+    job = Job(KEY)
+    job.coordinator.propose(b"good" * 1000)
+    damaged(job, change)
+    job.listen()
+    votes = job.ledger.votes(1)
+    assert [vote.yes for vote in votes.values()] == [False, False]
+    assert "plan" in votes[0].why
+    assert job.coordinator.look()[0].committed is False
+    job.listen()
+    assert job.agree() == {None}
+
+
+def test_a_signed_plan_is_for_one_place() -> None:
+    head, parts = seal(b"good", "here", KEY)
+    assert unseal(head_of(head, "here", KEY), parts, "here") == b"good"
+    for where, key in (("there", KEY), ("here", KEY[::-1])):
+        with pytest.raises(FormatError, match="is not signed with the key of SCCL_PLAN_KEY"):
+            head_of(head, where, key)
+    assert head_of(head, "there", None).sha256  # without a key nothing is asked for
+    assert key_of({}) is None
+    assert key_of({"SCCL_PLAN_KEY": KEY.decode()}) == KEY
+    with pytest.raises(ParameterError, match="SCCL_PLAN_KEY has 5 characters"):
+        key_of({"SCCL_PLAN_KEY": "short"})
+
+
+@given(st.binary(max_size=2000) | st.integers(1, 3).map(lambda n: bytes(n << 20)))
+def test_plans_come_out_as_they_went_in(content: bytes) -> None:
+    if not content:
+        return
+    head, parts = seal(content, "x", None)
+    assert unseal(head_of(head, "x", None), parts, "x") == content
+
+
+@given(st.binary(max_size=300), st.lists(st.binary(max_size=300), max_size=3))
+def test_whatever_lies_in_a_store_is_refused_in_a_sentence(head: bytes, parts: list[bytes]) -> None:
+    with pytest.raises(FormatError):
+        head_of(head, "x", None)
+    with pytest.raises(FormatError):
+        unseal(BlobHead(sha256="0" * 64, size_bytes=100, parts=len(parts)), parts, "x")
+
+
+def test_what_unpacks_to_more_than_it_claims_is_refused() -> None:
+    head, parts = seal(bytes(32 << 20), "x", None)
+    claimed = msgspec.structs.replace(head_of(head, "x", None), size_bytes=10)
+    with pytest.raises(FormatError, match="is not what its digest says"):
+        unseal(claimed, parts, "x")
+    with pytest.raises(ParameterError, match="expected at most"):
+        seal(bytes(MOST_BYTES + 1), "x", None)
+
+
+def test_what_a_store_should_not_have_ends_the_listening_alone() -> None:
+    job = Job()
+    failed: list[ScclError] = []
+    heard = threading.Event()
+
+    def fail(error: ScclError) -> None:
+        failed.append(error)
+        heard.set()
+
+    job.coordinator.propose(b"good")
+    under = f"sccl/{job.ledger.job.run}/0"
+    job.store.set(f"{under}/told/1", b"perhaps")
+    listener = Listener(job.followers[0], fail, every_s=0.001)
+    assert heard.wait(PATIENCE_S)
+    listener.close()
+    assert isinstance(failed[0], StoreError)
+    assert job.followers[0].contribution() == 0
+    job.store.set(f"{under}/versions", b"99999999")
+    with pytest.raises(StoreError, match="counts 99999999 plans"):
+        job.followers[1].listen()
+    with pytest.raises(SwitchError, match="cannot happen"):
+        job.followers[1].agreed(7)
+
+
+def test_a_listener_hears_of_plans_while_the_job_works() -> None:
+    job = Job()
+    listeners = [Listener(follower, lambda _: None, 0.001) for follower in job.followers]
+    job.coordinator.propose(b"good")
+    seen: set[str | None] = {None}
+    while seen == {None}:
+        job.coordinator.look()
+        seen = job.agree()
+    assert seen == {"good"}
+    for listener in listeners:
+        listener.close()
+
+
+def test_a_store_without_a_job() -> None:
+    store = MemoryJobStore()
+    with pytest.raises(StoreError, match="run it with 'sccl enforce'"):
+        current(store)
+    for text in (b"{", b"[]", b'{"run": "a/b", "generation": 0, "ranks": 1}', b"\xff"):
+        store.set("sccl/now", text)
+        with pytest.raises(StoreError, match="sccl/now"):
+            current(store)
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:0", "host:65536", "host:a"])
+def test_addresses_that_cannot_be(text: str) -> None:
+    with pytest.raises(ParameterError, match="expected HOST:PORT"):
+        address_of(text)
+
+
+def test_addresses() -> None:
+    assert address_of("host:29500") == ("host", 29500)
+    assert address_of("[::1]:1") == ("::1", 1)
+
+
+class LikeTorch:
+    """A store of torch, as far as it is asked: it raises RuntimeErrors of many lines."""
+
+    def __init__(self) -> None:
+        self.inner = MemoryJobStore()
+
+    def check(self, keys: list[str]) -> bool:
+        return all(self.inner.get(key) is not None for key in keys)
+
+    def get(self, key: str) -> bytes:
+        return self.inner.get(key) or b""
+
+    def set(self, key: str, value: bytes) -> None:
+        self.inner.set(key, value)
+
+    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
+        assert not expected
+        return self.inner.first(key, desired.encode())
+
+    def add(self, key: str, amount: int) -> int:
+        del amount
+        raise RuntimeError(f"Connection reset at {key}\nframe #0")
+
+
+def test_a_store_of_torch_that_does_not_answer_is_a_sentence() -> None:
+    ledger: Ledger = announce(TorchJobStore(LikeTorch()), "run", 0, 1)
+    assert ledger.logged(1) is None
+    assert (ledger.log(1, b"commit"), ledger.log(1, b"abort")) == (b"commit", b"commit")
+    with pytest.raises(StoreError, match=r"not answer \(Connection reset at sccl.*versions\)$"):
+        ledger.versions()
+    with pytest.raises(ParameterError, match="expected at most"):
+        ledger.store.set("x", bytes(5 << 20))
+
+
+def python_with_torch() -> Path:
+    """Return the Python that has torch; where there is none, skip the test."""
+    found = ROOT / ".venv" / "torch-newest" / "bin" / "python"
+    if not any(found.parent.parent.glob("lib/python*/site-packages/torch")):
+        pytest.skip("torch is not in .venv/torch-newest: run make test")
+    return found
+
+
+def test_without_torch_there_is_no_store() -> None:
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        with pytest.raises(StoreError, match="torch is not installed here"):
+            connect("localhost:1")
+
+
+def test_processes_come_to_a_plan_over_the_store_of_torch() -> None:
+    paths = [str(ROOT), sysconfig.get_path("purelib")]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [str(python_with_torch()), str(PROGRAMS / "torch_control.py")],
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S, env=env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.splitlines() == ["plan 1 of 300000 bytes on 2 ranks", "no store: a sentence"]

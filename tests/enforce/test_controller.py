@@ -1,0 +1,314 @@
+"""``sccl optimizer`` over a store in memory: a job that is controlled, planned anew, taken back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from sccl.cli import optimizer as verb
+from sccl.cli.schema import schema_of_kind
+from sccl.core.training_plan import TrainingPlan
+from sccl.enforce.control import (
+    Follower,
+    IterationReport,
+    Ledger,
+    MemoryJobStore,
+    MotifTime,
+    announce,
+    encoded,
+)
+from sccl.enforce.control.feedback import IN_A_ROW, WARM_UP
+from sccl.errors import FormatError, ScclError, ToolError
+from sccl.tasks.controlling import (
+    Controller,
+    ControlSettings,
+    PlanningProcess,
+    content_of,
+    plan_in,
+)
+from tests.kit.commands import sccl
+from tests.kit.training_plans import plan_file, prefetching_plan
+
+PLAN = prefetching_plan()
+CLAIMED_US = PLAN.period_ns / 1000
+
+
+@dataclass
+class Fake:
+    """A planning that finds what it is given, or fails, once it is asked the second time."""
+
+    result: bytes | ScclError
+    asked: int = 0
+    closed: bool = False
+
+    def found(self) -> bytes | None:
+        self.asked += 1
+        if self.asked < 2:
+            return None
+        if isinstance(self.result, ScclError):
+            raise self.result
+        return self.result
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class Job:
+    """Two ranks over a store, and a controller."""
+
+    store: MemoryJobStore = field(default_factory=MemoryJobStore)
+    said: list[str] = field(default_factory=list)
+    results: list[bytes | ScclError] = field(default_factory=list)
+    plannings: list[tuple[bytes, str, Fake]] = field(default_factory=list)
+    iteration: int = 0
+
+    def __post_init__(self) -> None:
+        self.begin(0)
+        settings = ControlSettings(deadline_s=10)
+        self.controller = Controller(
+            self.store, settings, lambda: 0.0, self.planner, self.said.append
+        )
+
+    def begin(self, generation: int) -> None:
+        self.ledger: Ledger = announce(self.store, "run", generation, 2)
+        self.followers = [Follower(self.ledger, rank, bytes) for rank in range(2)]
+        self.number = 0
+
+    def planner(self, plan: bytes, costs: str) -> Fake:
+        self.plannings.append((plan, costs, Fake(self.results.pop(0))))
+        return self.plannings[-1][2]
+
+    def switched(self, content: bytes) -> int:
+        """Let the ranks come to a plan that was proposed."""
+        self.controller.step()
+        for follower in self.followers:
+            follower.listen()
+        self.controller.step()
+        for follower in self.followers:
+            follower.listen()
+        version = min(follower.contribution() for follower in self.followers)
+        assert {follower.agreed(version) for follower in self.followers} == {content}
+        return version
+
+    def iterate(self, count: int, period_us: float, waited: float = 0.0) -> None:
+        for _ in range(count):
+            motif = MotifTime(
+                collective="allreduce", option="gpu ring", ranks=8, size_bytes=4096, us=7.5
+            )
+            report = IterationReport(
+                iteration=self.iteration,
+                version=self.followers[0].active,
+                period_us=period_us,
+                waited_us=waited * period_us,
+                motifs=(motif,),
+            )
+            for rank in range(2):
+                self.ledger.write_report(rank, self.number, encoded(report))
+            self.iteration, self.number = self.iteration + 1, self.number + 1
+            self.controller.step()
+
+
+def claiming(us: float) -> TrainingPlan:
+    return replace(PLAN, period_ns=round(us * 1000))
+
+
+NEEDED = WARM_UP + IN_A_ROW
+
+
+def controlled() -> Job:
+    job = Job()
+    job.controller.propose(content_of(PLAN))
+    assert job.switched(content_of(PLAN)) == 1
+    assert job.said == ["plan 1 is committed: ranks switch at their next agreement"]
+    job.said.clear()
+    return job
+
+
+def test_a_job_that_waits_is_planned_anew_and_switches_if_that_gains() -> None:
+    job = controlled()
+    better = content_of(claiming(CLAIMED_US * 0.9))
+    job.results = [better]
+    job.iterate(NEEDED, CLAIMED_US, waited=0.2)
+    assert job.said == ["ranks wait 20% of an iteration, 20 in a row: planning anew"]
+    (plan, costs, planning) = job.plannings[0]
+    assert plan == content_of(PLAN)
+    assert costs == "collective,option,ranks,bytes,us\nallreduce,gpu ring,8,4096,7.5\n"
+    job.controller.step()
+    assert "and is proposed as plan 2" in job.said[-1]
+    assert planning.closed
+    assert job.switched(better) == 2
+    job.iterate(NEEDED, CLAIMED_US * 0.9)
+    assert job.said[-1] == "plan 2 is committed: ranks switch at their next agreement"
+
+
+def test_a_plan_that_gains_too_little_is_not_proposed() -> None:
+    job = controlled()
+    job.results = [content_of(claiming(CLAIMED_US * 0.98))]
+    job.iterate(NEEDED, CLAIMED_US, waited=0.2)
+    job.controller.step()
+    assert job.said[-1].endswith("which is not worth a switch")
+    assert job.ledger.versions() == 1
+
+
+@pytest.mark.parametrize("result", [ToolError("it broke"), b"\xff", b"{}"])
+def test_a_planning_that_fails_is_told_and_the_job_goes_on(result: bytes | ScclError) -> None:
+    job = controlled()
+    job.results = [result, result]
+    job.iterate(NEEDED, CLAIMED_US, waited=0.2)
+    job.controller.step()
+    assert job.said[-1].startswith("no other plan was found: ")
+    job.iterate(IN_A_ROW, CLAIMED_US, waited=0.2)
+    assert len(job.plannings) == 2  # it still waits, so it is planned again
+
+
+def test_a_plan_that_is_not_faster_is_taken_back_by_another_switch() -> None:
+    job = controlled()
+    job.iterate(NEEDED, CLAIMED_US)
+    other = content_of(claiming(CLAIMED_US * 0.9))
+    job.controller.propose(other)
+    assert job.switched(other) == 2
+    job.iterate(NEEDED, CLAIMED_US)
+    assert job.said[-1].endswith("plan 3 goes back to the plan before")
+    assert job.switched(content_of(PLAN)) == 3
+    job.iterate(NEEDED + 5, CLAIMED_US)
+    assert job.ledger.versions() == 3
+
+
+def test_a_controller_that_comes_later_goes_on_and_a_restart_begins_anew() -> None:
+    job = controlled()
+    job.results = [content_of(PLAN)]
+    settings = ControlSettings(deadline_s=10)
+    job.controller = Controller(job.store, settings, lambda: 0.0, job.planner, job.said.append)
+    job.iterate(NEEDED, CLAIMED_US, waited=0.2)
+    assert len(job.plannings) == 1
+    job.begin(1)
+    job.controller.step()
+    assert job.said[-1] == "the job has begun anew (generation 1)"
+    assert job.plannings[0][2].closed
+    job.iterate(NEEDED, CLAIMED_US, waited=0.2)
+    assert len(job.plannings) == 1  # there is no plan in its new life
+
+
+def awaited(planning: PlanningProcess) -> bytes:
+    while (found := planning.found()) is None:
+        pass
+    return found
+
+
+def test_planning_is_a_process_that_ends_with_its_plan_or_a_sentence() -> None:
+    planning = PlanningProcess(content_of(PLAN), "collective,option,ranks,bytes,us\n", 0.1)
+    try:
+        assert plan_in(awaited(planning), "it").given == PLAN.given
+    finally:
+        planning.close()
+    broken = PlanningProcess(b"{}", "", 0.1)
+    try:
+        with pytest.raises(ToolError, match=r"plan\.json"):
+            awaited(broken)
+    finally:
+        broken.close()
+
+
+@pytest.fixture
+def ranks(monkeypatch: pytest.MonkeyPatch) -> Job:
+    """Return a job whose ranks listen whenever the command would wait."""
+    job = Job()
+
+    def listen(_: float) -> None:
+        for follower in job.followers:
+            follower.listen()
+
+    monkeypatch.setattr(verb, "connect", lambda _: job.store)
+    monkeypatch.setattr("sccl.tasks.optimizer.time.sleep", listen)
+    return job
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return plan_file(PLAN, tmp_path / "plan.json")
+
+
+ADDRESS = ("--store", "host:29500")
+
+
+def test_a_plan_is_committed_from_the_command_line(ranks: Job, file: Path, tmp_path: Path) -> None:
+    log = tmp_path / "decisions"
+    code, out, _ = sccl("optimizer", *ADDRESS, "--commit", file, "--log", log)
+    assert (code, out) == (0, "plan 1 is committed: ranks switch at their next agreement\n")
+    assert json.loads(log.read_text())["decision"] == "commit"
+    ranks.followers[0].listen()
+    assert ranks.followers[0].agreed(1) == content_of(PLAN)
+    code, out, _ = sccl("optimizer", *ADDRESS, "--commit", file, "--json")
+    found = json.loads(out)
+    jsonschema.validate(found, schema_of_kind("optimizer"))
+    assert (code, found["committed"], [p["decision"] for p in found["plans"]]) == (
+        0, True, ["commit", "commit"],
+    )  # fmt: skip
+    assert found["inputs"] == {str(file): json.loads(file.read_text())["digest"]}
+
+
+def test_a_plan_that_a_rank_refuses_is_exit_code_1(ranks: Job, file: Path) -> None:
+    def refuse(_: bytes) -> bytes:
+        raise FormatError("the plan is for 8 ranks, and the job has 2")
+
+    ranks.followers[1] = Follower(ranks.ledger, 1, refuse)
+    code, out, _ = sccl("optimizer", *ADDRESS, "--commit", file)
+    assert code == 1
+    assert out == "plan 1 is aborted: rank 1: the plan is for 8 ranks, and the job has 2\n"
+    ranks.iterate(2, 100.0, 0.25)
+    code, out, _ = sccl("optimizer", *ADDRESS, "--status")
+    assert code == 0
+    assert "run run, generation 0, 2 ranks" in out
+    assert "rank 1: the plan is for 8 ranks" in out
+    assert "iteration 1, plan 0: 100 us, 25.0% of it waited" in out
+    code, out, _ = sccl("optimizer", *ADDRESS, "--status", "--json")
+    found = json.loads(out)
+    jsonschema.validate(found, schema_of_kind("optimizer"))
+    assert (found["plans"][0]["yes"], found["plans"][0]["no"]) == (1, 1)
+    assert found["last"]["waited"] == 0.25
+
+
+def test_serving_ends_with_the_store(ranks: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+
+    def end(_: float) -> None:
+        looks.append(1)
+        if len(looks) == 3:
+            ranks.store.set("sccl/now", b"?")
+
+    monkeypatch.setattr("sccl.cli.optimizer.time.sleep", end)
+    code, _, err = sccl("optimizer", *ADDRESS, "--serve")
+    assert (code, len(looks)) == (4, 3)
+    assert "failed: the store's sccl/now cannot be read" in err
+
+
+def wrong_plan(path: Path) -> Path:
+    return plan_file(claiming(CLAIMED_US * 0.9), path)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ((), "nothing is asked for: give --commit, --serve or --status"),
+        (("--status", "--serve"), "--status changes nothing"),
+        (("--serve", "--json"), "--json prints one document"),
+        (("--serve", "--deadline", "0"), "deadline is 0, expected seconds"),
+        (("--serve", "--seconds", "nan"), "seconds is nan, expected seconds"),
+        (("--commit", "nowhere.json"), "nowhere.json"),
+        (("--commit", "wrong.json"), "the judge refuses this plan"),
+        (("--serve", "--log", "no/such/folder"), "no/such"),
+    ],
+)
+def test_what_cannot_be_asked_for(
+    words: tuple[str, ...], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wrong_plan(tmp_path / "wrong.json")
+    code, _, err = sccl("optimizer", *ADDRESS, *words)
+    assert code == 2
+    assert why in " ".join(err.split())

@@ -1,0 +1,364 @@
+"""Every interleaving of how ranks come to another plan: what can happen in a state.
+
+The model has three ranks, two coordinators and two plans, and what they do is the table of
+``sccl.enforce.control.transitions``. What is written is there for good, and is heard at any time,
+again and again, or never: so loss, repetition, delay and any order of messages are all in it. A
+rank that hears nothing for long is one that was stopped. Ranks and coordinators die in every state.
+A rank that is dead holds up the agreement of the others until the job begins anew, in a generation
+of its own and without any plan. A coordinator that dies has only forgotten what it knew; as there
+are two, one may act while another takes its place.
+
+Iterations have no numbers, so runs of any length are covered: a rank is ``lead`` rounds ahead of
+the last, 0 or 1, as the next agreement needs all. Two ranks of one lead are in one iteration, or
+come to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sccl.enforce.control.transitions import (
+    CoordinatorEvent,
+    CoordinatorState,
+    RankEvent,
+    RankState,
+    Vote,
+)
+from tests.kit.switching_words import (
+    AFTER,
+    ALL,
+    AT,
+    COORDINATORS,
+    COUNTS,
+    DEAD,
+    IMPOSSIBLE,
+    LOG_ABORT,
+    LOG_COMMIT,
+    LOG_NONE,
+    MIND,
+    RANKS,
+    RUN,
+    VERSIONS,
+    VOTES,
+    WAIT,
+    K,
+    Mask,
+    Rule,
+    Words,
+    active,
+    counted,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An event: of which states it is one, what they become, and which of them go wrong."""
+
+    name: str
+    sources: npt.NDArray[np.intp]
+    words: Words
+    wrong: Mask
+
+
+class Model:
+    """What can happen, by a rule."""
+
+    def __init__(
+        self, rule: Rule = Rule.AGREED, *, ranks: int = 3, versions: int = 2, minds: bool = True
+    ) -> None:
+        self.rule, self.minds = rule, minds
+        self.ranks, self.versions = range(ranks), range(1, versions + 1)
+        self.k = np.array((1, 1, 1) if rule in {Rule.NEXT, Rule.NAMED} else K)
+
+    def steps(self, words: Words) -> Iterator[Step]:
+        """Yield all events."""
+        for c in range(COORDINATORS if self.minds else 0):
+            knows = AT.minds[c].of(words) > 0
+            yield self._step(words, f"coordinator {c} dies", knows, self._crash, c)
+            for v in self.versions:
+                yield from self._coordinator(words, c, v)
+        for v in self.versions if not self.minds else ():
+            yield from self._store(words, v)
+        for r in self.ranks:
+            living = AT.phase[r].of(words) != DEAD
+            for v in self.versions:
+                yield from self._hears(words, r, v, living)
+            yield from self._runs(words, r, living)
+            yield self._step(words, f"rank {r} dies", living, self._dies, r)
+        yield self._step(words, "the job begins anew", self._can_restart(words), self._restarts)
+
+    def _step(self, words: Words, name: str, mask: Mask, do: Any, *more: int) -> Step:
+        sources = np.flatnonzero(mask)
+        made = do(words[sources], *more)
+        new, wrong = made if isinstance(made, tuple) else (made, np.zeros(len(made), bool))
+        return Step(name, sources, new, wrong | self.mixed(new))
+
+    # --- coordinators ------------------------------------------------------------------------
+
+    def _coordinator(self, words: Words, c: int, v: int) -> Iterator[Step]:
+        mind, written = AT.mind[c][v].of(words), AT.written[v].of(words)
+        who = f"coordinator {c}"
+        first = self._first(words, v)
+        idle = mind == CoordinatorState.IDLE
+        yield self._step(words, f"{who} writes plan {v} (PREPARE)", first & idle, self._ask, c, v)
+        yield self._step(words, f"{who} finds plan {v}", (written == 1) & idle, self._find, c, v)
+        asked = mind == CoordinatorState.ASKED
+        yes = asked & (AT.votes[v].of(words) == 1)
+        for event, mask in (CoordinatorEvent.ALL_YES, yes), (CoordinatorEvent.NOT_ALL_YES, asked):
+            what = "commit" if event == CoordinatorEvent.ALL_YES else "abort"
+            name = f"{who} chooses to {what} plan {v}"
+            yield self._step(words, name, mask, self._choose, c, v, event)
+        chose = (mind == CoordinatorState.CHOSE_COMMIT) | (mind == CoordinatorState.CHOSE_ABORT)
+        yield self._step(words, f"{who} logs its choice of plan {v}", chose, self._logs, c, v)
+        logged = (mind == CoordinatorState.COMMIT_LOGGED) | (mind == CoordinatorState.ABORT_LOGGED)
+        yield self._step(words, f"{who} tells what is logged of plan {v}", logged, self._tell, c, v)
+
+    def _store(self, words: Words, v: int) -> Iterator[Step]:
+        """Yield what any coordinator may do by what is written, whatever it has known before.
+
+        All that it goes by stays true: that all have voted yes, and what is logged. So it makes no
+        difference whether it chooses long before it logs, nor which of them tells.
+        """
+        yield self._step(words, f"plan {v} is written", self._first(words, v), self._write, v)
+        log = AT.log[v].of(words)
+        undecided = (AT.written[v].of(words) == 1) & (log == LOG_NONE)
+        for choice in LOG_COMMIT, LOG_ABORT:
+            mask = undecided & ((choice == LOG_ABORT) | (AT.votes[v].of(words) == 1))
+            yield self._step(words, f"plan {v} is decided", mask, AT.log[v].put, choice)
+            part = AT.commit[v] if choice == LOG_COMMIT else AT.abort[v]
+            mask = (log == choice) & (part.of(words) == 0)
+            yield self._step(words, f"plan {v} is told", mask, part.put, 1)
+
+    def _first(self, words: Words, v: int) -> Mask:
+        """Return whether a version is the next: they are counted in the store."""
+        found: Mask = AT.written[v].of(words) == 0
+        if v > VERSIONS[0]:
+            found &= AT.written[v - 1].of(words) == 1
+        return found
+
+    def _write(self, words: Words, v: int) -> Words:
+        return AT.born[v].put(AT.written[v].put(words, 1), AT.generation.of(words))
+
+    def _crash(self, words: Words, c: int) -> Words:
+        return AT.minds[c].put(words, 0)
+
+    def _ask(self, words: Words, c: int, v: int) -> Words:
+        words = AT.mind[c][v].put(words, MIND[CoordinatorState.IDLE, CoordinatorEvent.ASK])
+        return self._write(words, v)
+
+    def _find(self, words: Words, c: int, v: int) -> Words:
+        events = np.array(
+            [CoordinatorEvent.FOUND, CoordinatorEvent.FOUND_COMMIT, CoordinatorEvent.FOUND_ABORT]
+        )[AT.log[v].of(words)]
+        return AT.mind[c][v].put(words, MIND[CoordinatorState.IDLE, events])
+
+    def _choose(self, words: Words, c: int, v: int, event: int) -> Words:
+        if self.rule is Rule.TOLD_FIRST:
+            part = AT.commit[v] if event == CoordinatorEvent.ALL_YES else AT.abort[v]
+            words = part.put(words, 1)
+        return AT.mind[c][v].put(words, MIND[CoordinatorState.ASKED, event])
+
+    def _logs(self, words: Words, c: int, v: int) -> Words:
+        mind = AT.mind[c][v].of(words)
+        choice = np.where(mind == CoordinatorState.CHOSE_COMMIT, LOG_COMMIT, LOG_ABORT)
+        log = AT.log[v].of(words)
+        log = choice if self.rule is Rule.LAST_LOGS else np.where(log == LOG_NONE, choice, log)
+        has, hasnt = CoordinatorEvent.LOG_HAS_COMMIT, CoordinatorEvent.LOG_HAS_ABORT
+        words = AT.log[v].put(words, log)
+        return AT.mind[c][v].put(words, MIND[mind, np.where(log == LOG_COMMIT, has, hasnt)])
+
+    def _tell(self, words: Words, c: int, v: int) -> Words:
+        mind = AT.mind[c][v].of(words)
+        commit = mind == CoordinatorState.COMMIT_LOGGED
+        words = AT.commit[v].put(words, AT.commit[v].of(words) | commit)
+        words = AT.abort[v].put(words, AT.abort[v].of(words) | ~commit)
+        return AT.mind[c][v].put(words, MIND[mind, CoordinatorEvent.TELL])
+
+    # --- ranks -------------------------------------------------------------------------------
+
+    def _hears(self, words: Words, r: int, v: int, living: Mask) -> Iterator[Step]:
+        reached = living
+        if self.rule is not Rule.NO_GENERATION:
+            reached = living & (AT.born[v].of(words) == AT.generation.of(words))
+        told = {
+            RankEvent.PREPARE_FIT: (AT.written[v], f"is ready for plan {v}, votes yes"),
+            RankEvent.PREPARE_UNFIT: (AT.written[v], f"cannot run plan {v}, votes no"),
+            RankEvent.COMMIT: (AT.commit[v], f"hears COMMIT {v}"),
+            RankEvent.ABORT: (AT.abort[v], f"hears ABORT {v}"),
+        }
+        state = AT.state[r][v].of(words)
+        for event, (part, what) in told.items():
+            changes = AFTER[state, event] != state  # what is heard again changes nothing
+            mask = reached & (part.of(words) == 1) & changes
+            yield self._step(words, f"rank {r} {what}", mask, self._hear, r, v, event)
+
+    def _hear(self, words: Words, r: int, v: int, event: int) -> tuple[Words, Mask]:
+        state = AT.state[r][v].of(words)
+        new, vote = AFTER[state, event], VOTES[state, event]
+        words = AT.state[r][v].put(words, new)
+        if self.rule is Rule.FORGETS and event == RankEvent.COMMIT and v > VERSIONS[0]:
+            former = AT.state[r][v - 1].of(words)
+            forgotten = np.where(former == RankState.READY, RankState.ABORTED, former)
+            words = AT.state[r][v - 1].put(words, forgotten)
+        if event == RankEvent.PREPARE_FIT:
+            yes = vote == Vote.YES
+            for other in self.ranks:  # those in PAST may have voted no: these count, too
+                seen = AT.state[other][v].of(words)
+                yes &= (seen != RankState.UNKNOWN) & (seen != RankState.REFUSED)
+            words = AT.votes[v].put(words, AT.votes[v].of(words) | yes)
+            if self.rule is Rule.NAMED:
+                due = np.maximum(AT.due[v].of(words), AT.lead[r].of(words) + 2)
+                words = AT.due[v].put(words, due)
+        return words, new == IMPOSSIBLE
+
+    def _runs(self, words: Words, r: int, living: Mask) -> Iterator[Step]:
+        phase = AT.phase[r].of(words)
+        yield self._step(words, f"rank {r} runs an iteration", phase < WAIT, self._run, r)
+        can = living & (phase >= WAIT) & (AT.lead[r].of(words) == 0) & (AT.done.of(words) == 1)
+        yield self._step(words, f"rank {r} begins what follows the boundary", can, self._begin, r)
+
+    def _run(self, words: Words, r: int) -> Words:
+        phase = AT.phase[r].of(words)
+        last = phase + 1 >= self.k[active(words, r)]
+        words = AT.phase[r].put(words, np.where(last, WAIT + counted(words, r), phase + 1))
+        ready, least = np.ones(len(words), bool), np.full(len(words), VERSIONS[-1])
+        for other in self.ranks:
+            there = AT.phase[other].of(words)
+            ready &= (there >= WAIT) & (there != DEAD) & (AT.lead[other].of(words) == 0)
+            least = np.minimum(least, there - WAIT)
+        words = AT.done.put(words, AT.done.of(words) | ready)
+        return AT.result.put(words, np.where(ready, least, AT.result.of(words)))
+
+    def _begin(self, words: Words, r: int) -> tuple[Words, Mask]:
+        target = AT.result.of(words)
+        if self.rule in {Rule.NEXT, Rule.NAMED}:
+            target = active(words, r)
+            for v in self.versions:
+                heard = COUNTS[AT.state[r][v].of(words)]
+                if self.rule is Rule.NAMED:
+                    heard &= AT.due[v].of(words) <= AT.lead[r].of(words) + 1
+                target = np.where(heard, v, target)
+        wrong = np.zeros(len(words), bool)
+        for v in self.versions:
+            state = AT.state[r][v].of(words)
+            later = np.where(target > v, AFTER[state, RankEvent.AGREED_LATER], state)
+            new = np.where(target == v, AFTER[state, RankEvent.AGREED], later)
+            wrong |= new == IMPOSSIBLE
+            words = AT.state[r][v].put(words, new)
+        words = AT.lead[r].put(AT.phase[r].put(words, RUN), 1)
+        return self._next_round(words), wrong
+
+    def _next_round(self, words: Words) -> Words:
+        """Return words in which no rank leads if all do."""
+        all_lead = np.ones(len(words), bool)
+        for r in self.ranks:
+            all_lead &= AT.lead[r].of(words) == 1
+        for r in self.ranks:
+            words = AT.lead[r].put(words, np.where(all_lead, 0, AT.lead[r].of(words)))
+        for v in self.versions:
+            due = AT.due[v].of(words)
+            words = AT.due[v].put(words, np.where(all_lead, np.maximum(due - 1, 0), due))
+        words = AT.done.put(words, np.where(all_lead, 0, AT.done.of(words)))
+        return AT.result.put(words, np.where(all_lead, 0, AT.result.of(words)))
+
+    def _dies(self, words: Words, r: int) -> Words:
+        lead = AT.lead[r].of(words)  # those that go on may be ahead of it
+        return AT.lead[r].put(AT.phase[r].put(AT.ranks[r].put(words, 0), DEAD), lead)
+
+    def _can_restart(self, words: Words) -> Mask:
+        some = np.zeros(len(words), bool)
+        for r in self.ranks:
+            some |= AT.phase[r].of(words) == DEAD
+        some &= AT.generation.of(words) == 0
+        return some
+
+    def _restarts(self, words: Words) -> Words:
+        for part in (*AT.ranks, AT.done, AT.result):
+            words = part.put(words, 0)
+        return AT.generation.put(words, 1)
+
+    # --- what is looked at in all states -----------------------------------------------------
+
+    def mixed(self, words: Words) -> Mask:
+        """Return in which states two living ranks of one iteration run different plans."""
+        found = np.zeros(len(words), bool)
+        plans = [active(words, r) for r in self.ranks]
+        living = [AT.phase[r].of(words) != DEAD for r in self.ranks]
+        leads = [AT.lead[r].of(words) for r in self.ranks]
+        for a in self.ranks:
+            for b in range(a):
+                found |= living[a] & living[b] & (leads[a] == leads[b]) & (plans[a] != plans[b])
+        return found
+
+    def goes_on(self, words: Words) -> Mask:
+        """Return in which states a rank can go on by itself, or one is dead."""
+        found = np.zeros(len(words), bool)
+        done = AT.done.of(words) == 1
+        for r in self.ranks:
+            phase = AT.phase[r].of(words)
+            found |= (phase < WAIT) | (phase == DEAD)
+            found |= done & (phase >= WAIT) & (AT.lead[r].of(words) == 0)
+        return found
+
+    def rows(self, words: Words) -> set[tuple[int, int]]:
+        """Return the rows of the ranks' table by which something happens in some state."""
+        found = set()
+        target, done = AT.result.of(words), AT.done.of(words) == 1
+        for r in self.ranks:
+            phase = AT.phase[r].of(words)
+            begins = done & (phase >= WAIT) & (phase != DEAD) & (AT.lead[r].of(words) == 0)
+            for v in self.versions:
+                state = AT.state[r][v].of(words)
+                here = (phase != DEAD) & (AT.born[v].of(words) == AT.generation.of(words))
+                written = here & (AT.written[v].of(words) == 1)
+                masks = {
+                    RankEvent.PREPARE_FIT: written,
+                    RankEvent.PREPARE_UNFIT: written,
+                    RankEvent.COMMIT: here & (AT.commit[v].of(words) == 1),
+                    RankEvent.ABORT: here & (AT.abort[v].of(words) == 1),
+                    RankEvent.AGREED: begins & (target == v),
+                    RankEvent.AGREED_LATER: begins & (target > v),
+                }
+                for event, mask in masks.items():
+                    found |= {(int(one), int(event)) for one in np.unique(state[mask])}
+        return found
+
+    def brought_on(self, words: Words) -> Words:
+        """Return what states come to if all goes well for a while.
+
+        A coordinator tells what is logged, ranks hear it, and each runs to the agreement after the
+        next: so many events are enough.
+        """
+        for v in self.versions:
+            told = AT.commit[v].of(words) | (AT.log[v].of(words) == LOG_COMMIT)
+            words = AT.commit[v].put(words, told)
+        for _ in range(3 * max(K) + 3):
+            for r in self.ranks:
+                for v in self.versions:
+                    words = self._did("hears COMMIT", words, self._hears(words, r, v, ALL))
+                words = self._did("runs", words, self._runs(words, r, ALL))
+                words = self._did("begins", words, self._runs(words, r, ALL))
+        return words
+
+    @staticmethod
+    def _did(what: str, words: Words, steps: Iterator[Step]) -> Words:
+        """Return states after an event, where it can happen."""
+        step = next(step for step in steps if what in step.name)
+        words = words.copy()
+        words[step.sources] = step.words
+        return words
+
+    def canonical(self, words: Words) -> Words:
+        """Return words with their ranks, and their coordinators, in order: they are all alike."""
+        swaps = ((0, 1), (1, 2), (0, 1)) if len(self.ranks) == RANKS else ((0, 1),)
+        for parts, pairs in ((AT.ranks, swaps), (AT.minds, ((0, 1),))):
+            for a, b in pairs:
+                left, right = parts[a].of(words), parts[b].of(words)
+                words = parts[a].put(words, np.minimum(left, right))
+                words = parts[b].put(words, np.maximum(left, right))
+        return words

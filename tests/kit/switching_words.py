@@ -1,0 +1,148 @@
+"""States of the model of how ranks come to another plan, as words of 64 bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from sccl.enforce.control.transitions import (
+    COORDINATOR,
+    COUNTED,
+    RANK,
+    CoordinatorEvent,
+    CoordinatorState,
+    RankEvent,
+    RankState,
+)
+
+Words: TypeAlias = npt.NDArray[np.uint64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+RANKS, VERSIONS, COORDINATORS = 3, (1, 2), 2
+K = (2, 1, 2)
+"""Boundaries from one agreement to the next, by the version that is active; 0: no plan."""
+
+RUN, WAIT, DEAD = 0, 2, 5
+"""Phases of a rank: RUN and RUN + 1, its iterations since the agreement; WAIT and more, by what it
+has contributed."""
+
+IMPOSSIBLE = 7
+
+
+class Rule(Enum):
+    """What is done otherwise."""
+
+    AGREED = "as it is"
+    NEXT = "published: ranks switch at the next iteration after COMMIT"
+    NAMED = "COMMIT names an iteration, two after the latest vote"
+    NO_GENERATION = "what was written for ranks that died is heard by those that begin anew"
+    TOLD_FIRST = "the decision is told before it is logged"
+    LAST_LOGS = "whoever logs last decides"
+    FORGETS = "a rank forgets what it voted for when a later version is committed"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some bits of a word."""
+
+    shift: int
+    bits: int
+
+    def of(self, words: Words) -> npt.NDArray[np.intp]:
+        """Return their values."""
+        mask = np.uint64((1 << self.bits) - 1)
+        return ((words >> np.uint64(self.shift)) & mask).astype(np.intp)
+
+    def put(self, words: Words, values: Any) -> Words:
+        """Return words in which they have other values."""
+        clear = np.uint64(~(((1 << self.bits) - 1) << self.shift) & (2**64 - 1))
+        return (words & clear) | (np.asarray(values).astype(np.uint64) << np.uint64(self.shift))
+
+
+class Layout:
+    """Where all is in a word; ranks come first, as whole parts that can be sorted."""
+
+    def __init__(self) -> None:
+        self.bits = 0
+        self.ranks: list[Part] = []
+        self.state: list[dict[int, Part]] = []
+        self.phase: list[Part] = []
+        self.lead: list[Part] = []
+        for _ in range(RANKS):
+            start = self.bits
+            self.state.append({version: self._part(3) for version in VERSIONS})
+            self.phase.append(self._part(3))
+            self.lead.append(self._part(1))
+            self.ranks.append(Part(start, self.bits - start))
+        self.minds: list[Part] = []
+        self.mind: list[dict[int, Part]] = []
+        for _ in range(COORDINATORS):
+            start = self.bits
+            self.mind.append({version: self._part(3) for version in VERSIONS})
+            self.minds.append(Part(start, self.bits - start))
+        self.written = {version: self._part(1) for version in VERSIONS}
+        self.born = {version: self._part(1) for version in VERSIONS}  # its generation
+        self.votes = {version: self._part(1) for version in VERSIONS}  # all have voted yes
+        self.log = {version: self._part(2) for version in VERSIONS}
+        self.commit = {version: self._part(1) for version in VERSIONS}  # it was told
+        self.abort = {version: self._part(1) for version in VERSIONS}
+        self.due = {version: self._part(2) for version in VERSIONS}  # of Rule.NAMED
+        self.generation = self._part(1)
+        self.done = self._part(1)  # the round of those with lead 0 is complete
+        self.result = self._part(2)
+        assert self.bits <= 64
+
+    def _part(self, bits: int) -> Part:
+        self.bits += bits
+        return Part(self.bits - bits, bits)
+
+
+AT = Layout()
+LOG_NONE, LOG_COMMIT, LOG_ABORT = 0, 1, 2
+ALL: Mask = np.ones(1, bool)
+
+
+def _rank_table() -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    after = np.full((len(RankState), len(RankEvent)), IMPOSSIBLE)
+    votes = np.zeros_like(after)
+    for (state, event), (new, vote) in RANK.items():
+        after[state, event], votes[state, event] = new, vote
+    return after, votes
+
+
+def _coordinator_table() -> npt.NDArray[np.intp]:
+    after = np.full((len(CoordinatorState), len(CoordinatorEvent)), -1)
+    for (state, event), new in COORDINATOR.items():
+        after[state, event] = new
+    return after
+
+
+AFTER, VOTES = _rank_table()
+MIND = _coordinator_table()
+COUNTS = np.array([state in COUNTED for state in RankState] + [False])
+
+
+def active(words: Words, rank: int) -> npt.NDArray[np.intp]:
+    """Return the version that a rank runs."""
+    found = np.zeros(len(words), np.intp)
+    for version in VERSIONS:
+        found[AT.state[rank][version].of(words) == RankState.ACTIVE] = version
+    return found
+
+
+def counted(words: Words, rank: int) -> npt.NDArray[np.intp]:
+    """Return the highest version that a rank knows to be committed."""
+    found = np.zeros(len(words), np.intp)
+    for version in VERSIONS:
+        found[COUNTS[AT.state[rank][version].of(words)]] = version
+    return found
+
+
+def distinct(words: Words) -> Words:
+    """Return words sorted, each once: NumPy's own, by hashes, takes ten times as long for these."""
+    words = np.sort(words)
+    return words[np.append(True, words[1:] != words[:-1])] if len(words) else words

@@ -1,0 +1,145 @@
+"""Ranks and coordinators as they are, over a store in memory, in whatever order they are called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sccl.enforce.control import (
+    Coordinator,
+    Follower,
+    Ledger,
+    MemoryJobStore,
+    StoreError,
+    announce,
+    current,
+)
+from sccl.errors import FormatError
+
+RANKS = 3
+K = (2, 1, 3)
+"""Boundaries from one agreement to the next, by the version's remainder."""
+
+
+class DyingStore(MemoryJobStore):
+    """A store that whoever asks it for the n-th time from now on does not live to see."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: int | None = None
+
+    def _asked(self) -> None:
+        if self.left is not None:
+            if self.left == 0:
+                raise StoreError("it does not answer")
+            self.left -= 1
+
+    def get(self, key: str) -> bytes | None:
+        self._asked()
+        return super().get(key)
+
+    def set(self, key: str, value: bytes) -> None:
+        self._asked()
+        super().set(key, value)
+
+    def first(self, key: str, value: bytes) -> bytes:
+        self._asked()
+        return super().first(key, value)
+
+    def add(self, key: str, amount: int) -> int:
+        self._asked()
+        return super().add(key, amount)
+
+
+@dataclass(slots=True)
+class Rank:
+    """A rank: how many iterations it has run, since when, and at which agreement it is."""
+
+    follower: Follower[bytes]
+    plan: bytes = b""
+    iterations: int = 0
+    since: int = 0
+    round: int = 0
+    waits: bool = False
+
+
+@dataclass
+class World:
+    """All of a job; ``ran`` says which plan each iteration of each generation had."""
+
+    store: DyingStore = field(default_factory=DyingStore)
+    generation: int = -1
+    clock: float = 0.0
+    ran: dict[tuple[int, int], bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.begin_anew()
+        self.coordinators = [self._coordinator() for _ in range(2)]
+
+    def begin_anew(self) -> None:
+        """Let the job begin in a generation of its own."""
+        self.generation += 1
+        self.rounds: dict[int, dict[int, int]] = {}
+        ledger = announce(self.store, "a run", self.generation, RANKS)
+        self.ranks = [Rank(self._follower(ledger, rank)) for rank in range(RANKS)]
+
+    def _follower(self, ledger: Ledger, rank: int) -> Follower[bytes]:
+        def fit(content: bytes) -> bytes:
+            if content.endswith(b"%d" % rank):
+                raise FormatError(f"not on rank {rank}")
+            return content
+
+        return Follower(ledger, rank, fit)
+
+    def _coordinator(self) -> Coordinator:
+        return Coordinator(current(self.store), lambda: self.clock, deadline_s=10)
+
+    def dies(self, number: int) -> None:
+        """Let a coordinator die, and another come in its place."""
+        self.coordinators[number] = self._coordinator()
+
+    def propose(self, number: int, content: bytes, left: int | None = None) -> None:
+        """Let a coordinator propose a plan; it may die at an operation of the store."""
+        self._until(number, left, lambda: self.coordinators[number].propose(content))
+
+    def look(self, number: int, left: int | None = None) -> None:
+        """Let a coordinator go on with all plans, or die meanwhile."""
+        self._until(number, left, self.coordinators[number].look)
+
+    def _until(self, number: int, left: int | None, do: object) -> None:
+        self.store.left = left
+        assert callable(do)
+        try:
+            do()
+        except StoreError:
+            self.store.left = None
+            self.dies(number)
+        self.store.left = None
+
+    def listen(self, number: int, left: int | None = None) -> None:
+        """Let a rank look at what is written; it may hear but a part of it."""
+        self.store.left = left
+        try:
+            self.ranks[number].follower.listen()
+        except StoreError:
+            assert left is not None
+        self.store.left = None
+
+    def run(self, number: int) -> bool:
+        """Let a rank go on: an iteration, or what follows an agreement; False: it waits."""
+        rank = self.ranks[number]
+        if rank.waits:
+            told = self.rounds[rank.round]
+            if len(told) < RANKS:
+                return False
+            plan = rank.follower.agreed(min(told.values()))
+            rank.plan = rank.plan if plan is None else plan
+            rank.round, rank.since, rank.waits = rank.round + 1, 0, False
+            return True
+        place = self.generation, rank.iterations
+        assert self.ran.setdefault(place, rank.plan) == rank.plan, f"two plans at {place}"
+        rank.iterations, rank.since = rank.iterations + 1, rank.since + 1
+        if rank.since >= K[rank.follower.active % len(K)]:
+            rank.waits = True
+            told = self.rounds.setdefault(rank.round, {})
+            told[number] = rank.follower.contribution()
+        return True

@@ -1,0 +1,17 @@
+"""``sccl lab`` by a way that its caller names: two ranks, which go on until they are ended."""
+
+from __future__ import annotations
+
+import json
+import sys
+from unittest import mock
+
+from sccl.__main__ import main
+from sccl.runtime.lab import LabWays, Limiter
+
+if __name__ == "__main__":
+    unshare, limiter, command = json.loads(sys.argv[1])
+    found = LabWays(Limiter(limiter), tuple(unshare))
+    sys.argv[1:] = ["lab", "--ranks", "2", "--", *command]
+    with mock.patch("sccl.cli.lab.ways_of", return_value=found):
+        main()

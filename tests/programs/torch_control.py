@@ -1,0 +1,47 @@
+"""Two ranks and a coordinator in three processes, over the store that torchrun gives to a job."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from multiprocessing.connection import Connection
+
+from torch.distributed import TCPStore
+
+from sccl.enforce.control import Coordinator, Follower, StoreError, announce, connect, current
+
+
+def rank(number: int, port: int, pipe: Connection) -> None:
+    follower = Follower(current(connect(f"127.0.0.1:{port}")), number, bytes)
+    while not follower.contribution():
+        follower.listen()
+    plan = follower.agreed(1)
+    pipe.send(len(plan or b""))
+
+
+def main() -> None:
+    store = TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
+    address = f"127.0.0.1:{store.port}"
+    announce(connect(address), "a run", 0, 2)
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = zip(*[context.Pipe() for _ in range(2)], strict=True)
+    ranks = [context.Process(target=rank, args=(n, store.port, theirs[n])) for n in range(2)]
+    for process in ranks:
+        process.start()
+    coordinator = Coordinator(current(connect(address)), time.monotonic)
+    plan = "".join(chr(33 + k * k % 90) for k in range(300_000)).encode()
+    version = coordinator.propose(plan)
+    while not coordinator.look():
+        pass
+    sizes = {pipe.recv() for pipe in ours}
+    for process in ranks:
+        process.join()
+    print(f"plan {version} of {sizes.pop()} bytes on {len(ranks)} ranks")
+    try:
+        connect("127.0.0.1:9", seconds=0.5)
+    except StoreError as error:
+        print("no store: a sentence" if "is the job running" in str(error) else error)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Alltoall by routes that give way to one another, on machines of any kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import named
+from sccl.core.answer import Sat, Unknown
+from sccl.core.instance import Instance
+from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
+from sccl.core.topology import Topology, distances
+from sccl.judge import steps, violations
+from sccl.prove.bounds import lower_bounds
+from sccl.synth import direct
+from sccl.synth.direct import routes
+from sccl.synth.ksync import backends
+from sccl.synth.limit.steps import step_limit
+from sccl.topo import resolve
+from sccl.topo.symmetry.expand import expand
+from sccl.topo.symmetry.groups import groups
+from tests.kit.nightly import times
+from tests.kit.strategies import topologies
+
+
+def asked(machine: Topology, pieces: int, s: int, r: int, *, symmetry: str = "auto") -> object:
+    question = named("alltoall", machine.ranks).at(pieces * machine.ranks)
+    return direct.answer(Instance(machine, question, s, r), groups(machine, question, symmetry))
+
+
+@settings(max_examples=times(30), deadline=None)
+@given(
+    topologies(max_ranks=6),
+    st.integers(1, 2),
+    st.integers(0, 2),
+    st.sampled_from(["auto", "none"]),
+)
+def test_they_are_algorithms_on_any_machine(
+    machine: Topology, pieces: int, more: int, symmetry: str
+) -> None:
+    """Budgets that links share and one-way links too."""
+    far = max(max(distances(machine.successors(), [u])) for u in range(machine.ranks))
+    found = asked(machine, pieces, far + more, 999, symmetry=symmetry)
+    assert isinstance(found, Sat)
+    made = found.algorithm
+    assert steps.violations(expand(made)) == []
+    assert made.rounds == 999
+    if found.group == "translations":
+        return
+    known = routes.routes(machine, kept_by(made), pieces, far + more)
+    assert known is not None
+    fewest = sum(known.rounds)
+    exact = asked(machine, pieces, far + more, fewest, symmetry=symmetry)
+    assert isinstance(exact, Sat)
+    assert exact.algorithm.rounds_per_step == known.rounds
+    if fewest > far + more:
+        less = asked(machine, pieces, far + more, fewest - 1, symmetry=symmetry)
+        assert not isinstance(less, Sat)
+
+
+def kept_by(made: AnyAlgorithm) -> tuple[tuple[int, ...], ...]:
+    """Return the symmetries that an algorithm is given by."""
+    if isinstance(made, SymmetricAlgorithm):
+        return tuple(one.ranks for one in made.symmetries)
+    return ()
+
+
+@settings(max_examples=times(8), deadline=None)
+@given(topologies(max_ranks=4), st.integers(0, 1))
+def test_none_is_below_the_limit_and_most_are_near_it(machine: Topology, more: int) -> None:
+    spec = named("alltoall", machine.ranks)
+    bounds = lower_bounds(machine, spec)
+    s = bounds.steps + more
+    found = routes.routes(machine, (), 4, s)
+    assert found is not None
+    limit = step_limit(machine, spec, s, bounds).limit
+    cost = Fraction(sum(found.rounds), 4 * machine.ranks)
+    assert cost >= limit.lower
+    assert limit.upper is not None
+    assert cost <= limit.upper * Fraction(5, 4) + Fraction(s, 4 * machine.ranks)
+
+
+@pytest.mark.parametrize(
+    ("text", "c", "s", "r", "orbits"),
+    [
+        ("dgx1", 24, 2, 8, 2),
+        ("dragonfly:4x5", 20, 3, 16, 1),
+        ("ndv2x2", 16, 5, 64, 8),
+        ("slimfly:5", 50, 2, 13, 10),
+        ("cayley:16x4^7:1.0,0.1", 64, 9, 184, 1),
+    ],
+)
+def test_they_meet_the_limit(text: str, c: int, s: int, r: int, orbits: int) -> None:
+    machine = resolve(text)
+    found = asked(machine, c // machine.ranks, s, r)
+    assert isinstance(found, Sat)
+    made = found.algorithm
+    assert isinstance(made, SymmetricAlgorithm)
+    assert (made.steps, made.rounds) == (s, r)
+    assert len({sent.chunk % machine.ranks for sent in made.sends}) == orbits
+    assert violations(made) == []
+    assert violations(replace(made, sends=made.sends[1:]))
+    spec = named("alltoall", machine.ranks)
+    assert lower_bounds(machine, spec).bandwidth == Fraction(r, c)
+
+
+def test_where_there_are_too_few_rounds_it_says_what_there_is() -> None:
+    machine = resolve("kautz:4x64")
+    found = asked(machine, 1, 3, 40)
+    assert isinstance(found, Unknown)
+    assert found.best is not None
+    assert lower_bounds(machine, named("alltoall", 64)).bandwidth <= found.best <= Fraction(4, 5)
+    again = asked(machine, 1, 3, int(found.best * 64))
+    assert isinstance(again, Sat)
+    assert violations(again.algorithm) == []
+
+
+def test_of_a_product_what_its_factors_take_is_known() -> None:
+    machine = resolve("mesh:8x8")
+    found = asked(machine, 1, 14, 128)
+    assert isinstance(found, Unknown)
+    assert found.best == 2
+    again = asked(machine, 1, 14, 136)  # with one piece of each pair routes have to do
+    assert isinstance(again, Sat)
+    assert violations(again.algorithm) == []
+    assert isinstance(asked(machine, 2, 14, 256), Sat)
+
+
+def test_they_are_the_same_twice() -> None:
+    machine = resolve("mesh:4x4")
+    one, other = (routes.routes.__wrapped__(machine, (), 1, 7) for _ in range(2))
+    assert one is not None
+    assert other is not None
+    assert one.rounds == other.rounds
+    assert np.array_equal(one.ways, other.ways)
+
+
+def test_what_is_too_far_or_too_large_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = resolve("mesh:4x4")
+    assert routes.routes(machine, (), 1, 5) is None
+    monkeypatch.setattr(routes, "_WORK", 1000.0)
+    assert routes.routes(machine, (), 1, 8) is None
+
+
+def test_solvers_are_not_asked_where_there_is_an_answer() -> None:
+    machine = resolve("slimfly:5")
+    question = named("alltoall", 50).at(50)
+    found = backends.solve(Instance(machine, question, 2, 13))
+    assert isinstance(found, Sat)
+    assert found.solver == "direct"
