@@ -1,4 +1,4 @@
-"""``sccl enforce``: PyTorch jobs, recorded while they run."""
+"""``sccl enforce``: PyTorch jobs, recorded while they run, or kept to a plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from sccl.cli import options
 from sccl.cli.report import on_a_line, out, print_output, reported
 from sccl.core.words import counted
 from sccl.errors import ParameterError
-from sccl.tasks.enforce import enforce_output, record_job
+from sccl.tasks.enforce import enforce_output, enforced
+from sccl.tasks.workload import ImportedWorkload
 
 Job = Annotated[
     list[str],
@@ -30,20 +31,40 @@ Record = Annotated[
 ]
 
 
-@reported
-def enforce(job: Job, record: Record = None, json: options.Json = False) -> None:
-    """Run a PyTorch job that says init_process_group("sccl"), and record what it does.
+Plan = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Split and order what the job calls as this training plan says ('sccl plan').",
+    ),
+]
 
-    Nothing else of it is changed: its results are those of gloo, to the bit. Steps are told by its
-    optimizers, or by what repeats; of several that are alike, times are those in the middle.
+
+@reported
+def enforce(job: Job, plan: Plan = None, record: Record = None, json: options.Json = False) -> None:
+    """Run a PyTorch job that says init_process_group("sccl"), and record it, or keep it to a plan.
+
+    Nothing else of it is changed. Steps are told by its optimizers, or by what repeats; of several
+    that are alike, recorded times are those in the middle. Where the job calls what the plan does
+    not expect, it goes on without the plan until a step is as planned again.
+
+    Results are those of gloo to the bit, but for collectives that a plan splits or carries itself:
+    these may add up in another order. SCCL_CHANNELS=fast=eth0,slow=eth1 says over which network
+    interface each channel of the plan's fabric goes.
     """
-    if record is None:
-        raise ParameterError("it is not said what to do with the job: give --record FILE")
+    if record is None and plan is None:
+        raise ParameterError(
+            "it is not said what to do with the job: give --record FILE, or --plan FILE"
+        )
     options.writable(record)
-    recorded = record_job(job, record, aside=json)
+    recorded = enforced(job, plan, record, aside=json)
     if json:
-        print_output(enforce_output(job, recorded, record))
-        return
+        print_output(enforce_output(job, plan, recorded, record))
+    elif recorded is not None and record is not None:
+        _print_recorded(recorded, record)
+
+
+def _print_recorded(recorded: ImportedWorkload, record: Path) -> None:
     console = out()
     for prefix, lines in (("", recorded.read.understood), ("assumed: ", recorded.read.assumed)):
         for line in lines:

@@ -210,7 +210,8 @@ VERBS = (
         RUN,
         "enforce",
         "enforce",
-        'Run a PyTorch job that says init_process_group("sccl"), and record what it does.',
+        'Run a PyTorch job that says init_process_group("sccl"), and record it, or keep it to a '
+        "plan.",
         "sccl enforce --record w.json -- torchrun --nproc-per-node 4 job.py",
     ),
     Verb(

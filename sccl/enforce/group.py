@@ -39,7 +39,7 @@ class ScclGroup(dist.ProcessGroup):
         self.inner = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
         self._own_name, self._description = name, "undefined"
         self._session: Session = session()
-        self._session.joined(self, store, timeout)
+        self._session.joined(self, store, timeout, gloo_group)
 
     # The base keeps no name of a group that is made in Python, and FSDP2 asks for it.
     def _set_group_name(self, name: str) -> None:
@@ -105,11 +105,13 @@ def _method(does: str, name: str) -> Method:
     describe = DESCRIBE[does]
 
     def method(self: ScclGroup, *args: Any, **kwargs: Any) -> Any:
-        carried = getattr(self.inner, name)
         # Torch names no arguments but the last, its options.
         every = (*args, *kwargs.values())
         return self._session.call(
-            self, does, lambda: describe(*every), lambda: carried(*args, **kwargs)
+            self,
+            does,
+            lambda: describe(*every),
+            lambda group: getattr(group, name)(*args, **kwargs),
         )
 
     method.__name__ = name

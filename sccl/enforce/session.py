@@ -10,14 +10,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import torch.distributed as dist
+
 from sccl.enforce.described import Described
+from sccl.enforce.enforcer import Enforcer
 from sccl.enforce.recorder import Recorder
+from sccl.enforce.script import PlanScript, read_script
+from sccl.errors import InputError
 
 DEBUG = "SCCL_DEBUG"
 """1: say once of each kind of call who serves it."""
 
 RECORD = "SCCL_RECORD"
 """A folder, into which every rank writes what it did."""
+
+SCRIPT = "SCCL_SCRIPT"
+"""The script of a plan, by which calls are made."""
 
 
 class Session:
@@ -28,20 +36,32 @@ class Session:
         self._said: set[str] = set()
         self._recorder: Recorder | None = None
         self._first: Any = None
+        self._enforcer: Enforcer | None = None
 
-    def joined(self, group: Any, _store: Any, _timeout: timedelta) -> None:
-        """Take note of a group that was made: the first is that of all ranks."""
+    def joined(self, group: Any, store: Any, timeout: timedelta, make: Callable[..., Any]) -> None:
+        """Take note of a group that was made: the first is that of all ranks.
+
+        Args:
+            make: makes a group over gloo.
+        """
         if self._first is not None:
             return
         self._first = group
         folder = os.environ.get(RECORD, "")
         if folder and self._recorder is None:
             self._recorder = Recorder(Path(folder), group.rank(), group.size())
+        script = _script(os.environ.get(SCRIPT, ""), group.size())
+        if script is not None:
+            place = dist.PrefixStore("sccl", store)
+            self._enforcer = Enforcer(script, group.rank(), place, timeout, make)
 
     def left(self, group: Any) -> None:
         """Take note of a group that is destroyed."""
         if group is self._first:
             self._first = None
+            if self._enforcer is not None:
+                self._enforcer.close()
+                self._enforcer = None
             if self._recorder is not None:
                 self._recorder.write()
 
@@ -51,25 +71,56 @@ class Session:
             self._recorder.mark("step")
 
     def call(
-        self, group: Any, does: str, describe: Callable[[], Described], carry: Callable[[], Any]
+        self,
+        group: Any,
+        does: str,
+        describe: Callable[[], Described],
+        carry: Callable[[Any], Any],
     ) -> Any:
         """Return the work of a call.
 
         Args:
             does: as in :data:`~sccl.enforce.releases.NAMES`.
             describe: reads its arguments.
-            carry: lets the group's own gloo do it.
+            carry: lets a group over gloo do it.
         """
+        if self._recorder is None and self._enforcer is None:
+            if self._debug:
+                self._say(f"{does}: gloo")
+            return carry(group.inner)
+        described = describe()
+        work: Any = None
+        if self._enforcer is not None and described.collective and described.dtype:
+            work = self._enforcer.call(group.ranks, described, carry)
         if self._debug:
-            self._say(f"{does}: gloo")
-        if self._recorder is not None:
-            return self._recorder.call(group.ranks, describe(), carry)
-        return carry()
+            self._say(f"{does}: gloo{'' if work is None else ', as planned'}")
+        if self._recorder is None:
+            return carry(group.inner) if work is None else work
+        own = work
+        return self._recorder.call(
+            group.ranks, described, lambda: carry(group.inner) if own is None else own
+        )
 
     def _say(self, line: str) -> None:
         if line not in self._said:
             self._said.add(line)
             sys.stderr.write(f"sccl: rank {os.environ.get('RANK', '?')}: {line}\n")
+
+
+def _script(path: str, ranks: int) -> PlanScript | None:
+    """Return the script that the environment names; where it is for another job, say so."""
+    if not path:
+        return None
+    try:
+        script = read_script(Path(path))
+    except InputError as error:
+        why = str(error)
+    else:
+        if script.ranks == ranks:
+            return script
+        why = f"the plan is for {script.ranks} ranks, and the job has {ranks}"
+    sys.stderr.write(f"sccl: {why}: the job goes on without a plan\n")
+    return None
 
 
 @cache

@@ -1,4 +1,4 @@
-"""PyTorch jobs that are recorded while they run: what they call becomes a workload."""
+"""PyTorch jobs that are recorded while they run, or kept to a plan."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import FileText
 from sccl.core.files.workload_shapes import WorkloadWire
 from sccl.core.files.workloads import workload_to_wire
@@ -23,8 +24,8 @@ from sccl.workloads import TraceHints
 
 _STDERR = 2
 
-RECORD = "SCCL_RECORD"
-"""As :mod:`sccl.enforce.session` has it, which needs torch."""
+RECORD, SCRIPT = "SCCL_RECORD", "SCCL_SCRIPT"
+"""As :mod:`sccl.enforce.session` has them, which needs torch."""
 
 
 class EnforceOutput(Output, frozen=True, kw_only=True):
@@ -32,6 +33,7 @@ class EnforceOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["enforce"] = "enforce"
     command: Annotated[tuple[str, ...], Meta(description="What was run.")]
+    plan: Annotated[FileText | None, Meta(description="That it kept to, if any.")]
     understood: Annotated[tuple[str, ...], Meta(description="What was recorded, by rank.")]
     assumed: Annotated[tuple[str, ...], Meta(description="What was taken for granted for that.")]
     file: Annotated[FileText | None, Meta(description="That was written, if any.")]
@@ -63,16 +65,35 @@ def run_job(words: Sequence[str], environment: Mapping[str, str], *, aside: bool
         raise ToolError(f"the job ended with {told}: nothing was written")
 
 
-def record_job(words: Sequence[str], output: Path, *, aside: bool = False) -> ImportedWorkload:
-    """Run a job whose ranks record what they do, and write the workload that they make up.
+def enforced(
+    words: Sequence[str], plan: Path | None, output: Path | None, *, aside: bool = False
+) -> ImportedWorkload | None:
+    """Run a job that keeps to a plan, or records what it does, or both.
+
+    Args:
+        plan: a training plan's file; None: calls go as they are made.
+        output: a file for the workload that ranks make up by what they do; None: it is not looked
+            at.
 
     Raises:
-        InputError: there is no such command, nothing was recorded, or nothing in it repeats.
+        InputError: there is no such command, the plan is none, nothing was recorded, or nothing in
+            it repeats.
         ToolError: the job failed.
     """
-    with tempfile.TemporaryDirectory(prefix="sccl-record-") as name:
+    with tempfile.TemporaryDirectory(prefix="sccl-enforce-") as name:
         folder = Path(name)
-        run_job(words, {RECORD: name}, aside=aside)
+        environment = {} if output is None else {RECORD: name}
+        if plan is not None:
+            from sccl.tasks.scripting import (  # noqa: PLC0415 - loads synthesisers
+                script_of_file,
+                script_text,
+            )
+
+            environment[SCRIPT] = str(folder / "script.json")
+            write_atomically(folder / "script.json", script_text(script_of_file(plan)))
+        run_job(words, environment, aside=aside)
+        if output is None:
+            return None
         files = sorted(folder.glob("rank-*.json"), key=lambda file: int(file.stem[5:]))
         if not files:
             raise InputError(
@@ -84,13 +105,17 @@ def record_job(words: Sequence[str], output: Path, *, aside: bool = False) -> Im
 
 
 def enforce_output(
-    words: Sequence[str], recorded: ImportedWorkload | None, output: Path | None
+    words: Sequence[str],
+    plan: Path | None,
+    recorded: ImportedWorkload | None,
+    output: Path | None,
 ) -> EnforceOutput:
     """Return what was done."""
     read = None if recorded is None else recorded.read
     return EnforceOutput(
         inputs={},
         command=tuple(words),
+        plan=None if plan is None else str(plan),
         understood=() if read is None else read.understood,
         assumed=() if read is None else read.assumed,
         file=None if output is None else str(output),

@@ -29,21 +29,25 @@ def sccl(*words: str | Path, code: int = 0) -> str:
     return done.output
 
 
-def test_a_job_is_recorded_and_can_be_planned(tmp_path: Path) -> None:
-    extra = {"PYTHONPATH": autoloading(tmp_path)}
-    job = [*torchrun("oldest", 2), str(PROGRAMS / "torch_steps.py"), "6"]
-    words = ["-m", "sccl", "enforce", "--record", str(tmp_path / "w.json"), "--", *job]
+def job(env: dict[str, str], *words: str | Path) -> list[str]:
+    """Run a job of 2 ranks by 'sccl enforce', and return what it prints."""
+    started = [*torchrun("oldest", 2), str(PROGRAMS / "torch_steps.py"), "6"]
     done = subprocess.run(
-        [sys.executable, *words],
-        env=environment(extra),
+        [sys.executable, "-m", "sccl", "enforce", *map(str, words), "--", *started],
+        env=environment(env),
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[:4000]
-    plain = finished(run_job("oldest", 2, "torch_steps.py", "6", env=extra))
-    assert sorted(done.stdout.splitlines()[:2]) == plain  # recording changes no bit
-    workload = load_workload(tmp_path / "w.json")
+    return done.stdout.splitlines()
+
+
+def test_a_job_is_recorded_planned_and_kept_to_the_plan(tmp_path: Path) -> None:
+    env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_DEBUG": "1"}
+    recorded, planned = tmp_path / "w.json", tmp_path / "plan.json"
+    plain = sorted(job(env, "--record", recorded)[:2])
+    workload = load_workload(recorded)
     ops = {op.id: op for op in workload.collectives()}
     assert list(ops) == ["alltoall-0", "broadcast-1", "allreduce-2", "allreduce-3"]
     sizes = [op.count for op in ops.values()]
@@ -60,8 +64,11 @@ def test_a_job_is_recorded_and_can_be_planned(tmp_path: Path) -> None:
     channels = [{"name": name, "topology": "full:2"} for name in ("fast", "slow")]
     fabric = tmp_path / "fabric.json"
     fabric.write_text(json.dumps({"name": "pair", "channels": channels}))
-    said = sccl(*("plan", tmp_path / "w.json", "--fabric", fabric, "--seconds", "0.1", "--json"))
-    assert json.loads(said)["kind"] == "plan"
+    sccl("plan", recorded, "--fabric", fabric, "--seconds", "0.1", "-o", planned)
+    again = job(env, "--plan", planned)
+    assert sorted(again) == plain  # sums of two are the same in any order
+    env["SCCL_SCRIPT"] = ""
+    assert sorted(finished(run_job("oldest", 2, "torch_steps.py", "6", env=env))) == plain
 
 
 def events_of(words: str) -> list[AnyRecord]:

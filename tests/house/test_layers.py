@@ -82,6 +82,7 @@ _DOORS = {
     "runtime/lab",
     "enforce/control",
     "emit",
+    "enforce",
     "synth",
 }
 _DOORS |= {"sim", "synth/fluid", "synth/allreduce", "synth/baselines", "synth/ksync", "synth/limit"}

@@ -1,0 +1,208 @@
+"""The enforcer: calls of a job become motifs, which are issued in a plan's order over its channels.
+
+Source: SYNDICATE (NSDI 2023) section 4.4. Whoever submits a call issues what that makes ready, so
+that no thread has to look whether there is something to issue.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from sccl.enforce.carrying import by_gloo, transfer
+from sccl.enforce.channels import Channels, Group, Lane
+from sccl.enforce.described import Described
+from sccl.enforce.planned import PlannedCall, PlannedWork
+from sccl.enforce.script import PlanScript, ScriptOp
+from sccl.enforce.sequence import CallSequence, Issued
+from sccl.enforce.stalls import CUT, Stalls
+from sccl.errors import InputError, ToolError
+
+_POLL_S = 0.02
+_PATIENCE_S, _PERIODS = 5.0, 10
+"""After how long a rank that makes no calls says that it stands, where no wait of it is seen: the
+longer of so many seconds, or periods of the plan. What is decided then does not depend on it."""
+
+
+class Enforcer:
+    """A plan at work in this process.
+
+    Attributes:
+        sequence: where the rank is in it.
+    """
+
+    def __init__(
+        self,
+        script: PlanScript,
+        rank: int,
+        store: Any,
+        timeout: timedelta,
+        make: Callable[..., Any],
+    ) -> None:
+        """Make what the plan needs; all ranks do so at once.
+
+        Raises:
+            InputError: the plan asks for what the job does not have.
+        """
+        self._script, self._rank, self._timeout = script, rank, timeout
+        self._world: Group = tuple(range(script.ranks))
+        self._own = [_own_group(op, rank) for op in script.ops]
+        program = [_key_of(op, own) for op, own in zip(script.ops, self._own, strict=True)]
+        self.sequence = CallSequence(program, script.order)
+        self._lock = threading.RLock()
+        self._open: dict[tuple[int, int], PlannedCall] = {}
+        self._stalls = Stalls(store, rank, script.ranks)
+        self._channels = Channels(script, rank, set(_needs(script, self._world)))
+        self._channels.open(make, store, timeout)
+        self._closing = threading.Event()
+        self._watch = threading.Thread(target=self._watching, name="sccl-watch", daemon=True)
+        self._watch.start()
+
+    def call(
+        self, group: Group, described: Described, whole: Callable[[Any], Any]
+    ) -> PlannedWork | None:
+        """Take a call, and return its work; None: it goes its own way.
+
+        Args:
+            whole: lets a group do it as it was made.
+        """
+        with self._lock:
+            if self._stalls.at is not None and self._stalls.go_on() == CUT:
+                self._issue(self.sequence.cut())
+            own, issued = self.sequence.submit(_key(group, described))
+            self._issue(issued)
+            made: PlannedCall | None = None
+            if own is not None:
+                op = self._script.ops[own[1]]
+                made = PlannedCall(op, described, whole, self._own[own[1]], self._rank)
+                self._open[own] = made
+            self._issue(self.sequence.ready())
+        return None if made is None else PlannedWork(made, self._timeout, self._before_wait)
+
+    def close(self) -> None:
+        """Let all that was submitted end, without what was not."""
+        with self._lock:
+            self._issue(self.sequence.cut())
+        self._closing.set()
+        self._channels.close()
+        self._watch.join()
+
+    def _issue(self, issued: list[Issued]) -> None:
+        for iteration, number, motif in issued:
+            call = self._open[iteration, number]
+            own = call.op.motifs[motif]
+            job = partial(call.run, motif, partial(self._do, call, motif))
+            self._channels.issue((own.channel, own.stream), job)
+            if call.count_issued():
+                del self._open[iteration, number]
+
+    def _do(self, call: PlannedCall, number: int) -> None:
+        """Do a motif, in the thread of its lane."""
+        op, motif = call.op, call.op.motifs[number]
+        lane: Lane = (motif.channel, motif.stream)
+        if _as_it_is(op, call.described):
+            if number == 0:
+                call.whole(self._channels.group(lane, call.group)).wait()
+        elif motif.native:
+            by_gloo(motif, op, call.row, self._channels.group(lane, call.group))
+        elif motif.transfers:
+            world = self._channels.group(lane, self._world)
+            transfer(motif, op, call.row, self._rank, world)
+        else:
+            assert call.row  # what stays where it is, is put in place
+
+    def _before_wait(self, call: PlannedCall) -> None:
+        """Wait until a call is issued: what the plan has before it may still have to be called.
+
+        Raises:
+            ToolError: it is not within the group's time.
+        """
+        until = time.monotonic() + self._timeout.total_seconds()
+        waited = 0.0
+        while not call.issued.wait(waited):
+            self._stand()
+            waited = _POLL_S
+            if time.monotonic() > until:
+                raise ToolError(
+                    f"{call.op.id}, a {call.op.collective}, waits for a call that the plan has "
+                    f"before it, and {self._stalls.others()}"
+                )
+
+    def _stand(self) -> None:
+        """Say that this rank stands where it is, and cut there if all do."""
+        with self._lock:
+            if not self._open:
+                return
+            self._stalls.tell(self.sequence.calls)
+            if self._stalls.decided() == CUT:
+                self._stalls.at = None
+                self._issue(self.sequence.cut())
+
+    def _watching(self) -> None:
+        """Look for waits that are not seen, as those for a future are."""
+        patience = max(_PATIENCE_S, _PERIODS * self._script.period_us / 1e6)
+        before = -1
+        while not self._closing.wait(patience):
+            with self._lock:
+                calls, stands = self.sequence.calls, bool(self._open)
+            if stands and calls == before:
+                self._stand()
+            before = calls
+
+
+def _own_group(op: ScriptOp, rank: int) -> Group:
+    for group in op.groups:
+        if rank in group:
+            return group
+    raise InputError(f"the plan has {op.id!r:.60} without rank {rank}: expected all in each")
+
+
+def _key_of(op: ScriptOp, own: Group) -> Hashable:
+    if op.collective == "alltoall":
+        return ("alltoall", own, op.dtype)
+    roots = [root for root in op.roots if root in own]
+    root = own.index(roots[0]) if roots else None
+    return (op.collective, own, op.dtype, op.count, root, op.reduce)
+
+
+def _key(group: Group, described: Described) -> Hashable:
+    """Return what tells a call from others, on all ranks alike.
+
+    What a rank gives to each of an alltoall is its own affair: it is none of that.
+    """
+    if described.collective == "alltoall":
+        return ("alltoall", group, described.dtype)
+    counts = {
+        "allgather": described.elements_given * len(group),
+        "gather": described.elements_given * len(group),
+        "reducescatter": described.elements_got * len(group),
+        "scatter": described.elements_got * len(group),
+    }
+    count = counts.get(described.collective, described.elements_given)
+    what = (described.root, described.reduce)
+    return (described.collective, group, described.dtype, count, *what)
+
+
+def _as_it_is(op: ScriptOp, described: Described) -> bool:
+    """Return whether gloo does a call as it was made, over the lane of the first motif."""
+    if op.collective == "alltoall" and (
+        described.gives or described.gets or described.elements_given != op.count
+    ):
+        return True
+    return len(op.motifs) == 1 and op.motifs[0].native
+
+
+def _needs(script: PlanScript, world: Group) -> Iterator[tuple[Lane, Group]]:
+    """Yield which groups lanes have to have."""
+    for op in script.ops:
+        for number, motif in enumerate(op.motifs):
+            lane = (motif.channel, motif.stream)
+            if motif.native or (op.collective == "alltoall" and not number):
+                for group in op.groups:
+                    yield lane, group
+            if motif.transfers:
+                yield lane, world

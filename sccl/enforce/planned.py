@@ -1,0 +1,146 @@
+"""The work of a call that a plan is about: it is done when all of its motifs are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from sccl.enforce.described import Described
+from sccl.enforce.rows import OpRow
+from sccl.enforce.script import ScriptOp
+from sccl.errors import ToolError
+
+
+class PlannedCall:
+    """A call, as an operation of a plan.
+
+    Attributes:
+        whole: lets a group do the call as it was made.
+        issued: whether all motifs are.
+        done: of each motif whether it is done.
+    """
+
+    def __init__(
+        self,
+        op: ScriptOp,
+        described: Described,
+        whole: Callable[[Any], Any],
+        group: tuple[int, ...],
+        rank: int,
+    ) -> None:
+        self.op, self.described, self.whole, self.group = op, described, whole, group
+        self.issued = threading.Event()
+        self.done = [threading.Event() for _ in op.motifs]
+        self.ended = threading.Event()
+        self.future: torch.futures.Future[Any] = torch.futures.Future()
+        self.error: BaseException | None = None
+        self._lock = threading.Lock()
+        self._place = group.index(rank)
+        self._row: OpRow | None = None
+        self._left = self._to_issue = len(op.motifs)
+
+    @property
+    def row(self) -> OpRow:
+        """Return the row of the operation, laid out when it is first used."""
+        with self._lock:
+            if self._row is None:
+                self._row = OpRow(self.op, self.described, self.group, self._place)
+            return self._row
+
+    def count_issued(self) -> bool:
+        """Count a motif that is issued; return whether it is the last."""
+        self._to_issue -= 1
+        if not self._to_issue:
+            self.issued.set()
+        return not self._to_issue
+
+    def run(self, motif: int, job: Callable[[], None]) -> None:
+        """Do a motif, once those are done that it waits for; whatever goes wrong, waits tell."""
+        try:
+            for other in self.op.motifs[motif].after:
+                self.done[other].wait()
+            if self.error is None:
+                job()
+        except BaseException as error:  # noqa: BLE001 - told to who waits
+            self.error = error
+        self.done[motif].set()
+        with self._lock:
+            self._left -= 1
+            last = not self._left
+        if last:
+            self._finish()
+
+    def _finish(self) -> None:
+        try:
+            if self.error is None and self._row is not None:
+                averages = len(self.group) if self.described.reduce == "avg" else 1
+                self._row.finish(divide_by=averages)
+        except BaseException as error:  # noqa: BLE001 - told to who waits
+            self.error = error
+        self.ended.set()
+        if self.error is None:
+            self.future.set_result(list(self.described.got))
+        else:
+            self.future.set_exception(RuntimeError(str(self.error)))
+
+
+class PlannedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
+    """What a job holds of it."""
+
+    def __init__(
+        self, call: PlannedCall, timeout: timedelta, before_wait: Callable[[PlannedCall], None]
+    ) -> None:
+        super().__init__()
+        self._call, self._timeout, self._before_wait = call, timeout, before_wait
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait until results are there.
+
+        Raises:
+            ToolError: they are not within the group's time.
+            RuntimeError: what carries them failed.
+        """
+        call = self._call
+        self._before_wait(call)
+        limit = timeout or self._timeout
+        if not call.ended.wait(limit.total_seconds() + 1):  # gloo gives up at that time itself
+            raise ToolError(
+                f"{call.op.id}, a {call.op.collective} of ranks {_shown(call.group)}, has not "
+                f"ended after {limit.total_seconds():g} s: look at the other ranks"
+            )
+        if call.error is not None:
+            raise RuntimeError(f"{call.op.id}: {call.error}") from call.error
+        return True
+
+    def get_future(self) -> Any:
+        """Return what is done when results are there."""
+        return self._call.future
+
+    def is_completed(self) -> bool:
+        """Return whether results are there."""
+        return self._call.ended.is_set()
+
+    def is_success(self) -> bool:
+        """Return whether all went well."""
+        return self._call.ended.is_set() and self._call.error is None
+
+    def exception(self) -> Any:
+        """Return what went wrong."""
+        return self._call.error
+
+    def result(self) -> Any:
+        """Return the results."""
+        return list(self._call.described.got)
+
+    def synchronize(self) -> None:
+        """Let what follows wait."""
+        self.wait()
+
+
+def _shown(ranks: tuple[int, ...]) -> str:
+    return ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")

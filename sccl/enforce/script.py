@@ -1,0 +1,148 @@
+"""A plan as ranks take it: which call is which operation, and what is sent for each of its motifs.
+
+Whoever has the plan makes it of that; a rank needs neither search nor machines for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.files.disk import read_text
+from sccl.core.workload_ops import COLLECTIVES
+from sccl.errors import FormatError
+
+_Number = Annotated[int, Meta(ge=0)]
+_Transfer = tuple[_Number, _Number, _Number, _Number, _Number, bool]
+
+
+class _ScriptPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class ScriptMotif(_ScriptPart, frozen=True, kw_only=True):
+    """A motif, or what is left of one on a rank's side.
+
+    Attributes:
+        channel: the place of its channel.
+        stream: which of that channel's.
+        after: motifs of the same operation that end before it begins.
+        native: whether gloo's own collective does it, of ``part`` of each block; else transfers do.
+        part: of each block, or of all where there are no blocks, elements from where to where.
+        transfers: step, first element, the one after the last, source, target (global ranks), and
+            whether it is reduced into what is there; ascending by step. Elements are those of the
+            row of the operation, in which what all ranks hold is laid out.
+    """
+
+    channel: _Number
+    stream: _Number
+    after: tuple[_Number, ...] = ()
+    native: bool = False
+    part: tuple[_Number, _Number] = (0, 0)
+    transfers: tuple[_Transfer, ...] = ()
+
+
+class ScriptOp(_ScriptPart, frozen=True, kw_only=True):
+    """A collective, as :class:`~sccl.core.workload_ops.CommOp` has it, and its motifs.
+
+    Attributes:
+        groups: those that do it at once, each rank in one at most.
+        roots: of each group, the global rank; empty: there is none.
+    """
+
+    id: str
+    collective: str
+    groups: tuple[tuple[_Number, ...], ...]
+    count: _Number
+    dtype: str
+    motifs: Annotated[tuple[ScriptMotif, ...], Meta(min_length=1)]
+    roots: tuple[_Number, ...] = ()
+    reduce: str = ""
+
+
+class PlanScript(_ScriptPart, frozen=True, kw_only=True):
+    """A plan.
+
+    Attributes:
+        plan: its digest.
+        ranks: of the job.
+        channels: by name, and how many streams each has.
+        ops: in the order in which every rank submits them.
+        order: of a window: operation, motif, and of how many iterations ahead.
+        period_us: as claimed.
+    """
+
+    sccl_script: Literal[1] = 1
+    plan: str
+    ranks: Annotated[int, Meta(ge=1)]
+    channels: Annotated[tuple[tuple[str, Annotated[int, Meta(ge=1)]], ...], Meta(min_length=1)]
+    ops: Annotated[tuple[ScriptOp, ...], Meta(min_length=1)]
+    order: tuple[tuple[_Number, _Number, _Number], ...]
+    period_us: float
+
+
+def read_script(path: Path) -> PlanScript:
+    """Return a script, checked.
+
+    Raises:
+        FormatError: it is none, or contradicts itself.
+    """
+    try:
+        script = msgspec.json.decode(read_text(path), type=PlanScript)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise FormatError(f"{path}: no script of a plan ({str(error)[:120]})") from error
+    wrong = wrong_in(script)
+    if wrong:
+        raise FormatError(f"{path}: {wrong}")
+    return script
+
+
+def wrong_in(script: PlanScript) -> str:
+    """Return what is wrong with a script; empty: nothing."""
+    motifs = {(k, m) for k, op in enumerate(script.ops) for m in range(len(op.motifs))}
+    told = [(op, motif) for op, motif, _ in script.order]
+    if len(set(told)) < len(told) or set(told) != motifs:
+        return "its order has not every motif once"
+    found = next((wrong for op in script.ops if (wrong := _wrong_in_op(script, op))), "")
+    return found or _wrong_in_order(script)
+
+
+def _wrong_in_op(script: PlanScript, op: ScriptOp) -> str:
+    if op.collective not in COLLECTIVES or op.dtype not in ITEM_BYTES:
+        return f"operation {op.id!r:.60} is none"
+    members = [rank for group in op.groups for rank in group]
+    if not members or len(set(members)) < len(members) or max(members) >= script.ranks:
+        return f"the groups of {op.id!r:.60} are not of different ranks of {script.ranks}"
+    if op.roots and any(root not in g for root, g in zip(op.roots, op.groups, strict=False)):
+        return f"the root of {op.id!r:.60} is in no group of it"
+    if any(_odd(script, number, motif) for number, motif in enumerate(op.motifs)):
+        return f"a motif of {op.id!r:.60} contradicts itself"
+    return ""
+
+
+def _wrong_in_order(script: PlanScript) -> str:
+    """Return which motifs come before those that they wait for; empty: none do."""
+    place = {(op, motif): (-shift, k) for k, (op, motif, shift) in enumerate(script.order)}
+    for number, op in enumerate(script.ops):
+        for motif, own in enumerate(op.motifs):
+            # What is of more iterations ahead is issued in an earlier window.
+            if any(place[number, other] > place[number, motif] for other in own.after):
+                return f"motifs of {op.id!r:.60} come before those they wait for"
+    return ""
+
+
+def _odd(script: PlanScript, number: int, motif: ScriptMotif) -> bool:
+    steps = [row[0] for row in motif.transfers]
+    channels: Mapping[int, int] = dict(enumerate(streams for _, streams in script.channels))
+    return (
+        motif.stream >= channels.get(motif.channel, 0)
+        or any(other >= number for other in motif.after)
+        or motif.part[0] > motif.part[1]
+        or steps != sorted(steps)
+        or any(row[1] >= row[2] or max(row[3:5]) >= script.ranks for row in motif.transfers)
+    )

@@ -1,0 +1,246 @@
+"""A training plan as the ranks of a job take it: a script of what is sent for its motifs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.files.text import digest
+from sccl.core.files.training_plans import training_plan_to_wire
+from sccl.core.motif import Motif
+from sccl.core.workload_ops import CommOp, HostAction
+from sccl.enforce.script import PlanScript, ScriptMotif, ScriptOp, wrong_in
+from sccl.errors import InputError, JudgeError, ParameterError
+from sccl.tasks.motif_planning import motif_planner
+from sccl.tasks.training_files import faults_of_training, training_files
+
+if TYPE_CHECKING:
+    from sccl.core.training_plan import OptionMotif, TrainingPlan
+    from sccl.train.costs import MotifPlanner
+
+_NATIVE = {
+    "allgather": ("direct", "ring"),
+    "allreduce": ("direct", "ring"),
+    "alltoall": ("direct",),
+    "broadcast": ("direct", "tree"),
+    "gather": ("direct",),
+    "reduce": ("direct", "ring"),
+    "scatter": ("direct",),
+}
+"""Carriers whose part gloo's own collective takes: it moves as much over each link, or less. Its
+reducescatter is an allreduce, so that ours is faster."""
+
+_IN_PARTS = ("allgather", "allreduce", "alltoall")
+"""Of what gloo does a part of each block, too."""
+
+_MOST_TRANSFERS = 2**22
+
+_Row = tuple[int, int, int, int, int, bool]
+"""As :class:`~sccl.enforce.script.ScriptMotif` has them."""
+
+
+def script_of_file(file: Path) -> PlanScript:
+    """Return the script of a plan's file, which the judge has no fault with.
+
+    Raises:
+        InputError: it is none, the judge finds fault with it, or a job can't be made to keep to it.
+    """
+    plans, rest = training_files([file])
+    if rest or len(plans) != 1 or plans[0].claimed is not None:
+        raise InputError(f"{file}: it is no training plan: give one that 'sccl plan' wrote")
+    faults = faults_of_training(plans[0])
+    if faults:
+        raise InputError(f"{file}: {faults[0].message}: have it planned again by 'sccl plan'")
+    try:
+        return script_of(plans[0].plan)
+    except ParameterError as error:
+        raise InputError(f"{file}: {error}") from error
+
+
+def script_of(plan: TrainingPlan) -> PlanScript:
+    """Return the script of a plan.
+
+    Raises:
+        ParameterError: a job can't be made to keep to it.
+        JudgeError: a defect of this: it makes no script.
+    """
+    workload = plan.workload
+    if plan.asked is not None:
+        raise ParameterError("its collectives are merged: plan without --merge, jobs call each")
+    if len(workload.roles) != 1 or workload.roles[0].ranks != tuple(range(workload.ranks)):
+        raise ParameterError(
+            f"its workload has {len(workload.roles)} roles: expected one of all ranks, which "
+            "submit the same calls in the same order"
+        )
+    events = workload.submits[0].events
+    names = [event.op for event in events if event.action is HostAction.SUBMIT]
+    calls = {op.id: op for op in workload.collectives()}
+    places = {name: k for k, name in enumerate(names)}
+    order = [i for i in plan.order if i.op in places]
+    lanes = _lanes(plan)
+    options = dict(plan.options)
+    maker = _Maker(plan)
+    ops = tuple(
+        maker.op(calls[name], [lanes[name, k] for k in range(len(options[name].motifs))])
+        for name in names
+    )
+    script = PlanScript(
+        plan=digest(training_plan_to_wire(plan)),
+        ranks=workload.ranks,
+        channels=tuple((one.name, one.streams) for one in plan.fabric.channels),
+        ops=ops,
+        order=tuple((places[i.op], i.motif, i.shift) for i in order),
+        period_us=plan.period_ns / 1000,
+    )
+    if wrong := wrong_in(script):
+        raise JudgeError(f"the script of {workload.name!r:.60}: {wrong}")
+    return script
+
+
+def script_text(script: PlanScript) -> str:
+    """Return a script as its file has it."""
+    return msgspec.json.encode(script).decode() + "\n"
+
+
+def _lanes(plan: TrainingPlan) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return the channel and the stream of each motif: streams of a channel in turn."""
+    number = {channel.name: k for k, channel in enumerate(plan.fabric.channels)}
+    of = {(name, k): number[motif.channel] for name, k, motif in plan.motifs()}
+    count: dict[int, int] = defaultdict(int)
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for issue in plan.order:
+        channel = of.get((issue.op, issue.motif))
+        if channel is not None:
+            found[issue.op, issue.motif] = (
+                channel,
+                (count[channel] % plan.fabric.channels[channel].streams),
+            )
+            count[channel] += 1
+    return found
+
+
+class _Maker:
+    """Makes operations of scripts."""
+
+    def __init__(self, plan: TrainingPlan) -> None:
+        from sccl.train.rings import LinkedRings  # noqa: PLC0415 - loads NumPy
+
+        self._plan, self._options = plan, dict(plan.options)
+        self._planner: MotifPlanner | None = None
+        self._rings = [LinkedRings(channel.topology) for channel in plan.fabric.channels]
+
+    def op(self, op: CommOp, lanes: list[tuple[int, int]]) -> ScriptOp:
+        """Return a collective, with what is sent for its motifs."""
+        from sccl.train.recosting import motifs_made  # noqa: PLC0415 - loads NumPy
+
+        option = self._options[op.id]
+        made = motifs_made(op, option)
+        if not made or op.splits:  # what each gives to each is as the job has it, then
+            channel, stream = lanes[0]
+            first = ScriptMotif(channel=channel, stream=stream, native=True)
+            idle = [ScriptMotif(channel=c, stream=s) for c, s in lanes[1:]]
+            motifs = [first, *idle]
+        else:
+            rows = zip(made, option.motifs, lanes, strict=True)
+            motifs = [self._motif(op, *row, alone=len(made) == 1) for row in rows]
+        roots: tuple[int, ...] = ()
+        if op.root is not None:
+            place = op.group.index(op.root)
+            roots = tuple(group[place] for group in op.groups)
+        return ScriptOp(
+            id=op.id,
+            collective=op.collective,
+            groups=op.groups,
+            count=op.count,
+            dtype=op.dtype,
+            motifs=tuple(motifs),
+            roots=roots,
+            reduce=op.reduce or "",
+        )
+
+    def _motif(
+        self, op: CommOp, motif: Motif, by: OptionMotif, lane: tuple[int, int], *, alone: bool
+    ) -> ScriptMotif:
+        from sccl.train.finding import BESIDE  # noqa: PLC0415 - loads NumPy
+
+        channel, stream = lane
+        carrier = by.carrier.partition(BESIDE)[0]
+        first, last = _part(motif)
+        gloos = carrier in _NATIVE.get(op.collective, ()) and _is_whole(op, motif)
+        if gloos and (alone or op.collective in _IN_PARTS):
+            return ScriptMotif(
+                channel=channel,
+                stream=stream,
+                after=motif.after,
+                native=True,
+                part=(first, last),
+            )
+        if op.reduce == "bitwise":
+            raise ParameterError(
+                f"operation {op.id!r:.60} reduces bit by bit, which only gloo itself does: plan it "
+                "with --max-motifs 1"
+            )
+        rows = tuple(self._sends(motif, carrier, channel, ITEM_BYTES[op.dtype]))
+        if len(rows) > _MOST_TRANSFERS:
+            raise ParameterError(f"operation {op.id!r:.60} takes {len(rows)} transfers, too many")
+        return ScriptMotif(channel=channel, stream=stream, after=motif.after, transfers=rows)
+
+    def _sends(self, motif: Motif, carrier: str, channel: int, item_bytes: int) -> list[_Row]:
+        """Return what is sent: as a carrier does, or as the synthesiser that planned it."""
+        from sccl.train.carriers import CARRIERS  # noqa: PLC0415 - loads NumPy
+
+        known = {one.name: one for one in CARRIERS}
+        if carrier in known:
+            sends = known[carrier].sends(motif, self._rings[channel])
+            return list(zip(*(column.tolist() for column in sends), strict=True))
+        if carrier != self._plan.planned_by:
+            raise ParameterError(f"a motif is carried by {carrier!r:.60}, which is not known")
+        return self._planned(motif, channel, item_bytes)
+
+    def _planned(self, motif: Motif, channel: int, item_bytes: int) -> list[_Row]:
+        """Return what schedules of a motif send, step by step; of an allreduce two in a row."""
+        from sccl.motif import motifs_of, recipe_of  # noqa: PLC0415 - loads NumPy
+        from sccl.train.costs import MotifCosts  # noqa: PLC0415 - likewise
+        from sccl.transform.levels import algorithm_of  # noqa: PLC0415 - likewise
+
+        if self._planner is None:
+            self._planner = motif_planner(self._plan.planned_by, self._plan.seed)
+            self._costs = MotifCosts(self._plan.fabric)
+        parts = [motif]
+        if motif.collective == "allreduce":
+            parts = list(motifs_of(motif, recipe_of("ring")))
+        schedules = self._costs.schedules(motif, channel, self._planner.plan, item_bytes)
+        found: list[_Row] = []
+        for part, schedule in zip(parts, schedules, strict=True):
+            spans = [move.span for move in part.moves()]
+            before = 1 + (found[-1][0] if found else -1)
+            sends = sorted(algorithm_of(schedule).sends, key=lambda one: one.step)
+            found += [
+                (before + one.step, *spans[one.chunk], one.src, one.dst, one.reduce)
+                for one in sends
+            ]
+        return found
+
+
+def _is_whole(op: CommOp, motif: Motif) -> bool:
+    """Return whether a motif is the collective itself, of a part of each block."""
+    from sccl.train.finding import wholes_of  # noqa: PLC0415 - loads NumPy
+
+    whole = wholes_of(op)
+    assert isinstance(whole, Motif)
+    return (motif.collective, motif.shares, motif.offsets) == (whole.collective, whole.shares, ())
+
+
+def _part(motif: Motif) -> tuple[int, int]:
+    """Return which elements of each block a motif is of."""
+    cells = motif.shares[0].cells
+    each = cells[1] - cells[0]
+    low, high = motif.part
+    return (
+        each * low.numerator // low.denominator,
+        each * high.numerator // high.denominator,
+    )

@@ -1,0 +1,46 @@
+"""Plans at work in real jobs: results are gloo's, whatever the job does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sccl.tasks.scripting import script_of, script_text
+from tests.kit.enforced import ops_of, plan_of
+from tests.kit.torch_jobs import autoloading, finished, run_job
+
+RANKS = 4
+
+
+def outcome(folder: Path, text: str, *words: str, release: str = "oldest") -> set[tuple[str, ...]]:
+    """Return what ranks say at the end of a job: cuts, whether planned, and calls."""
+    (folder / "script.json").write_text(text)
+    env = {"PYTHONPATH": autoloading(folder), "SCCL_SCRIPT": str(folder / "script.json")}
+    lines = finished(run_job(release, RANKS, "torch_planned.py", *words, env=env))
+    assert len(lines) == RANKS
+    return {tuple(line.split()[1:]) for line in lines}
+
+
+@pytest.mark.parametrize(("release", "first"), [("oldest", 0), ("newest", 2)])
+def test_every_collective_by_every_rule(release: str, first: int, tmp_path: Path) -> None:
+    """By carriers of motifs, by schedules of a synthesiser, and by gloo's own collectives."""
+    ops = ops_of(RANKS)
+    plan = plan_of(ops, RANKS, first=first)
+    assert "tacos" in {motif.carrier for _, _, motif in plan.motifs()}
+    script = script_of(plan)
+    assert {motif.native for op in script.ops for motif in op.motifs} == {True, False}
+    found = outcome(tmp_path, script_text(script), "3", release=release)
+    assert found == {("0", "True", str(3 * len(ops)))}
+
+
+def test_what_is_not_planned_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
+    """Also an order that the host's waits don't allow: the second is to be called a step ahead.
+
+    Steps 1 and 7 stand still where they wait, 3 and 5 call otherwise, and each next goes its own
+    way.
+    """
+    ops = ops_of(RANKS)[3:8]
+    text = script_text(script_of(plan_of(ops, RANKS, ahead={ops[1][0].id: 1})))
+    found = outcome(tmp_path, text, "8", "3:more", "5:less")
+    assert found == {("4", "False", str(8 * len(ops)))}

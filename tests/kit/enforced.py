@@ -1,0 +1,107 @@
+"""Scripts of plans for small jobs: every collective by every rule, carried in every way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+
+from sccl.core.fabric import Channel, Fabric
+from sccl.core.training_plan import Issue, Option, OptionMotif, TrainingPlan
+from sccl.core.workload import Workload
+from sccl.core.workload_ops import (
+    COMBINING,
+    ROOTED,
+    CommOp,
+    HostAction,
+    HostEvent,
+    HostProgram,
+    Role,
+)
+from sccl.motif import motifs_of, recipe_of
+from sccl.topo import resolve
+from sccl.train.carriers import CARRIERS
+from sccl.train.finding import wholes_of
+
+BLOCK = 12
+
+RECIPES: Mapping[str, Sequence[str]] = {
+    "allreduce": ("whole", "seg(3)", "ring", "tree(2)", "levels(2)", "ring.seg(2)"),
+    "allgather": ("whole", "seg(2)", "sources(2)", "levels(2)"),
+    "alltoall": ("whole", "seg(2)", "spline(2)", "levels(2)"),
+    "broadcast": ("whole", "seg(2)", "sag"),
+    "gather": ("whole", "seg(2)"),
+    "reduce": ("whole", "sag"),
+    "reducescatter": ("whole", "seg(2)", "levels(2)"),
+    "scatter": ("whole", "seg(2)"),
+}
+
+
+def ops_of(ranks: int) -> list[tuple[CommOp, str]]:
+    """Return operations, one for each rule, with their recipes."""
+    found = []
+    for collective, recipes in RECIPES.items():
+        for number, recipe in enumerate(recipes):
+            op = CommOp(
+                id=f"{collective}-{number}",
+                collective=collective,
+                group=tuple(range(ranks)),
+                count=BLOCK * ranks,
+                dtype="int64" if number == 1 else "float32",
+                root=ranks - 1 if collective in ROOTED else None,
+                reduce="sum" if collective in COMBINING else None,
+            )
+            found.append((op, recipe))
+    return found
+
+
+def plan_of(
+    given: Sequence[tuple[CommOp, str]],
+    ranks: int,
+    *,
+    first: int = 0,
+    ahead: Mapping[str, int] | None = None,
+) -> TrainingPlan:
+    """Return a plan of operations by recipes, over two channels in turn.
+
+    Args:
+        first: which carrier of those that there are is taken first, as all are in turn, and a
+            synthesiser after them.
+        ahead: operations that are issued so many iterations ahead.
+    """
+    channels = tuple(Channel(name, resolve(f"full:{ranks}"), streams=2) for name in ("a", "b"))
+    turn = cycle("ab")
+    options = []
+    for number, (op, recipe) in enumerate(given):
+        motifs = []
+        for motif in motifs_of(wholes_of(op), recipe_of(recipe), 1):  # type: ignore[arg-type]
+            names = [one.name for one in CARRIERS if motif.collective in one.of]
+            names.append("tacos")
+            name = names[(first + number) % len(names)]
+            motifs.append(OptionMotif(next(turn), name, 1000, (), motif.after))
+        options.append((op.id, Option(recipe, tuple(motifs))))
+    order = [
+        Issue(name, k, (ahead or {}).get(name, 0))
+        for name, option in options
+        for k in range(len(option.motifs))
+    ]
+    order.sort(key=lambda issue: -issue.shift)
+    events = tuple(HostEvent(HostAction.SUBMIT, op.id) for op, _ in given)
+    workload = Workload(
+        name="all",
+        ranks=ranks,
+        roles=(Role("all", tuple(range(ranks))),),
+        ops=tuple(op for op, _ in given),
+        deps=(),
+        submits=(HostProgram("all", events),),
+    )
+    return TrainingPlan(
+        workload,
+        Fabric("pair", channels),
+        tuple(options),
+        tuple(order),
+        period_ns=1000,
+        bound_ns=0,
+        binding="",
+        search="by hand",
+        planned_by="tacos",
+    )

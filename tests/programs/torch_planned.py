@@ -1,0 +1,91 @@
+"""The operations of a script, called as it has them: ``torch_planned.py STEPS [CHANGE ..]``.
+
+A change is a step and a word: ``3:more`` calls one that is not planned, ``3:less`` leaves one out.
+Results are compared with gloo's. Each rank prints how often it left its plan, whether it keeps to
+it in the end, and how many calls it made.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from sccl.enforce.script import ScriptOp, read_script
+from sccl.enforce.session import session
+
+TYPES = {"float32": torch.float32, "int64": torch.int64}
+
+
+def numbers(count: int, dtype: str, seed: int) -> torch.Tensor:
+    return ((torch.arange(count) * 7 + 3 * seed) % 11).to(TYPES[dtype])  # sums of these are exact
+
+
+def start(  # noqa: PLR0911 - a table
+    op: ScriptOp, step: int, group: Any
+) -> tuple[Any, list[torch.Tensor]]:
+    """Call an operation; return its work, and what it fills."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    seed, root = rank + 10 * step, op.roots[0] if op.roots else None
+    whole, block = (numbers(count, op.dtype, seed) for count in (op.count, op.count // ranks))
+    into = torch.empty_like(block)
+    how = {"group": group, "async_op": True}
+    match op.collective:
+        case "allreduce":
+            ops = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
+            return dist.all_reduce(whole, ops[op.reduce], **how), [whole]
+        case "broadcast":
+            return dist.broadcast(whole, root, **how), [whole]
+        case "reduce":
+            return dist.reduce(whole, root, **how), [whole] if rank == root else []
+        case "allgather":
+            out = torch.empty_like(whole)
+            return dist.all_gather_into_tensor(out, block, **how), [out]
+        case "reducescatter":
+            return dist.reduce_scatter_tensor(into, whole, **how), [into]
+        case "alltoall":
+            out = torch.empty_like(whole)
+            return dist.all_to_all_single(out, whole, **how), [out]
+        case "gather":
+            outs = [torch.empty_like(block) for _ in range(ranks)] if rank == root else None
+            return dist.gather(block, outs, root, **how), outs or []
+    parts = list(whole.chunk(ranks)) if rank == root else None
+    return dist.scatter(into, parts, root, **how), [into]
+
+
+def main() -> None:
+    script = read_script(Path(os.environ["SCCL_SCRIPT"]))
+    changes = dict(word.split(":") for word in sys.argv[2:])
+    dist.init_process_group("sccl")
+    beside = dist.new_group(backend="gloo")
+    for step in range(int(sys.argv[1])):
+        change = changes.get(str(step), "")
+        ops = list(script.ops)
+        if change == "less":
+            del ops[len(ops) // 2]
+        works: list[tuple[ScriptOp, Any, list[torch.Tensor]]] = []
+        for number, op in enumerate(ops):
+            if change == "more" and number == 1:
+                dist.all_reduce(other := torch.ones(13))
+                assert other.eq(dist.get_world_size()).all()
+            works.append((op, *start(op, step, dist.group.WORLD)))
+        for op, work, got in works:
+            work.wait()
+            theirs, wanted = start(op, step, beside)
+            theirs.wait()
+            assert all(map(torch.equal, got, wanted)), f"{op.id} in step {step}"
+    enforcer = session()._enforcer
+    assert enforcer is not None
+    sequence = enforcer.sequence
+    dist.barrier(beside)
+    line = f"{dist.get_rank()} {sequence.cuts} {sequence.planned} {sequence.calls}\n"
+    dist.destroy_process_group()
+    sys.stdout.write(line)
+
+
+if __name__ == "__main__":
+    main()
