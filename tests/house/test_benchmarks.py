@@ -37,6 +37,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "files",
         "fuzz",
         "routed",
+        "lab",
     ],
 )
 def test_smoke(verb: str, tmp_path: Path) -> None:
