@@ -12,6 +12,10 @@ on every run of one version. Measured on the rows of SCCL Table 4 (two cores):
   (14, 3, 5) in 0.2 s, which the others do not in 20 s, and (18, 3, 7) in 2.5 s, which without the
   LP takes 13 s; ten times slower than ``mix`` at finding allgather (6, 7, 7).
 
+Where there are several times as many steps as the farthest chunk needs, the fewest steps with the
+same rounds are asked about first: the model is a fraction, and what is found is stretched. alltoall
+(24, 8, 8) takes 0.03 s in place of 2.2; what is refuted so is lost, 0.05 s on DGX-1.
+
 Tried and lost: two free-running workers (as fast, but another algorithm on every run); probing and
 symmetry detection in presolve (6.1 s against 1.7 s on alltoall (24, 8, 8)).
 """
@@ -19,14 +23,23 @@ symmetry detection in presolve (6.1 s against 1.7 s on alltoall (24, 8, 8)).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 from sccl.core.answer import Answer, Sat, Unknown, Unsat
 from sccl.core.instance import Instance
+from sccl.errors import UnreachableError
+from sccl.prove.bounds.steps import farthest_pair
 from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort, Spending
 from sccl.synth.ksync.transfer_model import TransferModel, decode, encode
+from sccl.transform.stretch import stretched
+
+_MANY_STEPS = 3
+"""Times the fewest steps, from which on those are asked about first."""
+
+_FEWEST = 0.05
+"""Units of effort for that."""
 
 _DIVE = Strategy(workers=1, linear=0, presolved=False)
 _MIX = Strategy(workers=8, linear=1, presolved=False)
@@ -62,6 +75,8 @@ def _turns(instance: Instance) -> Iterator[_Turn]:
 def answer(instance: Instance, effort: Effort) -> Answer:
     """Return CP-SAT's answer."""
     spending = Spending(effort)
+    if (quick := _in_fewest_steps(instance, spending)) is not None:
+        return quick
     built: dict[bool, _Problem] = {}
     for turn in _turns(instance):
         if spending.used_up():
@@ -85,6 +100,31 @@ def answer(instance: Instance, effort: Effort) -> Answer:
             text = "CP-SAT proved the time-indexed model infeasible"
             return Unsat(text, "cpsat", spending.seconds())
     return Unknown(effort.why_late, "cpsat", spending.seconds())
+
+
+def _in_fewest_steps(instance: Instance, spending: Spending) -> Sat | None:
+    """Return an algorithm of as many rounds in the fewest steps, stretched; None: none is found."""
+    topology, steps = instance.topology, instance.steps
+    if topology.budgets or instance.rounds < steps:
+        return None
+    try:
+        least = max(farthest_pair(topology, instance.collective).steps, 1)
+    except UnreachableError:
+        return None
+    left = spending.left(_FEWEST)
+    if steps < _MANY_STEPS * least or left is None:
+        return None
+    model = encode(replace(instance, steps=least), break_symmetry=False)
+    if model.impossible:
+        return None
+    spending.units += _FEWEST
+    problem = _build(model)
+    result = solve(problem.cp, left, _DIVE)
+    if not result.found:
+        return None
+    rounds = [result.value(r) for r in problem.rounds]
+    found = stretched(decode(model, result.true(problem.chosen), rounds), steps)
+    return Sat(found, "cpsat", spending.seconds())
 
 
 @dataclass(frozen=True, slots=True)

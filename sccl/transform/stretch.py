@@ -1,0 +1,50 @@
+"""The same rounds in more steps: a step of several rounds becomes several steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from sccl.core.algorithm import Algorithm
+from sccl.core.ids import Edge, Step
+from sccl.errors import ParameterError
+
+
+def stretched(algorithm: Algorithm, steps: int) -> Algorithm:
+    """Return an algorithm of as many rounds in more steps, with the same sends in the same order.
+
+    What is sent in a step is there when it begins, so it may be sent in any of the steps that it
+    becomes; each link sends first what it can in the first of them.
+
+    Args:
+        algorithm: on a topology whose links share no budgets.
+        steps: at least as many as it has, and no more than its rounds.
+
+    Raises:
+        ParameterError: steps are fewer, or more, or there are shared budgets.
+    """
+    if not algorithm.steps <= steps <= algorithm.rounds or algorithm.topology.budgets:
+        raise ParameterError(
+            f"steps is {steps}, expected {algorithm.steps} to {algorithm.rounds}, on a topology "
+            "without shared budgets"
+        )
+    pieces = [[rounds] for rounds in algorithm.rounds_per_step]
+    more = steps - algorithm.steps
+    for own in pieces:
+        cut = min(more, own[0] - 1)
+        own[:] = [own[0] - cut] + [1] * cut
+        more -= cut
+    first = [sum(map(len, pieces[:k])) for k in range(len(pieces))]
+    lanes = {link.edge: link.lanes for link in algorithm.topology.links}
+    sent: Counter[tuple[int, Edge]] = Counter()
+    sends = []
+    for one in sorted(algorithm.sends):
+        before = sent[one.step, one.edge]
+        sent[one.step, one.edge] += 1
+        piece, room = 0, pieces[one.step][0] * lanes[one.edge]
+        while before >= room:
+            piece += 1
+            room += pieces[one.step][piece] * lanes[one.edge]
+        sends.append(replace(one, step=Step(first[one.step] + piece)))
+    rounds = tuple(rounds for own in pieces for rounds in own)
+    return replace(algorithm, rounds_per_step=rounds, sends=tuple(sends))
