@@ -24,9 +24,9 @@ class TreesSpec:
 
 
 SPECS = (
-    TreesSpec("dgx1", 1),
+    TreesSpec("dgx1", 2),
     TreesSpec("z52"),
-    TreesSpec("ndv2x2", 5),
+    TreesSpec("ndv2x2", 3),
     TreesSpec("torus:4x4"),
     TreesSpec("hypercube:4"),
     TreesSpec("hypercube:5"),

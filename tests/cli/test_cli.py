@@ -62,7 +62,7 @@ def test_pareto_json_goes_alone_to_stdout() -> None:
     found = json.loads(out)
     assert (code, err) == (0, "")
     points = [(p["bandwidth_cost"], p["class"]) for p in found["points"]]
-    assert points[:3] == [("3/2", "gathered"), ("7/6", "gathered"), ("1/3", "trees")]
+    assert points[:3] == [("3/2", "gathered"), ("3/4", "trees"), ("1/3", "trees")]
     assert "compositions" in found["scope"]
 
 

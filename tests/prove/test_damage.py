@@ -17,6 +17,7 @@ from sccl.core.files.claims import (
     AlgorithmClaimWire,
     BandwidthWire,
     Claim,
+    EveryWire,
     LimitClaimWire,
     LimitPointWire,
     ParetoWire,
@@ -61,7 +62,7 @@ class Truth:
                 if isinstance(c, LimitClaimWire)
             ),
             tuple(
-                (c.chunks, c.steps, c.rounds, "trees" in c.file)
+                (c.chunks, c.steps, c.rounds, "trees" in c.file or "halves" in c.file)
                 for c in whole
                 if isinstance(c, AlgorithmClaimWire)
             ),
@@ -78,17 +79,19 @@ class Truth:
                 known = [v for s, v, t in self.limits if s <= claim.steps and t == claim.trees]
                 least = Fraction(claim.at_least)
                 return least > min(known, default=least) and least > self.bandwidth
-            case UnsatWire():
-                return any(
-                    not trees
-                    and c >= claim.chunks
-                    and s <= claim.steps
-                    and r + claim.steps - s <= claim.rounds
-                    for c, s, r, trees in self.algorithms
-                )
+            case EveryWire() | UnsatWire():
+                return any(self._refutes(other, claim) for other in self.algorithms)
             case ParetoWire() | LimitPointWire():
                 return any(self._beats(case, other, claim) for other in self.algorithms)
         return False
+
+    def _refutes(self, other: tuple[int, int, int, bool], claim: EveryWire | UnsatWire) -> bool:
+        c, s, r, trees = other
+        if isinstance(claim, EveryWire):
+            within = claim.steps is None or s <= claim.steps
+            return within and Fraction(r, c) < Fraction(claim.at_least)
+        fits = c >= claim.chunks and s <= claim.steps
+        return not trees and fits and r + claim.steps - s <= claim.rounds
 
     def _beats(
         self,
@@ -97,7 +100,8 @@ class Truth:
         claim: ParetoWire | LimitPointWire,
     ) -> bool:
         chunks, steps, rounds, trees = other
-        if trees != (isinstance(claim, LimitPointWire) and claim.trees):
+        every = isinstance(claim, LimitPointWire) and claim.every
+        if not every and trees != (isinstance(claim, LimitPointWire) and claim.trees):
             return False
         if isinstance(claim, ParetoWire) and (
             rounds > steps + claim.k * case.dual.phases

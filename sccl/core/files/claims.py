@@ -45,8 +45,9 @@ class LimitClaimWire(
 ):
     """No algorithm of so many steps has a smaller R/C: prices of constraints in steps.
 
-    With ``trees``: no allreduce in which each chunk goes up one timed tree and down another. With
-    ``cuts``, (a label of each rank, weight): by cuts through time, and prices of shared budgets.
+    With ``trees``: no allreduce in which each chunk goes up timed trees to a rank, or two that
+    exchange, and down from there. With ``cuts``, (a label of each rank, weight): by cuts through
+    time, and prices of shared budgets.
     """
 
     steps: _Steps

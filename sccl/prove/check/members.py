@@ -8,7 +8,7 @@ from dataclasses import replace
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.claims import LimitPointWire, ParetoWire
-from sccl.core.ids import Step
+from sccl.core.ids import ChunkId, Step
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.judge import violations
 from sccl.prove.check.plain import SEND
@@ -66,18 +66,24 @@ def is_composition(algorithm: Algorithm, dual: Dual, cut: int) -> bool:
 
 
 def is_by_trees(algorithm: Algorithm) -> bool:
-    """Return whether each chunk of an allreduce goes up one tree and down another.
+    """Return whether each chunk of an allreduce goes up trees, and down others from where it turns.
 
     Of a valid one that is so if all ranks but one pass it on once to be reduced, and all but one
     get it once after: it is the same one that does neither, as what it holds in the end comes from
     all others, and what it contributes leaves it reduced.
+
+    It also is if all pass it on once to be reduced, and all but two get it once after. What each of
+    the two holds in the end has come to be reduced. As each rank passes on once, there is one cycle
+    of such sends, and both are on it. If it were longer than the two, or they did not pass on in
+    one step, some contribution would come to where it has been, which no valid one does.
     """
     up = Counter((s.chunk, s.src) for s in algorithm.sends if s.reduce)
     down = Counter((s.chunk, s.dst) for s in algorithm.sends if not s.reduce)
-    each = algorithm.topology.ranks - 1
+    if any(times > 1 for found in (up, down) for times in found.values()):
+        return False
+    ups, downs = (Counter(chunk for chunk, _ in found) for found in (up, down))
+    ranks = algorithm.topology.ranks
     return all(
-        set(found.values()) <= {1}
-        and Counter(chunk for chunk, _ in found)
-        == dict.fromkeys(range(algorithm.collective.num_chunks), each)
-        for found in (up, down)
+        (ups[chunk], downs[chunk]) in {(ranks - 1, ranks - 1), (ranks, ranks - 2)}
+        for chunk in map(ChunkId, range(algorithm.collective.num_chunks))
     )

@@ -42,7 +42,7 @@ def by_steps(  # noqa: PLR0913 - a question, prices, and two variants
     Args:
         collective: non-combining; or allreduce, if ``trees``.
         rounds: of each step, if they are given: then C is at most 1 over the result.
-        trees: whether each chunk goes up one timed tree and down another.
+        trees: whether each chunk goes up timed trees to a rank, or two that exchange, and down.
 
     Raises:
         ValueError: a price is negative or names no constraint or step, the prices of a step buy

@@ -75,25 +75,29 @@ def _farthest_from_first(
 def fewest_up_and_down(machine: Topology, spend: Spend) -> int:
     """Return the fewest steps in which a chunk can go up to some rank and down from it to all.
 
+    Or up to two ranks that exchange, which takes a step, and down from both.
+
     Raises:
         ValueError: from no rank all others are reached and reach it.
         TooMuchError: that takes too much work.
     """
     ways = (machine.edges, [(v, u) for u, v in machine.edges])
+    turns = [{root} for root in range(machine.ranks)]
+    turns += [{u, v} for u, v in machine.edges if u < v and (v, u) in machine.edges]
     found = []
-    for root in range(machine.ranks):
+    for roots in turns:
         spend(2 * machine.ranks * len(machine.links))
-        there, back = (_eccentricity(edges, root, machine.ranks) for edges in ways)
+        there, back = (_eccentricity(edges, roots, machine.ranks) for edges in ways)
         if there is not None and back is not None:
-            found.append(there + back)
+            found.append(there + len(roots) - 1 + back)
     if not found:
         raise ValueError("no rank reaches all others and is reached by them")
     return min(found)
 
 
-def _eccentricity(edges: frozenset[Edge] | list[Edge], root: int, ranks: int) -> int | None:
-    """Return how far the farthest rank is; None if some rank is not reached."""
-    reached, steps = {root}, 0
+def _eccentricity(edges: frozenset[Edge] | list[Edge], roots: set[int], ranks: int) -> int | None:
+    """Return how far the farthest rank is from the nearest; None if some rank is not reached."""
+    reached, steps = set(roots), 0
     while len(reached) < ranks:
         more = {v for u, v in edges if u in reached} - reached
         if not more:

@@ -14,7 +14,7 @@ is taken up with all ranks served has a cheapest tree (Hart, Nilsson, Raphael 19
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 
 from sccl.core.ids import Edge
@@ -110,25 +110,50 @@ def cheapest_paths(costs: StepCosts, ranks: int, holders: int, spend: Spend) -> 
 
 
 def cheapest_up_and_down(costs: StepCosts, ranks: int, spend: Spend) -> int | None:
-    """Return what a chunk of an allreduce costs at least: a tree up and then one down; None: none.
+    """Return what a chunk of an allreduce costs at least by trees up and then down; None: none.
 
-    Whatever rank it turns at, and after whatever step. A tree up, turned round in place and time,
-    is a tree down.
+    Whatever rank it turns at, and after whatever step; or at whatever two ranks, which exchange in
+    a step what has come up to them. Trees up, turned round in place and time, are trees down.
     """
     everyone = (1 << ranks) - 1
     back = [{(v, u): cost for (u, v), cost in of_step.items()} for of_step in reversed(costs)]
     best: int | None = None
-    for root in range(ranks):
-        for turn in range(1, len(costs)):
-            ends = (ranks, 1 << root, everyone, spend)
-            down = cheapest_tree(costs[turn:], *ends, enough=best)
-            if down is None or (best is not None and down >= best):
+    for roots, links in _turns(costs[0], ranks):
+        ends = (ranks, roots, everyone, spend)
+        for turn in range(len(costs) + 1 - bool(links)):
+            paid = sum(costs[turn][edge] for edge in links)
+            down = _within(costs[turn + bool(links) :], *ends, enough=best)
+            if down is None or (best is not None and paid + down >= best):
                 continue
-            left = None if best is None else best - down
-            up = cheapest_tree(back[len(costs) - turn :], *ends, enough=left)
-            if up is not None and (best is None or up + down < best):
-                best = up + down
+            left = None if best is None else best - paid - down
+            up = _within(back[len(costs) - turn :], *ends, enough=left)
+            if up is not None and (best is None or paid + up + down < best):
+                best = paid + up + down
     return best
+
+
+def _turns(edges: Mapping[Edge, int], ranks: int) -> Iterator[tuple[int, tuple[Edge, ...]]]:
+    """Yield each rank, and the ends of each link that has one back, as bits, with these links."""
+    for root in range(ranks):
+        yield 1 << root, ()
+    for u, v in sorted(edges):
+        if u < v and (v, u) in edges:
+            yield 1 << u | 1 << v, ((u, v), (v, u))
+
+
+def _within(  # noqa: PLR0913 - as of cheapest_tree
+    costs: StepCosts,
+    ranks: int,
+    holders: int,
+    wanted: int,
+    spend: Spend,
+    *,
+    enough: int | None,
+) -> int | None:
+    """Return what :func:`cheapest_tree` does, also where there are no steps at all."""
+    if not costs:
+        return None if wanted & ~holders else 0
+    return cheapest_tree(costs, ranks, holders, wanted, spend, enough=enough)
 
 
 def _into(of_step: Mapping[Edge, int], ranks: int) -> list[list[tuple[int, int]]]:

@@ -23,7 +23,7 @@ from sccl.core.files.claims import (
 from sccl.prove.check.prices import short
 from sccl.prove.check.question import Case
 
-_TREES = "allreduces by trees (each chunk goes up a timed tree and down another)"
+_TREES = "allreduces by trees (each chunk goes up to a rank, or two that exchange, and down)"
 _EVERY = "allreduces of every class (each send carries contributions to one chunk)"
 _COMPOSITIONS = "compositions of a reducescatter and an allgather"
 _PLANS = "all plans of chunks of any number and sizes"

@@ -77,10 +77,11 @@ def _written(problem: Problem, parts: _Parts, times: int) -> Algorithm | None:
         ):
             if count * len(tree) + len(found) > _SENDS:
                 return None
-            turn = _turn(tree) if problem.up_and_down else 0
+            reduced = _reduced(tree, problem.topology.ranks) if problem.up_and_down else ()
             for chunk in (next(chunks) for _ in range(count)):
                 found += [
-                    Send(Step(s), ChunkId(chunk), Rank(u), Rank(v), s < turn) for (u, v), s in tree
+                    Send(Step(s), ChunkId(chunk), Rank(u), Rank(v), ((u, v), s) in reduced)
+                    for (u, v), s in tree
                 ]
             load.update(dict.fromkeys(tree, count))
     rounds = [1] * problem.steps
@@ -92,13 +93,21 @@ def _written(problem: Problem, parts: _Parts, times: int) -> Algorithm | None:
     return require_valid(algorithm, "multiplying a packing out")
 
 
-def _turn(tree: _Sends) -> int:
-    """Return the step from which a tree that goes up and down goes down.
+def _reduced(tree: _Sends, ranks: int) -> _Sends:
+    """Return the sends of trees up and down that are reduced where they arrive.
 
-    It has as many sends up as down, one of each for every rank but one, and no step has both.
+    They are those of ranks that do not know all contributions yet.
     """
-    steps = sorted(step for _, step in tree)
-    return steps[len(steps) // 2]
+    knows = [1 << rank for rank in range(ranks)]
+    found = set()
+    for step in sorted({step for _, step in tree}):
+        before = list(knows)
+        for (u, v), at in tree:
+            if at == step:
+                knows[v] |= before[u]
+                if before[u] != (1 << ranks) - 1:
+                    found.add(((u, v), at))
+    return frozenset(found)
 
 
 def _whole_numbers(parts: list[Fraction], total: int) -> list[int]:

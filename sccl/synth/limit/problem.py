@@ -159,9 +159,9 @@ def pose_allreduce(
 ) -> Problem:
     """Return the packing problem of allreduce by trees that go up and down within S steps in all.
 
-    Each chunk is reduced along a timed tree into some rank, by some step, and goes out from it
-    along another. Where the turn is may differ from chunk to chunk, so that phases overlap: a
-    larger class than reducescatter followed by allgather.
+    Each chunk is reduced along timed trees into some rank, or two that exchange, by some step, and
+    goes out from there along others. Where the turn is may differ from chunk to chunk, so that
+    phases overlap: a larger class than reducescatter followed by allgather.
     """
     edges = tuple(sorted(topology.edges))
     symmetries = _few_symmetries(topology, collective) if symmetric else ()

@@ -1,7 +1,8 @@
 """Allreduce by trees: beyond reducescatter followed by allgather, with limits of its own.
 
-Each chunk goes up one timed tree to some rank and down another, within S steps in all; where it
-turns may differ from chunk to chunk, so that nothing waits between two phases.
+Each chunk goes up timed trees to some rank and down from it, within S steps in all; or up to two
+ranks that exchange what has come to them, in a step, and down from both. Where and when it turns
+may differ from chunk to chunk, so that nothing waits between two phases.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ from sccl.synth.limit.attain import near
 from sccl.synth.limit.options import LIMIT_UNITS
 from sccl.synth.limit.steps import Packed, proof_of
 from sccl.synth.limit.sweep import NotifyLimit, PackedClass, limits_until
+from sccl.synth.limit.turns import turns_of
 
-SCOPE = "allreduce by a timed tree up and one down for each chunk"
+SCOPE = "allreduce by timed trees up to a rank, or two that exchange, and down for each chunk"
 FEW_RANKS = 10
 """Up to so many, trees are priced by dynamic programming over sets of ranks; then by a search."""
 
@@ -40,14 +42,14 @@ _FEW_CHUNKS = 64  # beyond, an algorithm with fewer is worth a search
 def tree_bounds(topology: Topology) -> Bounds:
     """Return what no allreduce by trees beats.
 
-    S: a tree goes up to some rank and another down from it. R/C: what no allreduce beats.
+    S: trees go up to some rank, or two that exchange, and down from there. R/C: what no allreduce
+    beats.
     """
     successors = topology.successors()
     predecessors = topology.reversed().successors()
-    steps = min(
-        max(distances(predecessors, [r])) + max(distances(successors, [r]))
-        for r in range(topology.ranks)
-    )
+    turns = turns_of(sorted(topology.edges), range(topology.ranks))
+    ways = (predecessors, successors)
+    steps = min(t.steps + sum(max(distances(way, t.ranks)) for way in ways) for t in turns)
     return Bounds(steps, any_bounds(topology, named("allreduce", topology.ranks)).bandwidth, SCOPE)
 
 

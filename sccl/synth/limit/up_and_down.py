@@ -1,4 +1,4 @@
-"""Cheapest pairs of timed trees: one into a rank, then one out of it."""
+"""Cheapest timed trees into a rank, or two that exchange, and then out of it."""
 
 from __future__ import annotations
 
@@ -7,37 +7,49 @@ import numpy as np
 from sccl.core.ids import Edge
 from sccl.synth.limit.problem import Tree
 from sccl.synth.limit.subsets import Integers, Ternary, arrivals, ternary
+from sccl.synth.limit.turns import TurningPlace, turns_of
 from sccl.synth.limit.window import INFINITE, LANE, PriceArray, Window
 
 
 class UpAndDown:
     """Trees down by dynamic programming over sets of ranks; trees up are trees down, turned round.
 
-    A tree into rank r within the first t steps, turned round in place and time, is a tree out of r
-    within the last t steps of the reversed machine.
+    Trees into some ranks within the first t steps, turned round in place and time, are trees out of
+    them within the last t steps of the reversed machine. The ranks are one, or the two ends of a
+    link each way, over which they exchange in a step.
     """
 
     def __init__(self, window: Window) -> None:
         self.window, self.spent = window, 0.0
         self.pairs = ternary(window.ranks, by_first=True)
         self.back = tuple((v, u) for u, v in window.edges)
+        self.turns = turns_of(window.edges, range(window.ranks))
 
     def exact(self, prices: PriceArray) -> tuple[int, Tree]:
-        """Return a cheapest pair of trees and its cost, whatever the rank and the turning step."""
+        """Return cheapest trees up and down and their cost, whatever the ranks and the step."""
         steps = self.window.steps
         self.spent += LANE * 2 * self.pairs.size * steps
         weights = self.window.weights(prices)
         down = _Completion(self.window.edges, self.pairs, weights)
         up = _Completion(self.back, self.pairs, weights[:, ::-1])
-        best, turn, root = min(
-            (int(up.best[steps - t][1 << r] + down.best[t][1 << r]), t, r)
-            for t in range(steps + 1)
-            for r in range(self.window.ranks)
+
+        def cost(turn: TurningPlace, begin: int) -> int:
+            """Return what it costs to turn there from a step on."""
+            roots = sum(1 << rank for rank in turn.ranks)
+            both = up.best[steps - begin][roots] + down.best[begin + turn.steps][roots]
+            return int(both) + sum(int(weights[edge, begin]) for edge in turn.links)
+
+        best, begin, i = min(
+            (cost(turn, begin), begin, i)
+            for i, turn in enumerate(self.turns)
+            for begin in range(steps + 1 - turn.steps)
         )
         if best >= INFINITE:
             raise ValueError(f"no tree goes up and down within {steps} steps")
-        uses = down.tree(root, turn)
-        uses |= {(edge, steps - 1 - step) for edge, step in up.tree(root, steps - turn)}
+        turn = self.turns[i]
+        uses = down.tree(turn.ranks, begin + turn.steps)
+        uses |= {(e, steps - 1 - step) for e, step in up.tree(turn.ranks, steps - begin)}
+        uses |= {(edge, begin) for edge in turn.links}
         tree = frozenset(uses)
         return self.window.cost(prices, tree), tree
 
@@ -65,9 +77,9 @@ class _Completion:
             self.best.insert(0, np.minimum(least, INFINITE))
             self.costs.insert(0, cost)
 
-    def tree(self, root: int, begin: int) -> set[tuple[int, int]]:
-        """Return a cheapest tree out of ``root`` from step ``begin`` on."""
-        state, uses = 1 << root, set()
+    def tree(self, roots: tuple[int, ...], begin: int) -> set[tuple[int, int]]:
+        """Return cheapest trees out of ``roots`` from step ``begin`` on."""
+        state, uses = sum(1 << root for root in roots), set()
         for step in range(begin, len(self.costs)):
             own = self.pairs.group(state)
             then = int(self.pairs.after[own][int(np.argmin(self.costs[step][own]))])

@@ -1,28 +1,30 @@
 """Cheapest pairs of timed trees where there are too many ranks for sets of them.
 
-At a rank and a turning step the trees up and down are two questions of one root each, and those of
-:mod:`sccl.synth.limit.search` answer them. Of ranks that are images of each other one is enough, as
-prices are the same on images. What cannot be cheaper than what is known is not searched: each rank
-but the root is entered once, going down, in no earlier step than its distance allows.
+Where and when they turn given, the trees up and down are two questions, and
+:mod:`sccl.synth.limit.search` answers each. What cannot be cheaper than what is known is not
+searched: each rank but the roots is entered once, going down, in no earlier step than its distance
+allows.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sccl.core.topology import Topology, distances
-from sccl.synth.limit.problem import Commodity, Problem, Tree
+from sccl.synth.limit.problem import Commodity, Problem, Tree, Use
 from sccl.synth.limit.search import TreeSearch
+from sccl.synth.limit.turns import turns_of
 from sccl.synth.limit.window import INFINITE, LANE, PriceArray, Window
-from sccl.topo.symmetry.orbits import rank_orbits
+from sccl.topo.symmetry.orbits import Orbits
 
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A tree out of a rank within some steps; going up, of the machine reversed, and of time.
+    """Trees out of ranks within some steps; going up, of the machine reversed, and of time.
 
     Attributes:
         first: the step of the whole in which its own first is, or (going up) its last.
@@ -42,7 +44,7 @@ class _Way:
         """Return its own prices, of those of all steps."""
         if self.down:
             return whole[:, self.first :]
-        return whole[:, self.first :: -1]
+        return whole[:, self.first :: -1] if self.first >= 0 else whole[:, :0]
 
     def steps(self, tree: Tree) -> set[tuple[int, int]]:
         """Return a tree of it in the steps of the whole."""
@@ -51,7 +53,9 @@ class _Way:
         return {(edge, self.first - step) for edge, step in tree}
 
     def least(self, whole: PriceArray) -> int:
-        """Return what such a tree costs at least: each rank's cheapest way in."""
+        """Return what such trees cost at least: each rank's cheapest way in."""
+        if not self.window.steps:
+            return 0
         costs = np.where(self.window.usable, self.prices(whole), INFINITE).min(axis=1)
         into = np.full(self.window.ranks, INFINITE, np.int64)
         np.minimum.at(into, [v for _, v in self.window.edges], costs)
@@ -59,94 +63,143 @@ class _Way:
         return int(np.minimum(into, INFINITE).sum())
 
 
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Trees up and down that turn somewhere, from a step on.
+
+    Attributes:
+        exchanged: (link, step) of what ranks exchange where they turn.
+    """
+
+    up: _Way
+    down: _Way
+    exchanged: tuple[Use, ...]
+
+    def least(self, prices: PriceArray) -> int:
+        """Return what they cost at least."""
+        return self.up.least(prices) + self.down.least(prices) + self.turning(prices)
+
+    def turning(self, prices: PriceArray) -> int:
+        """Return what is paid for what is exchanged."""
+        return sum(int(prices[use]) for use in self.exchanged)
+
+    def joined(self, up: Tree, down: Tree, prices: PriceArray) -> tuple[int, Tree]:
+        """Return what trees up and down cost, and both as one."""
+        tree = frozenset(self.up.steps(up) | self.down.steps(down) | set(self.exchanged))
+        return sum(int(prices[use]) for use in tree), tree
+
+    def quick(self, prices: PriceArray) -> tuple[int, Tree]:
+        """Return trees up and down and their cost, greedily."""
+        up, down = (w.search.quick(w.prices(prices))[1] for w in (self.up, self.down))
+        return self.joined(up, down, prices)
+
+    def cheapest(self, prices: PriceArray, below: int) -> tuple[int, Tree] | None:
+        """Return cheapest trees up and down and their cost; None: that is not below something.
+
+        Raises:
+            TimeoutError: that took too long.
+        """
+        spent = self.least(prices)
+        found: list[Tree] = []
+        for way in (self.up, self.down):
+            cost, tree = way.search.exact(way.prices(prices))
+            spent += cost - way.least(prices)
+            found.append(tree)
+            if spent >= below:
+                return None
+        up, down = found
+        return self.joined(up, down, prices)
+
+
 class UpAndDownSearch:
-    """Trees up and down from a rank of each orbit, at each turning step."""
+    """Trees up and down that turn in each orbit of ranks, and of links, from each step on."""
 
     def __init__(self, window: Window, problem: Problem, deadline: float = math.inf) -> None:
         self.window = window
-        backwards = problem.topology.reversed()
-        roots = rank_orbits(problem.topology, problem.symmetries)
-        self.pairs: list[tuple[_Way, _Way]] = []
+        self.pairs = tuple(_pairs(problem, deadline))
         self._own = 0.0
-        for root in roots:
-            there, back = _farthest(backwards, root), _farthest(problem.topology, root)
-            for turn in range(there, problem.steps - back + 1):
-                up = _window(problem, backwards, root, turn)
-                down = _window(problem, problem.topology, root, problem.steps - turn)
-                ways = (
-                    _Way(TreeSearch(up, deadline), turn - 1, down=False),
-                    _Way(TreeSearch(down, deadline), turn, down=True),
-                )
-                self.pairs.append(ways)
         if not self.pairs:
             raise ValueError(f"no tree goes up and down within {problem.steps} steps")
 
     @property
     def spent(self) -> float:
         """Return the effort of all that has been done."""
-        return self._own + sum(way.search.spent for pair in self.pairs for way in pair)
+        ways = (way for pair in self.pairs for way in (pair.up, pair.down))
+        return self._own + sum(way.search.spent for way in ways)
+
+    def _promising(self, prices: PriceArray) -> list[tuple[int, int]]:
+        """Return what each pair costs at least, and its number, the least first."""
+        self._own += LANE * 4 * len(self.pairs) * prices.size
+        return sorted((pair.least(prices), i) for i, pair in enumerate(self.pairs))
 
     def quick(self, prices: PriceArray) -> tuple[int, Tree]:
-        """Return a pair of trees and its cost, greedily for each root and turning step."""
-        return min(
-            (_joined([(way, way.search.quick(way.prices(prices))[1]) for way in pair], prices)
-             for pair in self.pairs),
-            key=lambda found: (found[0], len(found[1])),
-        )  # fmt: skip
+        """Return trees up and down and their cost, greedily, where they may be cheapest."""
+        best: tuple[int, Tree] | None = None
+        for least, i in self._promising(prices):
+            if best is not None and least >= best[0]:
+                break
+            found = self.pairs[i].quick(prices)
+            if best is None or found[0] < best[0]:
+                best = found
+        assert best is not None
+        return best
 
     def exact(self, prices: PriceArray) -> tuple[int, Tree]:
-        """Return a cheapest pair of trees and its cost, whatever the rank and the turning step.
+        """Return cheapest trees up and down and their cost, wherever and whenever they turn.
 
         Raises:
             TimeoutError: that took too long.
         """
         best = self.quick(prices)
-        self._own += LANE * len(self.pairs) * prices.size
-        least = [sum(way.least(prices) for way in pair) for pair in self.pairs]
-        for i in sorted(range(len(least)), key=lambda i: (least[i], i)):
-            if least[i] >= best[0]:
+        for least, i in self._promising(prices):
+            if least >= best[0]:
                 break
-            found: list[tuple[_Way, Tree]] = []
-            cost = least[i]
-            for way in self.pairs[i]:
-                own = way.prices(prices)
-                more, tree = way.search.exact(own)
-                cost += more - way.least(prices)
-                found.append((way, tree))
-                if cost >= best[0]:
-                    break
-            if cost < best[0]:
-                best = _joined(found, prices)
+            best = self.pairs[i].cheapest(prices, best[0]) or best
         return best
 
 
-def _joined(ways: list[tuple[_Way, Tree]], prices: PriceArray) -> tuple[int, Tree]:
-    """Return what trees up and down cost, and both as one."""
-    tree = frozenset(use for way, own in ways for use in way.steps(own))
-    return sum(int(prices[use]) for use in tree), tree
+def _pairs(problem: Problem, deadline: float) -> Iterator[_Pair]:
+    """Yield the pairs of trees to be looked at: of images one, as prices are the same on images."""
+    topology, backwards = problem.topology, problem.topology.reversed()
+    turns = {frozenset(t.ranks): t for t in turns_of(problem.edges, range(topology.ranks))}
+    orbits = Orbits(turns)
+    for image in problem.symmetries:
+        for ranks in turns:
+            orbits.join(ranks, frozenset(image[rank] for rank in ranks))
+    for turn in (turns[first] for first in orbits.members()):
+        there, back = (_farthest(machine, turn.ranks) for machine in (backwards, topology))
+        for begin in range(there, problem.steps - back - turn.steps + 1):
+            end = begin + turn.steps
+            up = _window(problem, backwards, turn.ranks, begin)
+            down = _window(problem, topology, turn.ranks, problem.steps - end)
+            yield _Pair(
+                _Way(TreeSearch(up, deadline), begin - 1, down=False),
+                _Way(TreeSearch(down, deadline), end, down=True),
+                tuple((edge, begin) for edge in turn.links),
+            )
 
 
-def _farthest(topology: Topology, root: int) -> int:
-    """Return how far the farthest rank is, which has to be reached."""
-    return max(distances(topology.successors(), [root]))
+def _farthest(topology: Topology, roots: Sequence[int]) -> int:
+    """Return how far the farthest rank is from the nearest of some, which has to be reached."""
+    return max(distances(topology.successors(), roots))
 
 
-def _window(problem: Problem, topology: Topology, root: int, steps: int) -> Window:
-    """Return the window of a tree out of a rank, over the links in the order of the problem's.
+def _window(problem: Problem, topology: Topology, roots: Sequence[int], steps: int) -> Window:
+    """Return the window of trees out of ranks, over the links in the order of the problem's.
 
     Args:
         topology: the machine, or it reversed.
     """
     forwards = topology is problem.topology
     edges = problem.edges if forwards else tuple((v, u) for u, v in problem.edges)
-    before = distances(topology.successors(), [root])
-    everyone = frozenset(range(topology.ranks))
+    before = distances(topology.successors(), roots)
+    held, everyone = frozenset(roots), frozenset(range(topology.ranks))
     commodity = Commodity(
-        frozenset([root]),
+        held,
         everyone,
         problem.commodities[0].chunks,
-        tuple(before[u] if v != root else steps for u, v in edges),
-        tuple(steps if v != root else 0 for _, v in edges),
-        ((frozenset([root]), everyone),),
+        tuple(steps if v in held else before[u] for u, v in edges),
+        tuple(0 if v in held else steps for _, v in edges),
+        ((held, everyone),),
     )
     return Window(replace(problem, edges=edges, steps=steps), commodity)

@@ -1,0 +1,38 @@
+"""Where chunks of an allreduce by trees turn: at a rank, or at two ranks that exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sccl.core.ids import Edge
+
+
+@dataclass(frozen=True, slots=True)
+class TurningPlace:
+    """What has to hold all contributions, and from when on.
+
+    Attributes:
+        ranks: one; or two, each of which sends the other what has come up to it.
+        links: over which they do, by number.
+    """
+
+    ranks: tuple[int, ...]
+    links: tuple[int, ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """Return how many steps it takes."""
+        return 1 if self.links else 0
+
+
+def turns_of(edges: Sequence[Edge], ranks: Iterable[int]) -> tuple[TurningPlace, ...]:
+    """Return where chunks can turn: at each rank, and at the ends of each pair of links.
+
+    Args:
+        edges: the links.
+    """
+    number = {edge: i for i, edge in enumerate(edges)}
+    pairs = ((u, v) for u, v in edges if u < v and (v, u) in number)
+    between = (TurningPlace((u, v), (number[u, v], number[v, u])) for u, v in pairs)
+    return (*(TurningPlace((rank,)) for rank in ranks), *between)
