@@ -170,10 +170,18 @@ def scaling(
 
 @app.command("reach")
 @reported
-def reaching(timeout: Timeout = 60.0, smoke: Smoke = False, output: Output = None) -> None:
+def reaching(
+    timeout: Timeout = 60.0,
+    others: Annotated[
+        bool, typer.Option("--others", help="On machines without translations.")
+    ] = False,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
     """Time answers without search on up to 40,000 ranks, beside the search that they replace."""
-    specs = reach.SMOKE if smoke else reach.FULL
-    record = begin("reach", writable(output), {"timeout_s": timeout, "smoke": smoke}, {})
+    specs = reach.SMOKE if smoke else reach.OTHERS if others else reach.FULL
+    settings = {"timeout_s": timeout, "others": others, "smoke": smoke}
+    record = begin("reach", writable(output), settings, {})
     results: list[reach.ReachResult] = []
     for result in reach.run(specs, timeout):
         results.append(result)

@@ -1,4 +1,7 @@
-"""Answers without search on up to 40,000 ranks, beside the search under symmetry they replace."""
+"""Answers without search on up to 40,000 ranks, beside the search under symmetry they replace.
+
+:data:`FULL` are machines with translations, :data:`OTHERS` those of any other kind.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +46,18 @@ FULL = (
     ReachSpec("allgather", "torus:64x64", 4096, 4, 64, 4095, searched=True),
     ReachSpec("allgather", "torus:100x100", 10000, 4, 100, 9999),
     ReachSpec("allgather", "torus:200x200", 40000, 4, 200, 39999),
+)
+OTHERS = (
+    ReachSpec("allgather", "slimfly:5", 50, 1, 2, 7, searched=True),
+    ReachSpec("allgather", "debruijn:4x256", 256, 1, 4, 85),
+    ReachSpec("allgather", "kautz:4x1024", 1024, 1, 5, 341),
+    ReachSpec("allgather", "cayley:128x8^15:36.3,53.4,89.5,109.2", 1024, 4, 7, 1023, searched=True),
+    ReachSpec("alltoall", "dragonfly:4x5", 20, 20, 3, 16, searched=True),
+    ReachSpec("alltoall", "slimfly:5", 50, 50, 2, 13, searched=True),
+    ReachSpec("alltoall", "cayley:16x4^7:1.0,0.1", 64, 64, 9, 184, searched=True),
+    ReachSpec("alltoall", "mesh:8x8", 64, 128, 14, 256, searched=True),
+    ReachSpec("alltoall", "mesh:16x16", 256, 512, 30, 2048),
+    ReachSpec("alltoall", "hyperx:8x8", 64, 64, 2, 8, searched=True),
 )
 SMOKE = (ReachSpec("alltoall", "torus:4x4", 16, 16, 4, 8, searched=True),)
 

@@ -51,14 +51,14 @@ def attained(topology: Topology, collective: Collective) -> Attained | None:
     machine = _cayley(topology, collective)
     if collective.is_transpose:
         return _by_colouring(machine) if machine else None
-    from sccl.synth.direct import allgather, breadth_first  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.synth.direct import allgather, arrivals, breadth_first  # noqa: PLC0415 - NumPy is slow to load
 
     costs: tuple[Fraction, ...] | None = None
     if machine:
         costs = allgather.costs(machine)
     elif topology.ranks <= breadth_first.MAX_RANKS:
         some = rank_orbits(topology, some_symmetries(topology, collective))
-        costs = breadth_first.costs(topology, some)
+        costs = arrivals.known_costs(topology, tuple(some))
     if not costs:
         return None
     times = lcm(*(cost.denominator for cost in costs))

@@ -42,7 +42,7 @@ _NOISE = 65_537
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Routes:
+class GivingRoutes:
     """The ways of all chunks, by those of some ranks.
 
     Attributes:
@@ -60,7 +60,7 @@ class Routes:
 @lru_cache(maxsize=8)
 def routes(
     topology: Topology, symmetries: tuple[Permutation, ...], pieces: int, steps: int
-) -> Routes | None:
+) -> GivingRoutes | None:
     """Return ways of all chunks of an alltoall; None: too few steps, or it is too large.
 
     Args:
@@ -135,7 +135,7 @@ class _Machine:
         hops = int(far.sum(dtype=np.int64)) * pieces
         return max(self.steps, -(-hops // lanes))
 
-    def routed(self, pieces: int, enough: int, work: int) -> Routes:
+    def routed(self, pieces: int, enough: int, work: int) -> GivingRoutes:
         """Return the best ways of all passes, of which none follows one with few enough rounds."""
         from sccl.synth.direct.routing import reroute  # noqa: PLC0415 - Numba is slow to load
 
@@ -165,7 +165,7 @@ class _Machine:
                 )
             rounds = np.maximum(1, -(-load.max(axis=1) // self.scale))
             if best is None or rounds.sum() < sum(best.rounds):
-                best = Routes(tuple(rounds.tolist()), self.firsts, ways.copy())
+                best = GivingRoutes(tuple(rounds.tolist()), self.firsts, ways.copy())
         assert best is not None
         return best
 
@@ -192,7 +192,7 @@ def _constraint_orbits(topology: Topology, symmetries: Sequence[Permutation]) ->
     return np.array([number[orbits.first(key)] for key in keys], np.int64)
 
 
-def sends(topology: Topology, found: Routes) -> list[Send]:
+def sends(topology: Topology, found: GivingRoutes) -> list[Send]:
     """Return the sends of the chunks that ways are given of, by step and chunk."""
     ranks = topology.ranks
     edges = np.array([link.edge for link in topology.links], np.int64)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _ROUNDED_TIMES = (256, 64)  # C, in units, of an algorithm near a limit too large to write down
 _ASKED_TIMES = (1, 2)
+_TURNED = 1_000_000  # sends that are turned round one by one
 _AGAIN_EFFORT = 6.0  # 1.9 finds allgather (340, 7, 2771) on ndv2x2
 
 
@@ -78,6 +79,8 @@ def _of_original(found: AnyAlgorithm, topology: Topology, dual: Dual) -> AnyAlgo
 
     One that is large as it is given, by symmetry; None: it would be too large.
     """
+    if not dual.is_identity and found.num_sends > _TURNED:
+        return None
     whole, phases = found.collective.chunks * dual.chunk_factor, dual.phases
     question = pose(topology, dual.original, whole, found.steps * phases, found.rounds * phases)
     try:
