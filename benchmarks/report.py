@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 from rich.markup import escape
 from rich.table import Table
@@ -17,6 +18,7 @@ from benchmarks.collectives import CollectiveResult, GenerationResult
 from benchmarks.files import FilesResult
 from benchmarks.frontier import FoundPoint, FrontierResult
 from benchmarks.fuzz import FuzzResult
+from benchmarks.lab import RateResult
 from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
 from benchmarks.reach import ReachResult
@@ -316,6 +318,16 @@ def routed_table(results: Sequence[RoutedResult]) -> Table:
         machine = r.case.machine.removeprefix("routed:")
         row = (machine, r.case.collective, r.algorithm, str(r.steps), str(r.cost), limit)
         table.add_row(*map(escape, row), r.verdict)
+    return table
+
+
+def rates_table(results: Sequence[RateResult]) -> Table:
+    """Return what channels of the lab carried, beside what was asked for."""
+    table = _table("Channels of the lab", "Limited by", "Transfer", "Rate", "Carried", "Of it")
+    for r in results:
+        carried = median(r.bits_per_s)
+        share = f"{carried / r.asked_bits_per_s:.1%}"
+        table.add_row(r.limiter, r.pattern, r.rate, f"{carried / 1e6:.2f} Mb/s", share)
     return table
 
 

@@ -86,7 +86,7 @@ def plan(
     if json:
         print_output(shown)
     else:
-        _print(shown)
+        _print(shown, merging=choices.merge is not None)
     if found.ended:
         raise typer.Exit(ExitCode.INTERRUPTED)
 
@@ -116,7 +116,7 @@ def _known(period_us: float | None, bound_us: float | None) -> str:
     return known
 
 
-def _print(shown: TrainingPlanOutput) -> None:
+def _print(shown: TrainingPlanOutput, *, merging: bool) -> None:
     console = out()
     title = escape(on_a_line(f"{shown.workload} on {shown.fabric}"))
     console.print(
@@ -134,6 +134,11 @@ def _print(shown: TrainingPlanOutput) -> None:
             f"no plan of these options takes less than {duration_text(shown.bound_us)} "
             f"({escape(shown.binding)}): {met}"
         )
+        if merging and not shown.proved:
+            console.print(
+                "of each collective the bound takes the least share of any that it may be part of, "
+                "so it is lower than without --merge"
+            )
     faster = shown.baseline_us / shown.period_us if shown.period_us else 1.0
     console.print(
         f"as submitted, each collective by its fastest option: {duration_text(shown.baseline_us)}, "

@@ -147,6 +147,13 @@ class Collective:
                 "there are in all"
             )
         self._check_counts(where)
+        periods = {len(self.pre.pattern), len(self.post.pattern), len(self.counts)} - {0}
+        if len(periods) > 1:
+            told = " and ".join(map(str, sorted(periods)))
+            raise CollectiveError(
+                f"{where}: pre, post and counts are patterns of {told} chunks; give all of them "
+                "for the same chunks"
+            )
         for chunk in self._pattern_chunks():
             for what, ranks in (("pre", self.holders(chunk)), ("post", self.wanted(chunk))):
                 if outside := sorted(r for r in ranks if not 0 <= r < self.ranks):

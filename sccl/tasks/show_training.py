@@ -148,7 +148,7 @@ def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, 
         apart = apart_timing(plan, timeline, planner=by)
     except InputError as error:
         return None, None, str(error)
-    return met.period_ns / 1000, apart.period_ns / 1000, ""
+    return round(met.period_ns) / 1000, round(apart.period_ns) / 1000, ""
 
 
 def models_told(shown: ShownTrainingPart) -> tuple[str, str]:

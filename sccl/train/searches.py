@@ -19,7 +19,7 @@ _SLICE = 500_000
 _RUNS = 4
 """From which the search starts anew: each cools down by itself."""
 
-_HEAT, _WARM = 0.02, 500
+_HEAT, _WARM = 0.02, 250
 """By how much annealing may get worse at first, if it has so many proposals for each op: with fewer
 it would not come back from there."""
 

@@ -134,6 +134,8 @@ def test_custom_chunk_counts_add_up() -> None:
     relation = Relation(RelationKind.PAIRS, pattern=(as_ranks([0]),) * 3)
     with pytest.raises(CollectiveError, match="3 chunks does not make up the 6"):
         replace(collective, pre=relation, chunks=3)
+    with pytest.raises(CollectiveError, match="patterns of 3 and 6 chunks"):
+        replace(collective, pre=relation, post=replace(relation, pattern=relation.pattern * 2))
     with pytest.raises(CollectiveError, match="0 chunks does not make up"):
         replace(collective, pre=Relation(RelationKind.PAIRS))
 

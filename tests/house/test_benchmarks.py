@@ -38,6 +38,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "files",
         "fuzz",
         "routed",
+        "lab",
     ],
 )
 def test_smoke(verb: str, tmp_path: Path) -> None:

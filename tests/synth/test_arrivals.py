@@ -123,3 +123,23 @@ def test_where_no_solver_helps_it_says_what_is_known(monkeypatch: pytest.MonkeyP
     assert isinstance(found, Unknown)
     assert known is not None
     assert found.best == known.bandwidth > 7
+
+
+@pytest.mark.parametrize(
+    "base",
+    ["ring:5", "ring:8", "circulant:16:3,4", "kautz:2x12", "torus:4x4", "hypercube:3", "full:4"],
+)
+def test_expanded_machines_need_no_expanded_schedules(base: str) -> None:
+    """Steps and R/C of the schedules that grow with graphs (Zhao et al., NSDI 2025, Table 2)."""
+    machine = resolve(base)
+    n, d = machine.ranks, len(machine.links) // machine.ranks
+    cost = breadth_first.costs(machine)
+    s, part = len(cost), sum(cost) * d / n
+    for name, steps_, ranks, degree, whole in (
+        (f"linegraph:{base}", s + 1, d * n, d, part + Fraction(1, n)),
+        (f"copies:2:{base}", s + 1, 2 * n, 2 * d, part + Fraction(1, 2 * n)),
+        (f"power:2:{base}", 2 * s, n * n, 2 * d, part * Fraction(n * n - 1, n * (n - 1))),
+    ):
+        made = breadth_first.costs(resolve(name))
+        assert len(made) <= steps_
+        assert sum(made) <= whole * ranks / degree

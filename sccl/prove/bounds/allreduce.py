@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
 
-from sccl.collectives import Spec, dual_of
+from sccl.collectives import Spec, dual_of, named
 from sccl.core.bounds import Bounds, Counted, Distance
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
@@ -66,6 +66,9 @@ def any_bandwidth(topology: Topology, spec: Spec) -> Fraction:
     Raises:
         UnreachableError: a contribution cannot reach a rank.
     """
+    if not spec.post.pattern:
+        whole = any_bounds(topology, named("allreduce", spec.ranks))
+        return whole.bandwidth * Fraction(spec.pattern_chunks, spec.unit)
     if not spec.counts:
         return any_bounds(topology, spec).bandwidth
     alone = [frozenset([rank]) for rank in range(topology.ranks)]

@@ -21,7 +21,7 @@ from sccl.solvers import lp
 Floats = NDArray[np.float64]
 
 _EXACT = 1500  # rows of a basis that is solved in fractions
-_NEAR = 10**6  # denominators of others
+_NEAR = 720_720  # the denominator of others: one for all, so that their sums have no larger one
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +145,7 @@ class TimedProgram:
         def dual(row: _Row) -> Fraction:
             """Return the size of a row's dual value."""
             value = duals[row.row]
-            return (
-                value if isinstance(value, Fraction) else Fraction(value).limit_denominator(_NEAR)
-            )
+            return value if basis is not None else Fraction(round(value * _NEAR), _NEAR)
 
         cuts = [(labels, dual(row)) for labels, row in self._cuts.items()]
         cuts = [(labels, weight) for labels, weight in cuts if weight > 0]

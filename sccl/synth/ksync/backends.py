@@ -135,9 +135,10 @@ def _without_search(instance: Instance, groups: Sequence[Group]) -> Answer | Non
         return found
     if not many:
         return None
-    from sccl.synth.direct import one_flow, trees  # noqa: PLC0415 - loads CP-SAT
+    from sccl.synth.direct import one_flow, pipelined, trees  # noqa: PLC0415 - loads CP-SAT
 
-    return one_flow.answer(instance) or trees.answer(instance)
+    by_flow = one_flow.answer(instance)
+    return by_flow or pipelined.answer(instance) or trees.answer(instance)
 
 
 def _best_known(instance: Instance) -> Fraction | None:

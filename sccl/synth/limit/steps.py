@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Dual, Phase, Spec, dual_of
+from sccl.core.algorithm import Algorithm
 from sccl.core.bounds import Bounds
 from sccl.core.collective import Collective
 from sccl.core.limit import LimitProof, StepLimit
@@ -22,10 +23,12 @@ from sccl.topo.symmetry.groups import some_symmetries
 from sccl.topo.symmetry.orbits import rank_orbits
 
 if TYPE_CHECKING:
+    from sccl.prove.bounds.timed_program import TimedBound
     from sccl.synth.limit.solve import Packing
 
 
 _SEARCHED = 32  # ranks up to which packings find what there is
+_NEAR = Fraction(9, 8)  # of a bound
 _TREE_WORK = 20_000_000  # ranks times links times steps: beyond, a single tree takes minutes
 _PAIRS_WORK = 5_000_000  # the same times orbits of ranks: mesh:8x8 has 2 and takes 15 s
 
@@ -117,8 +120,7 @@ def _without_packing(
         proof: of a lower bound.
     """
     from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.direct import one_flow, trees  # noqa: PLC0415 - likewise
-    from sccl.synth.direct.scattered import scattered  # noqa: PLC0415 - likewise
+    from sccl.synth.direct import one_flow  # noqa: PLC0415 - likewise
 
     if proof is None or dual.phases > 1:
         return None
@@ -130,12 +132,7 @@ def _without_packing(
         found = one_flow.at_bound(phase.topology, unit, bound)
     lower, cost = dual.bandwidth(proof.bound), found.bandwidth_cost if found else None
     if found is None and not is_packed(topology, dual.original):
-        halves = scattered(phase.topology, unit)
-        if halves is not None and halves.steps == steps:
-            found, cost = halves.algorithm, halves.cost
-        else:
-            found = trees.near_bound(phase.topology, unit, bound)
-            cost = found.bandwidth_cost
+        cost, found = _broadcast(phase.topology, unit, bound)
     if cost is None:
         return None
     return Packed(StepLimit(steps, lower, dual.bandwidth(cost), (proof,)), (), found)
@@ -184,16 +181,48 @@ def is_packable(topology: Topology, unit: Collective, steps: int) -> bool:
     return work * len(rank_orbits(topology, some_symmetries(topology, unit))) <= _PAIRS_WORK
 
 
-def steps_of_halves(topology: Topology, spec: Spec) -> int | None:
-    """Return the steps of a scatter and an allgather; None: they are not at hand, or not needed."""
+def _broadcast(
+    machine: Topology, unit: Collective, bound: TimedBound
+) -> tuple[Fraction, Algorithm | None]:
+    """Return the least R/C of what makes a broadcast without search; and that, if not too long.
+
+    Trees that give way to one another take seconds: they are grown where others are not near.
+    """
+    from sccl.synth.direct import trees  # noqa: PLC0415 - loads CP-SAT
+    from sccl.synth.direct.pipelined import pipelined, trees_of  # noqa: PLC0415 - likewise
+    from sccl.synth.direct.scattered import scattered  # noqa: PLC0415 - likewise
+
+    found: list[tuple[Fraction, Algorithm | None]] = []
+    halves, disjoint = scattered(machine, unit), trees_of(machine, unit)
+    if halves is not None and halves.steps == bound.steps:
+        found.append((halves.cost, halves.algorithm))
+    cost = disjoint.cost(bound.steps) if disjoint else None
+    if cost is not None and all(cost < other for other, _ in found):
+        found = [(cost, pipelined(machine, unit, bound.steps))]
+    if not found or (cost == found[0][0] and cost > bound.value * _NEAR):
+        made = trees.near_bound(machine, unit, bound)
+        found.append((made.bandwidth_cost, made))
+    return min(found, key=lambda each: each[0])
+
+
+def steps_beyond(topology: Topology, spec: Spec, fewest: int) -> int | None:
+    """Return more steps of a broadcast that are worth a look; None: none are.
+
+    Those of a scatter and an allgather; where these are not at hand, twice the fewest, in which
+    trees that share no lane may pipeline chunks.
+    """
     if is_packed(topology, spec):
         return None
+    from sccl.synth.direct.pipelined import trees_of  # noqa: PLC0415 - loads OR-Tools
     from sccl.synth.direct.scattered import scattered  # noqa: PLC0415 - loads CP-SAT
 
     dual = dual_of(spec)
     (phase,) = dual.solved_on(topology)
-    halves = scattered(phase.topology, dual.spec.at(dual.spec.unit))
-    return halves.steps if halves else None
+    unit = dual.spec.at(dual.spec.unit)
+    halves = scattered(phase.topology, unit)
+    if halves is not None:
+        return halves.steps
+    return 2 * fewest if trees_of(phase.topology, unit) else None
 
 
 def _floor(dual: Dual, bounds: Bounds, phase: Phase) -> Fraction:

@@ -21,7 +21,7 @@ from sccl.synth.candidates import last_step, scope_of
 from sccl.synth.folder import Folder
 from sccl.synth.limit.attain import attain
 from sccl.synth.limit.options import MAX_STEPS
-from sccl.synth.limit.steps import Packed, check_size, step_limit, steps_of_halves
+from sccl.synth.limit.steps import Packed, check_size, step_limit, steps_beyond
 from sccl.transform import pose
 
 NotifyLimit = Callable[[StepLimit | Point], None]
@@ -43,8 +43,8 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     Args:
         solve: answers an instance with little effort; asked for algorithms of few chunks. What it
             finds must not depend on how busy the machine is.
-        max_steps: last S; None: three steps (of the dual) more than the latency bound; and those of
-            a scatter and then an allgather, where that is a broadcast of many ranks.
+        max_steps: last S; None: three steps (of the dual) more than the latency bound; and, of a
+            broadcast of many ranks, those of a scatter and then an allgather, or twice the fewest.
         seconds: for each limit; by default effort alone ends them. Where time has run out, nothing
             is written from a packing, there or for more steps.
         folder: where to keep the algorithms; None: nowhere.
@@ -62,8 +62,8 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     if folder:
         folder.prepare()
     scope = scope_of(None, dual.scope)
-    halves = None if max_steps else steps_of_halves(topology, spec)
-    beyond = (halves,) if halves and halves > last else ()
+    more = None if max_steps else steps_beyond(topology, spec, bounds.steps)
+    beyond = (more,) if more and more > last else ()
     every = _OfCollective(topology, bounds, seconds, "", scope, dual.phases, beyond, spec, solve)
     stopped, part = limits_until(last, every, folder, notify, begin)
     return Frontier(

@@ -1,0 +1,96 @@
+"""Whether a tree may take a link, so that all trees can still be completed: compiled loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sccl.compiled import compiled
+
+
+@compiled
+def may_take(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
+    machine: Any, left: Any, depth: Any, tree: int, link: int, scratch: Any
+) -> bool:
+    """Return whether trees can still be completed if one takes a link to a rank that it has not.
+
+    That is so if to this rank as many ways lead over other lanes as there are other trees, one from
+    each: then no set of ranks has fewer lanes into it than trees that are not in it yet.
+
+    Args:
+        machine: links by the rank they enter (from, links), by that they leave (likewise), their
+            sources and destinations.
+        left: lanes of each link that no tree has taken.
+        depth: by tree and rank; -1: it is not there.
+        scratch: flow by link, where each tree's way begins (-1: nowhere), and of each node of a
+            search the one before and the link between, and a queue.
+    """
+    flow, begins = scratch[0], scratch[1]
+    dst = machine[5]
+    flow[:] = 0
+    begins[:] = -1
+    left[link] -= 1
+    found = 0
+    while found < len(begins) - 1 and _one_more(machine, left, depth, tree, dst[link], scratch):
+        found += 1
+    left[link] += 1
+    return found == len(begins) - 1
+
+
+@compiled
+def _one_more(  # noqa: PLR0913, PLR0917 - likewise
+    machine: Any, left: Any, depth: Any, tree: int, sink: int, scratch: Any
+) -> bool:
+    """Add a way to a rank, by a search backwards through what is left; False: there is none."""
+    in_start, in_link, out_start, out_link, src, dst = machine
+    flow, begins, before, by, queue = scratch
+    trees, ranks = depth.shape
+    before[:] = -2
+    before[sink] = -1
+    queue[0] = sink
+    head, tail = 0, 1
+    while head < tail:
+        node = queue[head]
+        head += 1
+        if node >= ranks:  # a tree, whose way begins elsewhere, which could go on from here
+            there = begins[node - ranks]
+            if there < 0:
+                _augment(node - ranks, ranks, src, flow, begins, before, by)
+                return True
+            if before[there] == -2:
+                before[there], by[there] = node, -1
+                queue[tail] = there
+                tail += 1
+            continue
+        for other in range(trees):
+            if other != tree and depth[other, node] >= 0 and before[ranks + other] == -2:
+                before[ranks + other], by[ranks + other] = node, -1
+                queue[tail] = ranks + other
+                tail += 1
+        for i in range(in_start[node], in_start[node + 1]):
+            k = in_link[i]
+            if flow[k] < left[k] and before[src[k]] == -2:
+                before[src[k]], by[src[k]] = node, k
+                queue[tail] = src[k]
+                tail += 1
+        for i in range(out_start[node], out_start[node + 1]):
+            k = out_link[i]
+            if flow[k] > 0 and before[dst[k]] == -2:
+                before[dst[k]], by[dst[k]] = node, k
+                queue[tail] = dst[k]
+                tail += 1
+    return False
+
+
+@compiled
+def _augment(  # noqa: PLR0913, PLR0917 - likewise
+    tree: int, ranks: int, src: Any, flow: Any, begins: Any, before: Any, by: Any
+) -> None:
+    """Let a tree's way begin, and those change that the search went through."""
+    node = ranks + tree
+    while before[node] != -1:
+        after, link = before[node], by[node]
+        if node >= ranks:
+            begins[node - ranks] = after
+        elif link >= 0:
+            flow[link] += 1 if src[link] == node else -1
+        node = after
