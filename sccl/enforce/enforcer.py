@@ -128,7 +128,7 @@ class Enforcer:
             waited = _POLL_S
             if time.monotonic() > until:
                 raise ToolError(
-                    f"{call.op.id}, a {call.op.collective}, waits for a call that the plan has "
+                    f"{call.op.id} ({call.op.collective}) waits for a call that the plan has "
                     f"before it, and {self._stalls.others()}"
                 )
 

@@ -110,7 +110,7 @@ class PlannedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Pyth
         limit = timeout or self._timeout
         if not call.ended.wait(limit.total_seconds() + 1):  # gloo gives up at that time itself
             raise ToolError(
-                f"{call.op.id}, a {call.op.collective} of ranks {_shown(call.group)}, has not "
+                f"{call.op.id} ({call.op.collective}) of ranks {_shown(call.group)} has not "
                 f"ended after {limit.total_seconds():g} s: look at the other ranks"
             )
         if call.error is not None:

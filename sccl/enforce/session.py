@@ -37,6 +37,7 @@ class Session:
         self._recorder: Recorder | None = None
         self._first: Any = None
         self._enforcer: Enforcer | None = None
+        self._plans = 0  # that were begun: what was said under one is none of the next
 
     def joined(self, group: Any, store: Any, timeout: timedelta, make: Callable[..., Any]) -> None:
         """Take note of a group that was made: the first is that of all ranks.
@@ -52,7 +53,8 @@ class Session:
             self._recorder = Recorder(Path(folder), group.rank(), group.size())
         script = _script(os.environ.get(SCRIPT, ""), group.size())
         if script is not None:
-            place = dist.PrefixStore("sccl", store)
+            self._plans += 1
+            place = dist.PrefixStore(f"sccl-{self._plans}", store)
             self._enforcer = Enforcer(script, group.rank(), place, timeout, make)
 
     def left(self, group: Any) -> None:

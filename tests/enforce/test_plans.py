@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,24 @@ def test_what_is_not_planned_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
     text = script_text(script_of(plan_of(ops, RANKS, ahead={ops[1][0].id: 1})))
     found = outcome(tmp_path, text, "8", "3:more", "5:less")
     assert found == {("4", "False", str(8 * len(ops)))}
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("dies", r"RuntimeError: allreduce-1: .*(reset|closed|Timed out|timed out|timeout)"),
+        (
+            "stands",
+            r"ToolError: allreduce-1 \(allreduce\) .* ranks 1 have not come as far",
+        ),
+    ],
+)
+def test_a_rank_that_is_gone_is_told_and_not_waited_for(
+    how: str, told: str, tmp_path: Path
+) -> None:
+    ops = [(replace(ops_of(2)[0][0], id=f"allreduce-{k}"), "whole") for k in range(2)]
+    script = script_of(plan_of(ops, 2, ahead={"allreduce-0": 1}))
+    (tmp_path / "script.json").write_text(script_text(script))
+    env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_SCRIPT": str(tmp_path / "script.json")}
+    (line,) = finished(run_job("oldest", 2, "torch_failing.py", how, env=env))
+    assert re.match(told, line), line

@@ -1,0 +1,112 @@
+"""What `sccl enforce` is given, and scripts of plans: what is wrong with them is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from sccl.cli.main import app
+from sccl.core.training_plan import OptionMotif, TrainingPlan
+from sccl.enforce.script import PlanScript, read_script, wrong_in
+from sccl.errors import FormatError, ParameterError
+from sccl.tasks.scripting import script_of, script_text
+from tests.kit.enforced import ops_of, plan_of
+from tests.kit.torch_jobs import autoloading, finished, run_job
+
+RANKS = 4
+
+
+def made() -> PlanScript:
+    return script_of(plan_of(ops_of(RANKS)[:4], RANKS))
+
+
+def test_a_script_is_read_as_it_was_written(tmp_path: Path) -> None:
+    script, path = made(), tmp_path / "script.json"
+    path.write_text(script_text(script))
+    assert read_script(path) == script
+    assert script == made()
+    for text in ("", "{}", script_text(script)[:-20], script_text(script).replace("false", "0")):
+        path.write_text(text)
+        with pytest.raises(FormatError, match=r"script\.json: no script of a plan"):
+            read_script(path)
+
+
+def test_scripts_that_contradict_themselves() -> None:
+    script = made()
+    alter = msgspec.structs.replace
+    first = script.ops[0]
+
+    def with_first(**changes: object) -> PlanScript:
+        return alter(script, ops=(alter(first, **changes), *script.ops[1:]))
+
+    def with_motif(**changes: object) -> PlanScript:
+        return with_first(motifs=(alter(first.motifs[0], **changes), *first.motifs[1:]))
+
+    assert wrong_in(script) == ""
+    assert "every motif once" in wrong_in(alter(script, order=script.order[1:]))
+    assert "every motif once" in wrong_in(alter(script, order=(*script.order, script.order[0])))
+    assert "is none" in wrong_in(with_first(collective="shuffle"))
+    assert "different ranks" in wrong_in(with_first(groups=((0, 1, 1),)))
+    assert "different ranks" in wrong_in(alter(script, ranks=2))
+    assert "in no group" in wrong_in(with_first(roots=(RANKS,)))
+    for odd in ({"channel": 2}, {"stream": 2}, {"after": (0,)}, {"part": (2, 1)}):
+        assert "contradicts itself" in wrong_in(with_motif(**odd))
+    for row in ((0, 3, 3, 0, 1, False), (0, 0, 3, 0, RANKS, False)):
+        assert "contradicts itself" in wrong_in(with_motif(transfers=(row,)))
+    backwards = tuple(reversed(script.order))
+    assert "come before those they wait for" in wrong_in(alter(script, order=backwards))
+
+
+def unknown_carrier(plan: TrainingPlan) -> TrainingPlan:
+    (name, option), *others = plan.options
+    motifs = (OptionMotif("a", "pigeon", 1, ()),)
+    return replace(plan, options=((name, replace(option, motifs=motifs)), *others))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda plan: replace(plan, asked=plan.workload), "plan without --merge"),
+        (unknown_carrier, "'pigeon', which is not known"),
+    ],
+)
+def test_plans_that_jobs_cannot_keep_to(change: object, told: str) -> None:
+    plan = plan_of(ops_of(RANKS)[:1], RANKS)
+    assert callable(change)
+    with pytest.raises(ParameterError, match=told):
+        script_of(change(plan))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--", "true"], "give --record FILE, or --plan FILE"),
+        (["--plan", "nowhere.json", "--", "true"], "nowhere.json"),
+        (["--plan", "w.json", "--", "true"], "no training plan"),
+        (["--record", "no/such/folder/w.json", "--", "true"], "no/such/folder"),
+    ],
+)
+def test_what_cannot_be_done_is_said(
+    words: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("w.json").write_text('{"schema": 1}')
+    done = CliRunner().invoke(app, ["enforce", *words])
+    assert done.exit_code == 2
+    assert told in " ".join(done.output.split())
+
+
+def test_a_job_of_other_ranks_goes_on_without_the_plan(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(script_text(made()))
+    env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_SCRIPT": str(script)}
+    job = "import torch, torch.distributed as d; d.init_process_group('sccl'); "
+    job += "d.all_reduce(torch.ones(2)); d.destroy_process_group()"
+    done = run_job("oldest", 1, "run_code.py", job, env=env)
+    finished(done)
+    why = "sccl: the plan is for 4 ranks, and the job has 1: the job goes on without a plan"
+    assert why in done.stderr

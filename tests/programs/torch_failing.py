@@ -1,0 +1,49 @@
+"""A planned job whose rank 1 dies, or stands still before a call: ``torch_failing.py dies|stands``.
+
+Rank 0 prints what it is told where it waits. Of the script's two operations the first is issued a
+step ahead, so that the second waits for a call of the next step.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+LIMIT = timedelta(seconds=3)
+
+
+def call() -> Any:
+    return dist.all_reduce(torch.ones(24), async_op=True)
+
+
+def main() -> None:
+    store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    dist.init_process_group("sccl", timeout=LIMIT)
+    for work in [call(), call()]:
+        work.wait()
+    first = call()
+    first.wait()
+    if dist.get_rank() == 1:
+        if sys.argv[1] == "stands":
+            store.get("told")  # as long as that takes
+        os._exit(0)
+    second, error = call(), "nothing"
+    try:
+        if sys.argv[1] == "dies":
+            call()  # so that the second is issued
+        second.wait()
+    except Exception as raised:  # noqa: BLE001 - it is printed
+        error = f"{type(raised).__name__}: {raised}"
+    sys.stdout.write(error.splitlines()[0] + "\n")
+    sys.stdout.flush()
+    store.set("told", "1")
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
