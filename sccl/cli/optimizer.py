@@ -103,7 +103,8 @@ def optimizer(
         out().print(on_a_line(text), markup=False, soft_wrap=True)
 
     quiet = (lambda _: None) if json else tell
-    with Controller(shared, settings, time.monotonic, planner, quiet) as controller:
+    plans_anew = planner if serve else None
+    with Controller(shared, settings, time.monotonic, plans_anew, quiet) as controller:
         decision = None
         if given is not None:
             decision = decided(controller, controller.propose(content_of(given[0])))

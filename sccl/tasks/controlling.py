@@ -125,6 +125,7 @@ class Controller:
 
     Args:
         now: seconds of a clock that never goes back.
+        planner: plans anew; None: plans are decided on, and nothing that ranks measure is followed.
         tell: is told what happens, a sentence each.
     """
 
@@ -133,7 +134,7 @@ class Controller:
         store: JobStore,
         settings: ControlSettings,
         now: Callable[[], float],
-        planner: Planner,
+        planner: Planner | None,
         tell: Callable[[str], None],
     ) -> None:
         self._store, self._settings, self._now = store, settings, now
@@ -182,16 +183,17 @@ class Controller:
             self._tell(told_decision(decision))
             if decision.committed:
                 self._took(decision.version)
-        for seen in self._reader.read():
-            self._follow(seen)
-        self._plan()
+        if self._planner is not None:
+            for seen in self._reader.read():
+                self._follow(seen, self._planner)
+            self._plan()
         return decisions
 
     def _took(self, version: int) -> None:
-        content = self.ledger.read_plan(version, self._settings.key)
-        if content is None:
-            return
         try:
+            content = self.ledger.read_plan(version, self._settings.key)
+            if content is None:
+                return
             claimed_us = plan_in(content, f"plan {version}").period_ns / 1000
         except InputError as error:  # the ranks have judged it otherwise
             self._tell(f"plan {version} cannot be read here: {error}")
@@ -199,7 +201,7 @@ class Controller:
         self._former, self._active = self._active, content
         self._rule.switched(version, claimed_us, back=version in self._back)
 
-    def _follow(self, seen: IterationSeen) -> None:
+    def _follow(self, seen: IterationSeen, planner: Planner) -> None:
         advice: Advice = self._rule.saw(seen)
         if advice.wish is Wish.BACK and self._former is not None:
             version = self.propose(self._former)
@@ -207,7 +209,7 @@ class Controller:
             self._tell(f"{advice.why}: plan {version} goes back to the plan before")
         elif advice.wish is Wish.PLAN and self._planning is None and self._active is not None:
             self._tell(f"{advice.why}: planning anew")
-            self._planning = self._planner(self._active, self._reader.costs())
+            self._planning = planner(self._active, self._reader.costs())
 
     def _plan(self) -> None:
         if self._planning is None:

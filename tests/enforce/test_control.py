@@ -162,6 +162,18 @@ def test_a_plan_that_one_refuses_is_aborted_with_its_reason(tmp_path: Path) -> N
     assert job.agree() == {None}
 
 
+def test_a_plan_at_which_the_judge_breaks_is_voted_against() -> None:
+    def breaks(_: bytes) -> str:
+        raise RecursionError("too deep")
+
+    job = Job()
+    job.followers[1] = Follower(job.ledger, 1, breaks)
+    job.coordinator.propose(b"good")
+    job.listen()
+    why = "rank 1: it cannot be judged here (RecursionError: too deep)"
+    assert job.coordinator.look() == [Decision(1, committed=False, why=why)]
+
+
 def test_who_does_not_vote_in_time_leads_to_an_abort() -> None:
     job = Job()
     job.coordinator.propose(b"good")

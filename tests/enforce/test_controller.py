@@ -146,6 +146,16 @@ def test_a_job_that_waits_is_planned_anew_and_switches_if_that_gains() -> None:
     assert job.said[-1] == "plan 2 is committed: ranks switch at their next agreement"
 
 
+def test_who_only_commits_plans_nothing_anew_and_cannot_be_held_up_by_an_unsigned_plan() -> None:
+    job = controlled()
+    settings = ControlSettings(deadline_s=10, key=b"0123456789abcdef")
+    job.controller = Controller(job.store, settings, lambda: 0.0, None, job.said.append)
+    assert "plan 1 cannot be read here" in job.said[-1]
+    assert "not signed" in job.said[-1]
+    job.iterate(NEEDED, CLAIMED_US, waited=0.2)
+    assert job.plannings == []
+
+
 def test_a_plan_that_gains_too_little_is_not_proposed() -> None:
     job = controlled()
     job.results = [content_of(claiming(CLAIMED_US * 0.98))]

@@ -302,6 +302,22 @@ def test_rates_that_cannot_be(text: str) -> None:
         bucket_rates({"SCCL_CHANNEL_RATES": text})
 
 
+@given(st.lists(st.floats(0, 0.2), min_size=1, max_size=50))
+def test_who_is_woken_late_keeps_the_rate_all_the_same(late: list[float]) -> None:
+    clock = [0.0]
+    lates = iter(late)
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds + next(lates, 0.0)
+
+    bucket, size = TokenBucket(80_000_000, lambda: clock[0], sleep), 65_536
+    for k in range(1, 200):
+        bucket.take(size)
+        assert size * k <= 1e7 * (clock[0] + 0.002) + 1
+    if sum(late) < 1 and len(late) < 100:  # then there is time to make up for it
+        assert size * 199 >= 1e7 * clock[0] - size
+
+
 @given(st.lists(st.tuples(st.integers(0, 1 << 22), st.floats(0, 0.2)), min_size=1, max_size=30))
 def test_a_bucket_never_lets_more_through_than_its_rate(calls: list[tuple[int, float]]) -> None:
     """Nor less: who always has something to send sends at the rate."""

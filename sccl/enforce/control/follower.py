@@ -98,6 +98,8 @@ class Follower(Generic[P]):
             plan = self._fit(content)
         except InputError as error:
             why = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the job goes on
+            why = f"it cannot be judged here ({type(error).__name__}: {error})"
         with self._lock:
             fits = RankEvent.PREPARE_FIT if plan is not None else RankEvent.PREPARE_UNFIT
             if plan is not None and self._states.get(version, RankState.UNKNOWN) not in _FINAL:

@@ -11,12 +11,15 @@ from sccl.errors import ParameterError
 BURST_S = 0.002
 """What may be sent at once, as the time that it takes at the rate."""
 
+_MOST_LATE_S = 0.25
+
 
 class TokenBucket:
     """Bytes that may be sent by now; threads share one.
 
     Who takes more than there are goes into debt and waits until it is paid: so bytes of one call
-    need not fit into the bucket, and callers that come at once are served in turn.
+    need not fit into the bucket, and callers that come at once are served in turn. Who is woken
+    late on a busy machine may make up for that: no rate would be reached otherwise.
 
     Args:
         bits_per_s: the rate.
@@ -33,16 +36,22 @@ class TokenBucket:
         self._bytes_per_s = bits_per_s / 8
         self._now, self._sleep = now, sleep
         self._paid = now()
+        self._late = 0.0
         self._lock = threading.Lock()
 
     def take(self, size_bytes: int) -> None:
         """Wait until so many more bytes may have been sent."""
         with self._lock:
             now = self._now()
-            self._paid = max(self._paid, now - BURST_S) + size_bytes / self._bytes_per_s
-            wait = self._paid - now
-        if wait > 0:
-            self._sleep(wait)
+            least = now - BURST_S - self._late
+            until = self._paid = max(self._paid, least) + size_bytes / self._bytes_per_s
+            if until > now:
+                self._late = 0.0  # it has been made up for
+        if until > now:
+            self._sleep(until - now)
+            with self._lock:
+                late = min(self._now() - until, _MOST_LATE_S)
+                self._late = max(self._late, late)
 
 
 def bucket_rates(environment: Mapping[str, str]) -> dict[str, int]:
