@@ -321,7 +321,7 @@ def test_a_frontier_shows_itself(frontier: sccl.Frontier, limits: sccl.LimitFron
     assert "<td" in shown
     for text in ("allgather on dgx1", "7/6", "latency and limit", "proved", "Complete for every k"):
         assert text in shown
-    assert "by a timed tree" in limits._repr_html_()
+    assert "by timed trees" in limits._repr_html_()
 
 
 @given(st.text(min_size=1).filter(str.strip))
