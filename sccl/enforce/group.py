@@ -85,18 +85,18 @@ def gloo_group(store: Any, rank: int, size: int, timeout: timedelta, device: Any
     """Return a group over gloo, which has all names of methods that torch's groups have.
 
     Args:
-        device: of gloo; None: the interface that it takes by itself.
+        device: of gloo; None: that of the interface which torch takes by itself.
     """
-    options = dist.ProcessGroupGloo._Options()  # noqa: SLF001 - torch has no other
-    options._devices = [  # noqa: SLF001 - likewise
-        dist.ProcessGroupGloo.create_default_device() if device is None else device
-    ]
-    options._timeout = timeout  # noqa: SLF001 - likewise
-    options._threads = 2  # noqa: SLF001 - likewise
     kind = dist.ProcessGroup.BackendType.GLOO
     group = dist.ProcessGroup(store, rank, size)
-    group._set_default_backend(kind)  # noqa: SLF001 - likewise
-    backend = dist.ProcessGroupGloo(store, rank, size, options)
+    group._set_default_backend(kind)  # noqa: SLF001 - torch has no other
+    if device is None:  # then torch looks at GLOO_SOCKET_IFNAME
+        backend = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
+    else:
+        options = dist.ProcessGroupGloo._Options()  # noqa: SLF001 - torch has no other
+        options._devices = [device]  # noqa: SLF001 - likewise
+        options._timeout = timeout  # noqa: SLF001 - likewise
+        backend = dist.ProcessGroupGloo(store, rank, size, options)
     group._register_backend(torch.device("cpu"), kind, backend)  # noqa: SLF001 - likewise
     return group
 

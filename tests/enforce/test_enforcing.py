@@ -110,3 +110,19 @@ def test_a_job_of_other_ranks_goes_on_without_the_plan(tmp_path: Path) -> None:
     finished(done)
     why = "sccl: the plan is for 4 ranks, and the job has 1: the job goes on without a plan"
     assert why in done.stderr
+
+
+def test_interfaces_are_those_that_are_named(tmp_path: Path) -> None:
+    """That of torch's own variable, which gloo takes by itself, and those of a plan's channels."""
+    script = tmp_path / "script.json"
+    script.write_text(script_text(script_of(plan_of(ops_of(2)[:1], 2))))
+    env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_SCRIPT": str(script)}
+    job = "import torch.distributed as d; d.init_process_group('sccl')"
+    for variable, value, told in (
+        ("GLOO_SOCKET_IFNAME", "none-such", "none-such"),
+        ("SCCL_CHANNELS", "a=none-such", "SCCL_CHANNELS names interface 'none-such'"),
+        ("SCCL_CHANNELS", "fast=lo", "SCCL_CHANNELS names channel 'fast', and the plan has a, b"),
+    ):
+        done = run_job("oldest", 2, "run_code.py", job, env=env | {variable: value})
+        assert done.returncode
+        assert told in done.stderr

@@ -51,7 +51,7 @@ def test_what_is_not_planned_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ("dies", r"RuntimeError: allreduce-1: .*(reset|closed|Timed out|timed out|timeout)"),
+        ("dies", "RuntimeError: allreduce-1: .+"),
         (
             "stands",
             r"ToolError: allreduce-1 \(allreduce\) .* ranks 1 have not come as far",

@@ -13,6 +13,7 @@ BY_NAME = {
     "tests/emit/test_gpu.py": "compiler",
     "tests/enforce/test_plans.py": "torch",
     "tests/enforce/test_enforcing.py::test_a_job": "torch",
+    "tests/enforce/test_enforcing.py::test_interfaces": "torch",
     "tests/enforce/test_group.py::test_every": "torch",
     "tests/enforce/test_group.py::test_training": "torch",
     "tests/enforce/test_group.py::test_who": "torch",

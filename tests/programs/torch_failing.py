@@ -28,7 +28,10 @@ def main() -> None:
         work.wait()
     first = call()
     first.wait()
-    if dist.get_rank() == 1:
+    if dist.get_rank() == 0:
+        store.set("first", "1")
+    else:
+        store.get("first")  # gloo's other end has all of it, too
         if sys.argv[1] == "stands":
             store.get("told")  # as long as that takes
         os._exit(0)
