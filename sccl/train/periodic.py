@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from sccl.solvers.effort import UNIT_S, Effort
@@ -17,6 +18,10 @@ from sccl.train.windows import Repeated, repeated
 
 MOST_WINDOWS = 3
 """That are searched, the best of all by their first plans."""
+
+_ORDER = 0.5
+"""The part of the seconds for the order of the options that the best window came to; of small steps
+CP-SAT searches that."""
 
 _OVER_ALL = 0.25
 """The part of the effort for all starts, motifs of a collective in different windows, by CP-SAT."""
@@ -64,13 +69,19 @@ def periodic(  # noqa: PLR0913, PLR0917 - what is told, and when
         left *= 1 - _OVER_ALL
     for _, _, window, plan in begun[: 2 * MOST_WINDOWS]:
         best.tell(window.cyclic(plan))
-    for _, _, window, _ in begun[:MOST_WINDOWS]:
+    if not small:
+        left *= 1 - _ORDER
+    ended = []
+    for _, number, window, _ in begun[:MOST_WINDOWS]:
         if best.period <= enough:
             return
         proposals = placed_in(window.step, left / min(MOST_WINDOWS, len(begun)))
         kept = partial(_kept, best, window, enough)
         found = planned(window.step, proposals, seed, lambda ticks, _: nearing(ticks), kept)
-        best.tell(window.cyclic(found.plan))
+        ended.append((best.tell(window.cyclic(found.plan)), number, window, found.plan.options))
+    if not small and best.period > enough:
+        _, _, window, options = min(ended, key=lambda row: row[:2])
+        _order(best, window, options, _ORDER * seconds, seed, enough)
     if small and best.period > enough:
         effort = Effort(seed=seed, units=_OVER_ALL * seconds / UNIT_S)
         few = next(all_choices(problem.step), None) is not None
@@ -90,12 +101,13 @@ class BestPlan:
         self._problem, self._told = problem, told
         self.period = NEVER
 
-    def tell(self, plan: CyclicPlan) -> None:
-        """Tell a plan, if it is better than those before."""
+    def tell(self, plan: CyclicPlan) -> int:
+        """Tell a plan, if it is better than those before; return its period."""
         found = repeated(self._problem, plan)
         if found.period < self.period:
             self.period = found.period
             self._told(plan, found)
+        return found.period
 
 
 def openings_of(problem: CyclicProblem, seed: int) -> list[tuple[int, int, StepWindow, StepPlan]]:
@@ -105,6 +117,25 @@ def openings_of(problem: CyclicProblem, seed: int) -> list[tuple[int, int, StepW
         plan = serial(window.step, 0, seed)
         begun.append((plan.finish(window.step), number, window, plan))
     return sorted(begun, key=lambda row: row[:2])
+
+
+def _order(  # noqa: PLR0913, PLR0917 - a window, and how long
+    best: BestPlan,
+    window: StepWindow,
+    options: tuple[int, ...],
+    seconds: float,
+    seed: int,
+    enough: int,
+) -> None:
+    """Search the order alone, of options as they are: with few motifs, many more are tried."""
+    ops = zip(window.step.ops, options, strict=True)
+    step = replace(window.step, ops=tuple(replace(op, options=(op.options[k],)) for op, k in ops))
+
+    def kept(plan: StepPlan) -> bool:
+        best.tell(window.cyclic(replace(plan, options=options)))
+        return best.period <= enough
+
+    kept(serial(step, placed_in(step, seconds), seed, kept=kept))
 
 
 def _kept(best: BestPlan, window: StepWindow, enough: int, plan: StepPlan) -> bool:
