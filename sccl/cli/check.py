@@ -117,7 +117,11 @@ def _print_training(console: Console, judged: JudgedTraining) -> None:
     one = judged.loaded
     notes = list(notes_on_training(one))
     _print_step(
-        console, f"{one.file}: {told_training(one)}", judged.faults, notes, intact=one.intact
+        console,
+        f"{one.file}: {told_training(one, wrong=bool(judged.faults))}",
+        judged.faults,
+        notes,
+        intact=one.intact,
     )
 
 

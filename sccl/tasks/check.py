@@ -228,7 +228,9 @@ def check_output(
 
 def _training_part(judged: JudgedTraining) -> CheckedFilePart:
     one = judged.loaded
-    part = _step_part(one.file, one.plan.fabric.name, judged.faults, told_training(one))
+    part = _step_part(
+        one.file, one.plan.fabric.name, judged.faults, told_training(one, wrong=bool(judged.faults))
+    )
     return msgspec.structs.replace(part, digest_matches=one.intact, notes=notes_on_training(one))
 
 

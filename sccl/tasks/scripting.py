@@ -165,7 +165,7 @@ class _Maker:
     def _motif(
         self, op: CommOp, motif: Motif, by: OptionMotif, lane: tuple[int, int], *, alone: bool
     ) -> ScriptMotif:
-        from sccl.train.finding import BESIDE  # noqa: PLC0415 - loads NumPy
+        from sccl.train.tables import BESIDE  # noqa: PLC0415 - loads NumPy
 
         channel, stream = lane
         carrier = by.carrier.partition(BESIDE)[0]

@@ -99,14 +99,14 @@ def _loaded(path: Path, table: CostTable | None) -> LoadedTraining:
     return LoadedTraining(path, *load_training_plan(path, resolve), table)
 
 
-def told_training(one: LoadedTraining) -> str:
-    """Return what a plan claims, in words."""
+def told_training(one: LoadedTraining, *, wrong: bool = False) -> str:
+    """Return what a plan claims, in words; nothing is proved of what is wrong."""
     plan = one.plan
     bound = "no bound is known"
     if plan.bound_ns:
         least = duration_text(plan.bound_ns / 1000)
         bound = "proved" if plan.meets_bound else f"at least {least}"
-        if one.as_told:
+        if one.as_told or wrong:
             bound = f"at least {least}, as told"
     return f"{one.name}, {duration_text(plan.period_ns / 1000)} an iteration ({bound})"
 

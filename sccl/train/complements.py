@@ -17,9 +17,10 @@ from sccl.core.workload_ops import CommOp
 from sccl.errors import InputError
 from sccl.train.carriers import CARRIERS, MotifCarrier
 from sccl.train.costs import MotifCost, MotifPlanner
-from sccl.train.finding import BESIDE, OptionFinder
+from sccl.train.finding import OptionFinder
 from sccl.train.offers import Offer
 from sccl.train.spare import SpareChannel, spare_of
+from sccl.train.tables import BESIDE
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -97,9 +97,14 @@ class MotifCosts:
 
     Attributes:
         seconds: that this has taken, about: counted by what was done, and the same anywhere.
+
+    Raises:
+        ParameterError: what was measured is of no channel of the fabric, or of no carrier.
     """
 
     def __init__(self, fabric: Fabric, measured: CostTable | None = None) -> None:
+        if measured is not None:
+            measured.check([channel.name for channel in fabric.channels])
         self.fabric, self.pipes, self._measured = fabric, pipes_of(fabric), measured
         self._channels = [_Channel(channel, fabric.shared) for channel in fabric.channels]
         self._spare: dict[tuple[object, ...], _Channel] = {}

@@ -17,10 +17,7 @@ from sccl.train.carriers import CARRIERS
 from sccl.train.costs import MotifCost, MotifCosts, MotifPlanner
 from sccl.train.offers import Offer
 from sccl.train.recipes import lanes_for, ranks_of_node, recipes_for
-from sccl.train.tables import CostTable
-
-BESIDE = " beside "
-"""In names of carriers, between what carries a motif and what leaves it the rest of a channel."""
+from sccl.train.tables import BESIDE, CostTable
 
 Carry = Callable[[Motif], tuple[int, str, MotifCost]]
 """Return a motif's channel, its carrier, and its cost."""
@@ -33,8 +30,11 @@ _MOST_PLANNED = 16
 
 _ANY = frozenset(carrier.name for carrier in CARRIERS)
 
+_ANY_TIME = 10**15
+"""Nanoseconds of what no channel carries as a whole: it may be cut into any parts."""
+
 _NONE = "none"
-"""What carries collectives of which each is carried by something else."""
+"""What carries collectives of which each is carried by something else, or that nothing carries."""
 
 _MOST_CHANNELS_MIXED = 8
 """Ways to give phases of a recipe to channels."""
@@ -118,7 +118,7 @@ class OptionFinder:
         parts = tuple(map(carry, motifs))
         default = self._default(op, motif, {})
         carriers = [carrier.partition(BESIDE)[0] for _, carrier, _ in parts]
-        bitwise = default is not None and _same_order(op, recipe, motifs, carriers, default)
+        bitwise = _same_order(op, recipe, motifs, carriers, default)
         if self.asked.bitwise and not bitwise:
             return None
         return Offer(recipe, parts, tuple(one.after for one in motifs), bitwise, sure=True)
@@ -135,7 +135,7 @@ class OptionFinder:
         motifs = self._made(op, option.recipe)
         carriers = [one.carrier.partition(BESIDE)[0] for one in option.motifs]
         default = self._default(op, motif, {})
-        return default is not None and _same_order(op, option.recipe, motifs, carriers, default)
+        return _same_order(op, option.recipe, motifs, carriers, default)
 
     @staticmethod
     def _made(op: CommOp, recipe: str) -> tuple[Motif, ...]:
@@ -157,17 +157,19 @@ class OptionFinder:
         """Return all options, the default first, and why recipes were refused."""
         made, refused = list[Offer](), dict[str, str]()
         default = self._default(op, motif, refused)
-        if default is None:
-            return [], refused
         for recipe in self._recipes(op, motif, refused):
             try:
                 made += self._of_recipe(op, recipe, default)
             except InputError as error:
                 refused[recipe] = str(error)
+        if default == _NONE and not op.merged:
+            made.sort(key=lambda one: one.ns)
         return made, refused
 
-    def _default(self, op: CommOp, motif: Motif, refused: dict[str, str]) -> str | None:
+    def _default(self, op: CommOp, motif: Motif, refused: dict[str, str]) -> str:
         """Return what carries the whole fastest on the first channel that joins its ranks.
+
+        Where none does, parts of it may still have ways: none of them is as the whole.
 
         What stands for several has what carries each of them, if that is one and the same.
         """
@@ -183,7 +185,7 @@ class OptionFinder:
                 return self._fastest(motif, number, op)[0]
             except InputError as error:
                 refused[f"whole on {channel.name}"] = str(error)
-        return None
+        return _NONE
 
     def _recipes(self, op: CommOp, motif: Motif, refused: dict[str, str]) -> list[str]:
         """Return the recipes that are tried; of others it is said why they are not."""
@@ -198,7 +200,7 @@ class OptionFinder:
                 took[channel.name] = self._fastest(motif, number, op)[1].ns
             except InputError:
                 continue
-        least = min(took.values())
+        least = min(took.values(), default=_ANY_TIME)
         launch = min(channel.launch_us for channel in self.fabric.channels) * 1000
         rules = list(recipes_for(motif, node))
         levels = f"levels({node})"

@@ -23,9 +23,9 @@ from sccl.errors import InputError
 from sccl.motif import motifs_of, recipe_of
 from sccl.train.carriers import CARRIERS
 from sccl.train.costs import MotifCost, MotifCosts, MotifPlanner
-from sccl.train.finding import BESIDE, OptionFinder, OptionSettings, wholes_of
+from sccl.train.finding import OptionFinder, OptionSettings, wholes_of
 from sccl.train.options import OptionBook
-from sccl.train.tables import CostTable
+from sccl.train.tables import BESIDE, CostTable
 
 Loads = NDArray[np.int64]
 """Of each pipe of a fabric, in thousandths."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -21,8 +21,15 @@ from sccl.core.motif import Motif
 from sccl.core.workload_ops import COLLECTIVES, MOST_US
 from sccl.errors import FormatError, ParameterError, unknown_name
 from sccl.motif import buffer_of
+from sccl.train.carriers import CARRIERS
 
 COLUMNS = ("collective", "option", "ranks", "bytes", "us")
+
+BESIDE = " beside "
+"""In names of carriers, between what carries a motif and what leaves it the rest of a channel."""
+
+_PLANNED = ("tacos",)
+"""Synthesisers that plan motifs: what jobs measure of these may be told, too."""
 
 _BEYOND = 2
 """By so many times what is asked may lie outside of what was measured."""
@@ -69,6 +76,26 @@ class CostTable:
         if motif.offsets or key not in self.rows:
             return None
         return self._interpolated(key, buffer_of(motif) * item_bytes)
+
+    def check(self, channels: Sequence[str]) -> None:
+        """Refuse a table of which a row can be meant for no option.
+
+        Args:
+            channels: of the fabric, by name.
+
+        Raises:
+            ParameterError: an option names no such channel, or nothing that carries.
+        """
+        known = [carrier.name for carrier in CARRIERS]
+        for collective, option, ranks in self.rows:
+            own = [name for name in channels if option.startswith(f"{name} ")]
+            carriers = {option.removeprefix(f"{name} ").partition(BESIDE)[0] for name in own}
+            if not carriers & {*known, *_PLANNED}:
+                raise ParameterError(
+                    f"{self.where}: {collective} of {ranks} ranks has option {option!r:.60}, "
+                    f"expected a channel ({', '.join(channels)}) and what carries it there "
+                    f"({', '.join(known)})"
+                )
 
     def _interpolated(self, key: Key, size: int) -> float:
         rows = self.rows[key]

@@ -17,12 +17,13 @@ from sccl.tasks.motif_planning import motif_planner
 from sccl.topo import fabric_of
 from sccl.train import planned, wrong_in_plan
 from sccl.train.complements import complements
-from sccl.train.finding import BESIDE, OptionFinder
+from sccl.train.finding import OptionFinder
 from sccl.train.jobs import Job
 from sccl.train.options import OptionSettings, options_of
 from sccl.train.planner import Planner, PlanSettings
 from sccl.train.rebounding import wrong_bound
 from sccl.train.spare import spare_of
+from sccl.train.tables import BESIDE
 from sccl.train.verdict import faults_in
 from tests.kit.nightly import times
 from tests.kit.workloads import calling, comm

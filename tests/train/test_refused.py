@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import combinations
+
 import pytest
 
+from sccl.core.fabric import Channel, Fabric
+from sccl.core.topology import Link, Topology
+from sccl.errors import ParameterError
 from sccl.topo import fabric_of
 from sccl.train.finding import OptionFinder, OptionSettings
 from sccl.train.offers import kept, left_out, unbeaten
 from sccl.train.options import options_of
 from tests.kit.workloads import calling, comm
+
+_NODES = ((0, 1, 2, 3), (4, 5, 6, 7))
+
+
+def machine(name: str, pairs: Iterable[tuple[int, int]]) -> Topology:
+    """Return two nodes of four ranks, with links both ways between some."""
+    links = (Link(a, b, 1, 1.0, 10.0) for pair in pairs for a, b in (pair, pair[::-1]))
+    return Topology(name, 8, links=tuple(links), alpha_us=1.0, gb_per_s=10.0, chassis=_NODES)
+
+
+ROWS = machine("rows", (pair for node in _NODES for pair in combinations(node, 2)))
+RAILS = machine("rails", zip(*_NODES, strict=True))
+"""Neither joins all ranks; within rows and then along rails all are reached."""
 
 HGX = fabric_of("hgx2x4")
 MB = 10**6
@@ -40,6 +59,23 @@ def test_it_is_said_why(
     if recipe is not None:
         told = {recipe: told[recipe]}
     assert any(says in why for why in told.values()), told
+
+
+def test_what_no_channel_carries_whole_goes_by_parts() -> None:
+    job = calling(8, comm("op", "allreduce", range(8), 2**20))
+    found = options_of(job, Fabric("grid", (Channel("a", ROWS), Channel("b", RAILS))))
+    assert {one.recipe for one in found.of["op"]} >= {"levels(4)"}
+    assert {motif.channel for one in found.of["op"] for motif in one.motifs} == {"a", "b"}
+    told = {one.recipe: one.why for one in found.refused["op"]}
+    assert "no way leads from rank 0" in told["whole"]
+
+
+def test_why_each_recipe_is_refused_is_told_where_there_is_none() -> None:
+    job = calling(8, comm("op", "allreduce", range(8), 2**20))
+    with pytest.raises(ParameterError, match="has no option") as error:
+        options_of(job, Fabric("rows", (Channel("a", ROWS),)))
+    for recipe in ("whole: ", "ring: ", "levels(4): ", "seg(2): "):
+        assert recipe in str(error.value)
 
 
 def test_each_recipe_that_was_made_has_an_option_or_a_reason() -> None:

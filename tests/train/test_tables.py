@@ -141,6 +141,14 @@ def test_what_is_no_table_is_told(text: str, wrong: str) -> None:
     assert str(error.value) == wrong
 
 
+@pytest.mark.parametrize("option", ["gpu rign", "foo ring", "gpu ring beside"])
+def test_options_that_there_are_not_are_told(option: str) -> None:
+    fabric = fabric_of("hgx2")
+    MotifCosts(fabric, table(f"{HEAD}allreduce,gpu ring beside direct of alltoall,8,4096,7.5\n"))
+    with pytest.raises(ParameterError, match=f"c.csv: allreduce of 8 ranks has option '{option}'"):
+        MotifCosts(fabric, table(f"{HEAD}allreduce,{option},8,4096,7.5\n"))
+
+
 def test_unknown_collectives_are_told() -> None:
     with pytest.raises(FormatError, match=r"c\.csv, line 2: .*allredcue.*allreduce"):
         table(HEAD + "allredcue,gpu ring,8,64,1\n")
