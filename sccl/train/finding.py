@@ -175,10 +175,10 @@ class OptionFinder:
         """
         if op.merged:
             each = {
-                None if own is None else self._default(one, own, refused)
+                self._default(one, own, refused)
                 for one in op.merged
-                for own in [motif_of(one)]
-            } - {None}
+                if (own := motif_of(one)) is not None
+            }
             return each.pop() if len(each) == 1 else _NONE
         for number, channel in enumerate(self.fabric.channels):
             try:
