@@ -35,7 +35,7 @@ FIRST = [
     ("sccl.synth.ksync.cpsat", f"{SOLVE} allgather --topo dgx1 --chunks 6 --steps 3 --rounds 7"),
     (
         "sccl.synth.ksync.orbits",
-        f"{SOLVE} alltoall --topo mesh:4x4 --chunks 16 --steps 6 --rounds 32",
+        f"{SOLVE} broadcast --topo torus:4x4 --chunks 8 --steps 5 --rounds 5",
     ),
     ("sccl.prove.bounds.flow_lp", "bounds --collective alltoall --topo dgx1"),
     ("sccl.synth.limit.master", "bounds --collective broadcast --topo dgx1 --steps 3"),

@@ -32,6 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec, dual_of, named
 from sccl.core.bounds import Bounds, Counted, Distance
@@ -40,7 +41,9 @@ from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.prove.bounds.simple import common_cuts, most_carried, names_of_cover
 from sccl.prove.bounds.steps import farthest_pair
-from sccl.prove.bounds.weakest import Partition, weakest_groups
+
+if TYPE_CHECKING:
+    from sccl.prove.bounds.weakest import Partition
 
 
 def told_between(collective: Collective, groups: Sequence[frozenset[int]]) -> Fraction:
@@ -91,6 +94,8 @@ def any_bounds(topology: Topology, spec: Spec) -> Bounds:
 
 def _counted(topology: Topology, spec: Spec, gathered: Collective) -> Iterator[Counted]:
     """Yield what sends prove: of all ranks, of the weakest groups, of the chassis, and by cuts."""
+    from sccl.prove.bounds.weakest import weakest_groups  # noqa: PLC0415 - loads NumPy and OR-Tools
+
     unit, weakest = spec.at(spec.unit), weakest_groups(topology)
     settled = weakest is not None and not topology.budgets and not spec.post.pattern
     settled = settled and topology.reversed().carries_like(topology)
