@@ -121,9 +121,9 @@ def plan_settings(searched: PlanSearch, choices: PlanChoices) -> PlanSettings:
         seconds=searched.seconds,
         seed=searched.seed,
         max_motifs=choices.max_motifs,
-        memory_bytes=0 if choices.memory is None else size_in_bytes(choices.memory),
+        memory_bytes=0 if choices.memory is None else size_in_bytes(choices.memory, "memory"),
         bitwise=choices.bitwise,
         measured=None if choices.costs is None else load_cost_table(choices.costs),
         planner=motif_planner(seed=searched.seed),
-        merge_bytes=0 if choices.merge is None else size_in_bytes(choices.merge),
+        merge_bytes=0 if choices.merge is None else size_in_bytes(choices.merge, "merge"),
     )
