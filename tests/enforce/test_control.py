@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sysconfig
 import threading
 from pathlib import Path
 from random import Random
@@ -35,9 +33,10 @@ from sccl.enforce.control.blobs import MOST_BYTES, BlobHead, head_of, seal, unse
 from sccl.enforce.control.stores import address_of
 from sccl.errors import FormatError, ParameterError, ScclError
 from tests.kit.nightly import times
-from tests.kit.paths import PROGRAMS, ROOT
+from tests.kit.paths import PROGRAMS
 from tests.kit.processes import PATIENCE_S
 from tests.kit.switching_world import RANKS, World
+from tests.kit.torch_jobs import environment, interpreter
 
 KEY = b"0123456789abcdef"
 WEIGHTS = {"propose": 6, "look": 16, "listen": 30, "run": 60, "dies": 4, "later": 3, "anew": 1}
@@ -419,14 +418,6 @@ def test_a_store_of_torch_that_does_not_answer_is_a_sentence() -> None:
         ledger.store.set("x", bytes(5 << 20))
 
 
-def python_with_torch() -> Path:
-    """Return the Python that has torch; where there is none, skip the test."""
-    found = ROOT / ".venv" / "torch-newest" / "bin" / "python"
-    if not any(found.parent.parent.glob("lib/python*/site-packages/torch")):
-        pytest.skip("torch is not in .venv/torch-newest: run make test")
-    return found
-
-
 def test_without_torch_there_is_no_store() -> None:
     try:
         import torch  # noqa: F401
@@ -436,11 +427,9 @@ def test_without_torch_there_is_no_store() -> None:
 
 
 def test_processes_come_to_a_plan_over_the_store_of_torch() -> None:
-    paths = [str(ROOT), sysconfig.get_path("purelib")]
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
-        [str(python_with_torch()), str(PROGRAMS / "torch_control.py")],
-        capture_output=True, text=True, check=False, timeout=PATIENCE_S, env=env,
+        [str(interpreter("newest")), str(PROGRAMS / "torch_control.py")],
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S, env=environment(),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout.splitlines() == ["plan 1 of 300000 bytes on 2 ranks", "no store: a sentence"]
