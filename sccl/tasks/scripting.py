@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sccl.core.dtypes import ITEM_BYTES
+from sccl.core.files.disk import read_text
 from sccl.core.files.text import digest
 from sccl.core.files.training_plans import training_plan_to_wire
 from sccl.core.motif import Motif
@@ -49,6 +50,7 @@ def script_of_file(file: Path) -> PlanScript:
     Raises:
         InputError: it is none, the judge finds fault with it, or a job can't be made to keep to it.
     """
+    read_text(file)  # a file that is not there is no other kind of file
     plans, rest = training_files([file])
     if rest or len(plans) != 1 or plans[0].claimed is not None:
         raise InputError(f"{file}: it is no training plan: give one that 'sccl plan' wrote")

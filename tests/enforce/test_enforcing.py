@@ -85,7 +85,7 @@ def test_plans_that_jobs_cannot_keep_to(change: object, told: str) -> None:
     ("words", "told"),
     [
         (["--", "true"], "give --record FILE, or --plan FILE"),
-        (["--plan", "nowhere.json", "--", "true"], "nowhere.json"),
+        (["--plan", "nowhere.json", "--", "true"], "cannot read nowhere.json"),
         (["--plan", "w.json", "--", "true"], "no training plan"),
         (["--record", "no/such/folder/w.json", "--", "true"], "no/such/folder"),
     ],
