@@ -11,6 +11,8 @@ from sccl.core.schedule import Schedule, schedule_of
 from sccl.core.topology import Topology
 from sccl.synth.flows.matched import matched
 from sccl.synth.flows.placed import Planned, Reading, Sent, placed, planned, rows_of
+from sccl.synth.flows.polished import MOST_SENDS as MOST_POLISHED
+from sccl.synth.flows.polished import is_polished, polished
 from sccl.synth.flows.problem import FluidProblem, ways_of
 from sccl.synth.flows.shares import TimedPacking
 
@@ -39,6 +41,10 @@ _SEND = 3e-6
 
 _HARDLY = 1 - 1e-4
 """Smaller chunks that take more than that part of the time are not made smaller again."""
+
+_NEAR, _POLISHING, _POLISHED_PASSES = 1.1, 0.5, 4
+"""Times what is enough, up to which sizes are found anew; with how much effort, and how often what
+is found is placed."""
 
 _PS_PER_US = 10**6
 
@@ -77,10 +83,28 @@ class Placing:
             sent = placed(self.problem, plan, self.readings, passes)
             self.effort += _SEND * many * (1 + passes)
             ticks = self._take(plan, sent)
-            if self.ticks <= enough * _PS_PER_US or not thorough or ticks > before * _HARDLY:
+            if self.ticks <= enough * _PS_PER_US or not thorough:
+                break
+            self._polish(plan, sent, enough)
+            if self.ticks <= enough * _PS_PER_US or ticks > before * _HARDLY:
                 break
             before = ticks
         return self.ticks / _PS_PER_US
+
+    def _polish(self, plan: Planned, sent: list[Sent], enough: float) -> None:
+        """Size the chunks of a schedule anew, if it is near enough for that to help."""
+        ticks, near = max(one.arrival for one in sent), enough * _PS_PER_US * _NEAR
+        if ticks > near or len(sent) > MOST_POLISHED or not is_polished(self.problem):
+            return
+        while not self.late():
+            better, took = polished(self.problem, self.dual, plan, sent, _POLISHING)
+            self.effort += took
+            if better is None:
+                return
+            plan, sent = better, placed(self.problem, better, self.readings, _POLISHED_PASSES)
+            before, ticks = ticks, self._take(plan, sent)
+            if self.ticks <= enough * _PS_PER_US or ticks > before * _LITTLE:
+                return
 
     def match(self, enough: float, spare_us: float, effort: float) -> float:
         """Make schedules of chunks of one size, until one is fast enough; return as ``place``.
