@@ -1,4 +1,4 @@
-"""Ranks in groups, each of which a tree enters once: by chassis, by parts of these, or by rails."""
+"""Ranks in groups, each of which a tree enters once: by chassis, by rails, or as rows of grids."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_RANKS = 10
 
 
 def partitions(problem: FluidProblem) -> Iterator[list[list[int]]]:
-    """Yield all ranks in groups: by chassis, if there are several.
+    """Yield all ranks in groups: by chassis; or, if there are none, as rows and columns of grids.
 
     The trees of each leave out others, so it is good to have several.
     """
@@ -31,6 +31,11 @@ def partitions(problem: FluidProblem) -> Iterator[list[list[int]]]:
                     parts = [part for inside in chassis for part in _split(inside, size, rows=rows)]
                     if _hang_together(problem, parts):
                         yield parts + alone
+        return
+    for size in range(2, ranks // 2 + 1):
+        if ranks % size == 0:
+            both = (_split(range(ranks), size, rows=rows) for rows in (True, False))
+            yield from (groups for groups in both if _hang_together(problem, groups))
 
 
 def _split(ranks: Sequence[int], size: int, *, rows: bool) -> list[list[int]]:

@@ -329,10 +329,11 @@ def _parts(problem: FluidProblem) -> list[_Part]:
             rest = parted[1:] if len(groupings) > 1 else []
             few = [part for part in rest if part.work(2) <= MOST_BESIDE]
             return [_Alike(*alike, whole), *few]
+        light = [part for part in parted if part.work(2) <= MOST_PARTED]
         large = max(map(len, topology.chassis), default=0) > MOST_RANKS
         if not topology.chassis or (large and not has_ports(problem)):
-            return [_Inserted(problem)]
-        return [part for part in parted if part.work(2) <= MOST_PARTED] or parted[:1]
+            return [*light, _Inserted(problem)]
+        return light or parted[:1]
     return [_Sets(problem, [every], whole)]
 
 
