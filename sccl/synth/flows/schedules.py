@@ -16,7 +16,7 @@ from sccl.synth.flows.polished import is_polished, polished
 from sccl.synth.flows.problem import FluidProblem, ways_of
 from sccl.synth.flows.shares import TimedPacking
 
-PIECES = (1, 2, 4, 8, 16)
+PIECES = (1, 2, 4, 8, 16, 32)
 """Chunks of each share of a tree, as long as there are not too many sends."""
 
 FLOWING = 32
@@ -27,6 +27,9 @@ MATCHED = (1, 2, 4, 8, 16, 32, 64)
 
 MOST_SENDS, MOST_MATCHED = 60_000, 300_000
 """Of what a packing says, and of chunks of one size: those meet no gaps, and are placed once."""
+
+_MOST_NEAR = 200_000
+"""Of what a packing says, where as much less again as chunks of half the size took is enough."""
 
 _IDLE, _LITTLE = 2, 1 - 1e-3
 """So often in turn more parts take more than that part of the time, and no more are tried."""
@@ -73,11 +76,11 @@ class Placing:
     def place(self, packing: TimedPacking, enough: float, thorough: bool) -> float:
         """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
         flows = FLOWING if packing.slots.later else 1
-        before = float("inf")
+        before, most = float("inf"), MOST_SENDS
         for pieces in PIECES:
             plan = planned(self.problem, packing, self.dual, pieces * flows)
             many = max(1, len(plan.sends))
-            if self.plan is not None and (many > MOST_SENDS or self.late()):
+            if self.plan is not None and (many > most or self.late()):
                 break
             passes = min(_MOST_PASSES, _PLACED // many)
             sent = placed(self.problem, plan, self.readings, passes)
@@ -88,7 +91,8 @@ class Placing:
             self._polish(plan, sent, enough)
             if self.ticks <= enough * _PS_PER_US or ticks > before * _HARDLY:
                 break
-            before = ticks
+            near = 2 * ticks - before <= enough * _PS_PER_US
+            before, most = ticks, _MOST_NEAR if near else MOST_SENDS
         return self.ticks / _PS_PER_US
 
     def _polish(self, plan: Planned, sent: list[Sent], enough: float) -> None:
