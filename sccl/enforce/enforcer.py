@@ -23,6 +23,9 @@ from sccl.enforce.sequence import CallSequence, Issued
 from sccl.enforce.stalls import CUT, Stalls
 from sccl.errors import InputError, ToolError
 
+Program = list[tuple[Hashable, ...]]
+"""What tells the calls of an iteration, in order: collective, ranks, type, and more."""
+
 _POLL_S = 0.02
 _PATIENCE_S, _PERIODS = 5.0, 10
 """After how long a rank that makes no calls says that it stands, where no wait of it is seen: the
@@ -200,7 +203,7 @@ class Enforcer:
             before = calls
 
 
-def program_of(script: PlanScript, rank: int) -> list[Hashable]:
+def program_of(script: PlanScript, rank: int) -> Program:
     """Return what tells the calls that a plan expects of a rank in an iteration, in order.
 
     Raises:
@@ -216,7 +219,7 @@ def _own_group(op: ScriptOp, rank: int) -> Group:
     raise InputError(f"the plan has {op.id!r:.60} without rank {rank}: expected all in each")
 
 
-def _key_of(op: ScriptOp, own: Group) -> Hashable:
+def _key_of(op: ScriptOp, own: Group) -> tuple[Hashable, ...]:
     if op.collective == "alltoall":
         return ("alltoall", own, op.dtype)
     roots = [root for root in op.roots if root in own]
@@ -224,7 +227,7 @@ def _key_of(op: ScriptOp, own: Group) -> Hashable:
     return (op.collective, own, op.dtype, op.count, root, op.reduce)
 
 
-def key_of_call(group: Group, described: Described) -> Hashable:
+def key_of_call(group: Group, described: Described) -> tuple[Hashable, ...]:
     """Return what tells a call from others, on all ranks alike.
 
     What a rank gives to each of an alltoall is its own affair: it is none of that.
