@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from sccl.enforce.carrying import by_gloo, transfer
 from sccl.enforce.channels import Channels, Group, Lane
 from sccl.enforce.described import Described
 from sccl.enforce.measuring import Measures
+from sccl.enforce.peers import peers, ranks_in_words
 from sccl.enforce.planned import PlannedCall, PlannedWork
 from sccl.enforce.script import PlanScript, ScriptOp
 from sccl.enforce.sequence import CallSequence, Issued
@@ -64,7 +66,7 @@ class Enforcer:
         self._calling = False  # it is about to call: then it does not stand
         self._lock = threading.RLock()
         self._open: dict[tuple[int, int], PlannedCall] = {}
-        self._stalls = Stalls(store, rank, script.ranks)
+        self._stalls = Stalls(store, rank, script.ranks, timeout.total_seconds())
         self._channels = Channels(script, rank, set(_needs(script, self._world)))
         self._channels.open(make, store, timeout)
         self._closing = threading.Event()
@@ -176,10 +178,14 @@ class Enforcer:
             self._stand()
             waited = _POLL_S
             if time.monotonic() > until:
-                raise ToolError(
-                    f"{call.op.id} ({call.op.collective}) waits for a call that the plan has "
-                    f"before it, and {self._stalls.others()}"
-                )
+                raise self._stuck(call)
+
+    def _stuck(self, call: PlannedCall) -> ToolError:
+        where = peers().gone(self._world) or self._stalls.others()
+        return ToolError(
+            f"{call.op.id} ({call.op.collective}) by {ranks_in_words(call.group)} waits for a call "
+            f"that the plan has before it, and {where}"
+        )
 
     def _stand(self) -> None:
         """Say that this rank stands where it is, and cut there if all do."""
@@ -192,15 +198,28 @@ class Enforcer:
                 self._issue(self.sequence.cut())
 
     def _watching(self) -> None:
-        """Look for waits that are not seen, as those for a future are."""
-        patience = max(_PATIENCE_S, _PERIODS * self.script.period_us / 1e6)
+        """Look for waits that are not seen, as those for a future are, and let none last for ever.
+
+        What is issued, gloo gives up itself.
+        """
+        limit = self._timeout.total_seconds()
+        patience = min(max(_PATIENCE_S, _PERIODS * self.script.period_us / 1e6), limit)
         before = -1
         while not self._closing.wait(patience):
             with self._lock:
                 calls, stands = self.sequence.calls, bool(self._open)
             if stands and calls == before:
-                self._stand()
+                with suppress(ToolError):  # the store does not answer: where one waits, it is told
+                    self._stand()
+                self._give_up(time.monotonic() - limit)
             before = calls
+
+    def _give_up(self, began: float) -> None:
+        """End calls that are not issued, and were made before some time."""
+        with self._lock:
+            late = [call for call in self._open.values() if call.began < began]
+        for call in late:
+            call.give_up(self._stuck(call))
 
 
 def program_of(script: PlanScript, rank: int) -> Program:

@@ -15,8 +15,10 @@ import torch
 import torch.distributed as dist
 
 from sccl.enforce.described import DESCRIBE
+from sccl.enforce.peers import CallError, failed, peers
 from sccl.enforce.releases import NAMES
 from sccl.enforce.session import Session, session
+from sccl.enforce.works import NamedWork
 
 Method = Callable[..., Any]
 
@@ -37,6 +39,7 @@ class ScclGroup(dist.ProcessGroup):
         except TypeError:  # torch 2.13 takes no store from groups that are made in Python
             super().__init__(rank, len(ranks))
         self.ranks = ranks
+        peers().meet(dist.PrefixStore("peers", store), ranks, rank, timeout)
         self.inner = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
         self._own_name, self._description = name, "undefined"
         self._session: Session = session()
@@ -77,6 +80,10 @@ class ScclGroup(dist.ProcessGroup):
         self._session.left(self)
         self.inner.abort()
 
+    def monitored_barrier(self, *args: Any, **kwargs: Any) -> None:
+        """Wait for all ranks, and say which don't come."""
+        self.inner.monitored_barrier(*args, **kwargs)
+
     def set_timeout(self, timeout: timedelta) -> None:
         """Set after which time a call gives up."""
         self.inner.set_timeout(timeout)
@@ -108,11 +115,15 @@ def _method(does: str, name: str) -> Method:
     def method(self: ScclGroup, *args: Any, **kwargs: Any) -> Any:
         # Torch names no arguments but the last, its options.
         every = (*args, *kwargs.values())
+
+        def naming(error: BaseException) -> CallError:
+            return failed(f"{does} of {describe(*every).size}", self.ranks, error)
+
         return self._session.call(
             self,
             does,
             lambda: describe(*every),
-            lambda group: getattr(group, name)(*args, **kwargs),
+            lambda group: NamedWork(getattr(group, name)(*args, **kwargs), naming),
         )
 
     method.__name__ = name
