@@ -6,6 +6,7 @@ ZeRO and FSDP2 find them all.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -139,6 +140,7 @@ for _does, _names in NAMES.items():
 def create(options: Any, _own: Any = None) -> ScclGroup:
     """Return the group that torch asks for, by ``init_process_group("sccl")`` or ``new_group``."""
     ranks = tuple(options.global_ranks_in_group) or tuple(range(options.group_size))
-    return ScclGroup(
-        options.store, options.group_rank, ranks, options.timeout, str(options.group_id)
-    )
+    # What is written for ranks that are gone is not for those that torchrun starts after them.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = dist.PrefixStore(f"attempt-{attempt}", options.store)
+    return ScclGroup(store, options.group_rank, ranks, options.timeout, str(options.group_id))
