@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from sccl.enforce.described import DESCRIBE
+from sccl.enforce.hosted import HostService
 from sccl.enforce.releases import NAMES
 from sccl.enforce.session import Session, session
 
@@ -25,7 +26,8 @@ class ScclGroup(dist.ProcessGroup):
 
     Attributes:
         ranks: global ranks, in the order of the group.
-        inner: what carries calls that no plan is about.
+        inner: what carries calls that no plan is about, and no bundle serves.
+        hosted: what serves those that a bundle serves.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class ScclGroup(dist.ProcessGroup):
         self.ranks = ranks
         self.inner = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
         self._own_name, self._description = name, "undefined"
+        self.hosted: HostService
         self._session: Session = session()
         self._session.joined(self, store, timeout, gloo_group)
 
@@ -73,11 +76,12 @@ class ScclGroup(dist.ProcessGroup):
 
     def abort(self) -> None:
         """End what it does, however far that is."""
-        self._session.left(self)
+        self._session.left(self, at_once=True)
         self.inner.abort()
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Set after which time a call gives up."""
+        self.hosted.set_timeout(timeout)
         self.inner.set_timeout(timeout)
 
 
@@ -112,6 +116,7 @@ def _method(does: str, name: str) -> Method:
             does,
             lambda: describe(*every),
             lambda group: getattr(group, name)(*args, **kwargs),
+            waits=bool(every) and not getattr(every[-1], "asyncOp", True),
         )
 
     method.__name__ = name

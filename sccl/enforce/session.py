@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from sccl.enforce.described import Described
 from sccl.enforce.enforcer import Enforcer
+from sccl.enforce.hosted import HostService, wished
 from sccl.enforce.recorder import Recorder
 from sccl.enforce.script import PlanScript, read_script
 from sccl.errors import InputError
@@ -45,8 +46,15 @@ class Session:
         Args:
             make: makes a group over gloo.
         """
-        if self._first is not None:
-            return
+        if self._first is None:
+            self._begin(group, store, timeout, make)
+        alone = self._recorder is not None or self._enforcer is not None
+        group.hosted = HostService(store, group, timeout, "0" if alone else wished())
+        if self._debug:
+            why = group.hosted.refusal
+            self._say(f"bundles serve {group.hosted.shown}{f': no, {why}' if why else ''}")
+
+    def _begin(self, group: Any, store: Any, timeout: timedelta, make: Callable[..., Any]) -> None:
         self._first = group
         folder = os.environ.get(RECORD, "")
         if folder and self._recorder is None:
@@ -57,8 +65,13 @@ class Session:
             place = dist.PrefixStore(f"sccl-{self._plans}", store)
             self._enforcer = Enforcer(script, group.rank(), place, timeout, make)
 
-    def left(self, group: Any) -> None:
-        """Take note of a group that is destroyed."""
+    def left(self, group: Any, *, at_once: bool = False) -> None:
+        """Take note of a group that is destroyed.
+
+        Args:
+            at_once: what it does ends however far it is.
+        """
+        group.hosted.close(at_once=at_once)
         if group is self._first:
             self._first = None
             if self._enforcer is not None:
@@ -78,6 +91,7 @@ class Session:
         does: str,
         describe: Callable[[], Described],
         carry: Callable[[Any], Any],
+        waits: bool,
     ) -> Any:
         """Return the work of a call.
 
@@ -85,11 +99,10 @@ class Session:
             does: as in :data:`~sccl.enforce.releases.NAMES`.
             describe: reads its arguments.
             carry: lets a group over gloo do it.
+            waits: whether who calls waits for it at once.
         """
         if self._recorder is None and self._enforcer is None:
-            if self._debug:
-                self._say(f"{does}: gloo")
-            return carry(group.inner)
+            return self._unplanned(group, does, describe, carry, waits)
         described = describe()
         work: Any = None
         if self._enforcer is not None and described.collective and described.dtype:
@@ -102,6 +115,22 @@ class Session:
         return self._recorder.call(
             group.ranks, described, lambda: carry(group.inner) if own is None else own
         )
+
+    def _unplanned(
+        self,
+        group: Any,
+        does: str,
+        describe: Callable[[], Described],
+        carry: Callable[[Any], Any],
+        waits: bool,
+    ) -> Any:
+        work: Any = None
+        if not group.hosted.refusal:
+            own = partial(carry, group.inner)
+            work = group.hosted.call(does, describe(), own, waits=waits)
+        if self._debug:
+            self._say(f"{does}: {'gloo' if work is None else 'bundle'}")
+        return carry(group.inner) if work is None else work
 
     def _say(self, line: str) -> None:
         if line not in self._said:
