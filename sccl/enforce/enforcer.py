@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -16,11 +17,16 @@ from typing import Any
 from sccl.enforce.carrying import by_gloo, transfer
 from sccl.enforce.channels import Channels, Group, Lane
 from sccl.enforce.described import Described
+from sccl.enforce.measuring import Measures
+from sccl.enforce.peers import peers, ranks_in_words
 from sccl.enforce.planned import PlannedCall, PlannedWork
 from sccl.enforce.script import PlanScript, ScriptOp
 from sccl.enforce.sequence import CallSequence, Issued
 from sccl.enforce.stalls import CUT, Stalls
 from sccl.errors import InputError, ToolError
+
+Program = list[tuple[Hashable, ...]]
+"""What tells the calls of an iteration, in order: collective, ranks, type, and more."""
 
 _POLL_S = 0.02
 _PATIENCE_S, _PERIODS = 5.0, 10
@@ -32,7 +38,10 @@ class Enforcer:
     """A plan at work in this process.
 
     Attributes:
+        script: it.
+        program: what tells the calls of an iteration, in order.
         sequence: where the rank is in it.
+        measures: what it takes.
     """
 
     def __init__(
@@ -48,14 +57,16 @@ class Enforcer:
         Raises:
             InputError: the plan asks for what the job does not have.
         """
-        self._script, self._rank, self._timeout = script, rank, timeout
+        self.script, self._rank, self._timeout = script, rank, timeout
         self._world: Group = tuple(range(script.ranks))
         self._own = [_own_group(op, rank) for op in script.ops]
-        program = [_key_of(op, own) for op, own in zip(script.ops, self._own, strict=True)]
-        self.sequence = CallSequence(program, script.order)
+        self.program = program_of(script, rank)
+        self.sequence = CallSequence(self.program, script.order)
+        self.measures = Measures()
+        self._calling = False  # it is about to call: then it does not stand
         self._lock = threading.RLock()
         self._open: dict[tuple[int, int], PlannedCall] = {}
-        self._stalls = Stalls(store, rank, script.ranks)
+        self._stalls = Stalls(store, rank, script.ranks, timeout.total_seconds())
         self._channels = Channels(script, rank, set(_needs(script, self._world)))
         self._channels.open(make, store, timeout)
         self._closing = threading.Event()
@@ -71,27 +82,60 @@ class Enforcer:
             whole: lets a group do it as it was made.
         """
         with self._lock:
-            if self._stalls.at is not None and self._stalls.go_on() == CUT:
-                self._issue(self.sequence.cut())
-            own, issued = self.sequence.submit(_key(group, described))
+            self._go_on()
+            own, issued = self.sequence.submit(key_of_call(group, described))
             self._issue(issued)
             made: PlannedCall | None = None
             if own is not None:
-                op = self._script.ops[own[1]]
+                op = self.script.ops[own[1]]
                 made = PlannedCall(op, described, whole, self._own[own[1]], self._rank)
                 self._open[own] = made
             self._issue(self.sequence.ready())
+            self.measures.held(some=bool(self._open))
+            self._calling = False
         return None if made is None else PlannedWork(made, self._timeout, self._before_wait)
 
-    def close(self) -> None:
-        """Let all that was submitted end, without what was not."""
+    def boundary(self) -> int | None:
+        """Return how many iterations were planned since the last cut; None: it is between none.
+
+        It is asked right before a call. So from here to that call, or until it is told that there
+        is none for it, this rank does not stand: all ranks come to the same.
+        """
         with self._lock:
-            self._issue(self.sequence.cut())
-        self._closing.set()
+            self._calling = True
+            self._go_on()
+            return self.sequence.iterations
+
+    def passed(self) -> None:
+        """Take note that the call which was to come is none for it."""
+        self._calling = False
+
+    def follow(self, calls: Iterable[Hashable]) -> None:
+        """Take the last calls before this plan, no more than an iteration has."""
+        with self._lock:
+            self.sequence.follow(calls)
+
+    def retire(self) -> None:
+        """Let all that was submitted end, without what was not; nothing waits for that."""
+        with self._lock:
+            if not self._closing.is_set():
+                self._issue(self.sequence.cut())
+                self._closing.set()
+                self._channels.end()
+
+    def close(self) -> None:
+        """Let all that was submitted end, without what was not, and wait for it."""
+        self.retire()
         self._channels.close()
         self._watch.join()
 
+    def _go_on(self) -> None:
+        if self._stalls.at is not None and self._stalls.go_on() == CUT:
+            self._issue(self.sequence.cut())
+
     def _issue(self, issued: list[Issued]) -> None:
+        if issued:
+            self.measures.begun(len(issued))
         for iteration, number, motif in issued:
             call = self._open[iteration, number]
             own = call.op.motifs[motif]
@@ -101,7 +145,14 @@ class Enforcer:
                 del self._open[iteration, number]
 
     def _do(self, call: PlannedCall, number: int) -> None:
-        """Do a motif, in the thread of its lane."""
+        """Do a motif, in the thread of its lane, and take its time."""
+        began = time.perf_counter()
+        try:
+            self._carry(call, number)
+        finally:
+            self.measures.ended(call.op.motifs[number], time.perf_counter() - began)
+
+    def _carry(self, call: PlannedCall, number: int) -> None:
         op, motif = call.op, call.op.motifs[number]
         lane: Lane = (motif.channel, motif.stream)
         if _as_it_is(op, call.described):
@@ -127,15 +178,19 @@ class Enforcer:
             self._stand()
             waited = _POLL_S
             if time.monotonic() > until:
-                raise ToolError(
-                    f"{call.op.id} ({call.op.collective}) waits for a call that the plan has "
-                    f"before it, and {self._stalls.others()}"
-                )
+                raise self._stuck(call)
+
+    def _stuck(self, call: PlannedCall) -> ToolError:
+        where = peers().gone(self._world) or self._stalls.others()
+        return ToolError(
+            f"{call.op.id} ({call.op.collective}) by {ranks_in_words(call.group)} waits for a call "
+            f"that the plan has before it, and {where}"
+        )
 
     def _stand(self) -> None:
         """Say that this rank stands where it is, and cut there if all do."""
         with self._lock:
-            if not self._open:
+            if not self._open or self._calling:
                 return
             self._stalls.tell(self.sequence.calls)
             if self._stalls.decided() == CUT:
@@ -143,15 +198,37 @@ class Enforcer:
                 self._issue(self.sequence.cut())
 
     def _watching(self) -> None:
-        """Look for waits that are not seen, as those for a future are."""
-        patience = max(_PATIENCE_S, _PERIODS * self._script.period_us / 1e6)
+        """Look for waits that are not seen, as those for a future are, and let none last for ever.
+
+        What is issued, gloo gives up itself.
+        """
+        limit = self._timeout.total_seconds()
+        patience = min(max(_PATIENCE_S, _PERIODS * self.script.period_us / 1e6), limit)
         before = -1
         while not self._closing.wait(patience):
             with self._lock:
                 calls, stands = self.sequence.calls, bool(self._open)
             if stands and calls == before:
-                self._stand()
+                with suppress(ToolError):  # the store does not answer: where one waits, it is told
+                    self._stand()
+                self._give_up(time.monotonic() - limit)
             before = calls
+
+    def _give_up(self, began: float) -> None:
+        """End calls that are not issued, and were made before some time."""
+        with self._lock:
+            late = [call for call in self._open.values() if call.began < began]
+        for call in late:
+            call.give_up(self._stuck(call))
+
+
+def program_of(script: PlanScript, rank: int) -> Program:
+    """Return what tells the calls that a plan expects of a rank in an iteration, in order.
+
+    Raises:
+        InputError: the rank has no part in one.
+    """
+    return [_key_of(op, _own_group(op, rank)) for op in script.ops]
 
 
 def _own_group(op: ScriptOp, rank: int) -> Group:
@@ -161,7 +238,7 @@ def _own_group(op: ScriptOp, rank: int) -> Group:
     raise InputError(f"the plan has {op.id!r:.60} without rank {rank}: expected all in each")
 
 
-def _key_of(op: ScriptOp, own: Group) -> Hashable:
+def _key_of(op: ScriptOp, own: Group) -> tuple[Hashable, ...]:
     if op.collective == "alltoall":
         return ("alltoall", own, op.dtype)
     roots = [root for root in op.roots if root in own]
@@ -169,7 +246,7 @@ def _key_of(op: ScriptOp, own: Group) -> Hashable:
     return (op.collective, own, op.dtype, op.count, root, op.reduce)
 
 
-def _key(group: Group, described: Described) -> Hashable:
+def key_of_call(group: Group, described: Described) -> tuple[Hashable, ...]:
     """Return what tells a call from others, on all ranks alike.
 
     What a rank gives to each of an alltoall is its own affair: it is none of that.

@@ -15,8 +15,11 @@ import torch.distributed as dist
 
 from sccl.enforce.described import DESCRIBE
 from sccl.enforce.hosted import HostService
+from sccl.enforce.hostwork import HowCalled
+from sccl.enforce.peers import CallError, failed, peers
 from sccl.enforce.releases import NAMES
 from sccl.enforce.session import Session, session
+from sccl.enforce.works import NamedWork
 
 Method = Callable[..., Any]
 
@@ -38,6 +41,7 @@ class ScclGroup(dist.ProcessGroup):
         except TypeError:  # torch 2.13 takes no store from groups that are made in Python
             super().__init__(rank, len(ranks))
         self.ranks = ranks
+        peers().meet(dist.PrefixStore("peers", store), ranks, rank, timeout)
         self.inner = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
         self._own_name, self._description = name, "undefined"
         self.hosted: HostService
@@ -79,6 +83,10 @@ class ScclGroup(dist.ProcessGroup):
         self._session.left(self, at_once=True)
         self.inner.abort()
 
+    def monitored_barrier(self, *args: Any, **kwargs: Any) -> None:
+        """Wait for all ranks, and say which don't come."""
+        self.inner.monitored_barrier(*args, **kwargs)
+
     def set_timeout(self, timeout: timedelta) -> None:
         """Set after which time a call gives up."""
         self.hosted.set_timeout(timeout)
@@ -111,12 +119,16 @@ def _method(does: str, name: str) -> Method:
     def method(self: ScclGroup, *args: Any, **kwargs: Any) -> Any:
         # Torch names no arguments but the last, its options.
         every = (*args, *kwargs.values())
+
+        def naming(error: BaseException) -> CallError:
+            return failed(f"{does} of {describe(*every).size}", self.ranks, error)
+
         return self._session.call(
             self,
             does,
             lambda: describe(*every),
-            lambda group: getattr(group, name)(*args, **kwargs),
-            waits=bool(every) and not getattr(every[-1], "asyncOp", True),
+            lambda group: NamedWork(getattr(group, name)(*args, **kwargs), naming),
+            HowCalled(bool(every) and not getattr(every[-1], "asyncOp", True), naming),
         )
 
     method.__name__ = name

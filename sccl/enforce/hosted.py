@@ -19,9 +19,10 @@ import torch.distributed as dist
 
 from sccl.enforce.described import Described
 from sccl.enforce.hostcalls import job_of
-from sccl.enforce.hostwork import HostQueue, HostWork, Job
+from sccl.enforce.hostwork import HostQueue, HostWork, HowCalled, Job
 from sccl.enforce.joined import Joined, JoinError, loaded
 from sccl.enforce.meeting import StoreMeeting, machine
+from sccl.enforce.peers import ranks_in_words
 from sccl.errors import ScclError
 
 BUNDLES = "SCCL_BUNDLES"
@@ -47,7 +48,7 @@ class HostService:
         """
         ranks = group.ranks
         _MADE[ranks] += 1
-        self.shown = f"ranks {', '.join(map(str, ranks[:8]))}{', ...' if len(ranks) > 8 else ''}"
+        self.shown = ranks_in_words(ranks)
         self._rank, self._size = group.rank(), len(ranks)
         self._joined: Joined | None = None
         self._collectives: frozenset[str] = frozenset()
@@ -95,14 +96,13 @@ class HostService:
         return f"{BUNDLES} is 0" if wish == "0" else ""
 
     def call(
-        self, does: str, described: Described, carry: Callable[[], Any], *, waits: bool
+        self, does: str, described: Described, carry: Callable[[], Any], how: HowCalled
     ) -> HostWork | None:
         """Take a call, and return its work; None: gloo does it.
 
         Args:
             does: as in :data:`~sccl.enforce.releases.NAMES`.
             carry: lets gloo do it.
-            waits: whether who calls waits for it at once.
         """
         if self._joined is None:
             return None
@@ -112,8 +112,8 @@ class HostService:
             job = self._job(does, described)
         if job is None:
             return None
-        work = HostWork(f"{does} of {self.shown}", list(described.got))
-        return self._queue.put(work, job, at_once=waits)
+        work = HostWork(how.naming, list(described.got))
+        return self._queue.put(work, job, at_once=how.waits)
 
     def _job(self, does: str, described: Described) -> Job | None:
         assert self._joined is not None

@@ -5,21 +5,37 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from sccl.enforce.works import Naming
+
 Job = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class HowCalled:
+    """How a job calls.
+
+    Attributes:
+        waits: whether it does nothing else before results are there.
+        naming: makes an error that says which call it is of.
+    """
+
+    waits: bool
+    naming: Naming
 
 
 class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
     """What a job holds of a call."""
 
-    def __init__(self, what: str, results: list[torch.Tensor]) -> None:
+    def __init__(self, naming: Naming, results: list[torch.Tensor]) -> None:
         super().__init__()
-        self._what, self._results = what, results
+        self._naming, self._results = naming, results
         self._ended: threading.Event | None = None  # None: it had ended when it was given out
         self._lock: threading.Lock | None = None
         self._future: torch.futures.Future[Any] | None = None
@@ -47,14 +63,14 @@ class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
         """Wait until results are there.
 
         Raises:
-            RuntimeError: they don't come.
+            CallError: they don't come.
         """
         if self._ended is not None and not self._ended.wait(
             None if timeout is None or not timeout else timeout.total_seconds()
         ):
-            raise RuntimeError(f"{self._what}: no end after {timeout}")
+            raise self._naming(TimeoutError(f"no end after {timeout}"))
         if self._error is not None:
-            raise RuntimeError(f"{self._what}: {self._error}") from self._error
+            raise self._naming(self._error) from self._error
         return True
 
     def get_future(self) -> Any:
@@ -74,7 +90,7 @@ class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
         if self._error is None:
             future.set_result(list(self._results))
         else:
-            future.set_exception(RuntimeError(f"{self._what}: {self._error}"))
+            future.set_exception(self._naming(self._error))
 
     def is_completed(self) -> bool:
         """Return whether it has ended."""

@@ -33,7 +33,7 @@ class JoinError(Exception):
     """Ranks can't share a communicator; the text says why."""
 
 
-class CallError(RuntimeError):
+class BundleError(RuntimeError):
     """A call did not end well: the communicator is of no more use."""
 
 
@@ -91,13 +91,13 @@ class Joined:
             recv: an address.
 
         Raises:
-            CallError: it did not end well.
+            BundleError: it did not end well.
         """
         self._until = time.monotonic() + self.timeout_s
         own = (call.count, call.kind, call.op, call.root)
         code = self._library.sccl_call(call.name, send, recv, *own, self._comm)
         if code:
-            self._check(code, CallError)
+            self._check(code, BundleError)
 
     def straight(
         self,
@@ -109,7 +109,7 @@ class Joined:
         """Send blocks to all ranks, and get one from each, and wait until that is done.
 
         Raises:
-            CallError: it did not end well.
+            BundleError: it did not end well.
         """
         size = self._meeting.size
         pointers, lengths = c_void_p * size, c_size_t * size
@@ -118,7 +118,7 @@ class Joined:
             pointers(*send), lengths(*send_bytes), pointers(*recv), lengths(*recv_bytes), self._comm
         )
         if code:
-            self._check(code, CallError)
+            self._check(code, BundleError)
 
     def end(self) -> None:
         """End the call that is under way, if there is one, and all that follow."""

@@ -16,6 +16,7 @@ from sccl.core.files.disk import write_atomically
 from sccl.core.files.fields import FileText
 from sccl.core.files.workload_shapes import WorkloadWire
 from sccl.core.files.workloads import workload_to_wire
+from sccl.enforce.script import script_text
 from sccl.errors import InputError, ToolError
 from sccl.runtime.processes import running
 from sccl.tasks.outputs import Output
@@ -84,10 +85,7 @@ def enforced(
         folder = Path(name)
         environment = {} if output is None else {RECORD: name}
         if plan is not None:
-            from sccl.tasks.scripting import (  # noqa: PLC0415 - loads synthesisers
-                script_of_file,
-                script_text,
-            )
+            from sccl.tasks.scripting import script_of_file  # noqa: PLC0415 - loads synthesisers
 
             environment[SCRIPT] = str(folder / "script.json")
             write_atomically(folder / "script.json", script_text(script_of_file(plan)))

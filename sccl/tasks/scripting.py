@@ -6,12 +6,11 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.files.disk import read_text
-from sccl.core.files.text import digest
+from sccl.core.files.text import digest, text_of
 from sccl.core.files.training_plans import training_plan_to_wire
+from sccl.core.files.workloads import workload_to_wire
 from sccl.core.motif import Motif
 from sccl.core.workload_ops import CommOp, HostAction
 from sccl.enforce.script import PlanScript, ScriptMotif, ScriptOp, wrong_in
@@ -90,22 +89,20 @@ def script_of(plan: TrainingPlan) -> PlanScript:
         maker.op(calls[name], [lanes[name, k] for k in range(len(options[name].motifs))])
         for name in names
     )
+    wire = training_plan_to_wire(plan)
     script = PlanScript(
-        plan=digest(training_plan_to_wire(plan)),
+        plan=digest(wire),
+        workload=digest(workload_to_wire(workload)),
         ranks=workload.ranks,
         channels=tuple((one.name, one.streams) for one in plan.fabric.channels),
         ops=ops,
         order=tuple((places[i.op], i.motif, i.shift) for i in order),
         period_us=plan.period_ns / 1000,
+        given=text_of(wire),
     )
     if wrong := wrong_in(script):
         raise JudgeError(f"the script of {workload.name!r:.60}: {wrong}")
     return script
-
-
-def script_text(script: PlanScript) -> str:
-    """Return a script as its file has it."""
-    return msgspec.json.encode(script).decode() + "\n"
 
 
 def _lanes(plan: TrainingPlan) -> dict[tuple[str, int], tuple[int, int]]:
@@ -167,9 +164,16 @@ class _Maker:
     def _motif(
         self, op: CommOp, motif: Motif, by: OptionMotif, lane: tuple[int, int], *, alone: bool
     ) -> ScriptMotif:
-        from sccl.train.tables import BESIDE  # noqa: PLC0415 - loads NumPy
+        from sccl.motif import buffer_of  # noqa: PLC0415 - loads NumPy
+        from sccl.train.tables import BESIDE  # noqa: PLC0415 - likewise
 
         channel, stream = lane
+        item_bytes = ITEM_BYTES[op.dtype]
+        size = buffer_of(motif) * item_bytes
+        option = f"{by.channel} {by.carrier}"
+        timed = None  # parts of the pattern of an alltoall are in no table of costs
+        if size and not motif.offsets:
+            timed = (motif.collective, option, motif.places, size)
         carrier = by.carrier.partition(BESIDE)[0]
         first, last = _part(motif)
         gloos = carrier in _NATIVE.get(op.collective, ()) and _is_whole(op, motif)
@@ -180,16 +184,19 @@ class _Maker:
                 after=motif.after,
                 native=True,
                 part=(first, last),
+                timed=timed,
             )
         if op.reduce == "bitwise":
             raise ParameterError(
                 f"operation {op.id!r:.60} reduces bit by bit, which only gloo itself does: plan it "
                 "with --max-motifs 1"
             )
-        rows = tuple(self._sends(motif, carrier, channel, ITEM_BYTES[op.dtype]))
+        rows = tuple(self._sends(motif, carrier, channel, item_bytes))
         if len(rows) > _MOST_TRANSFERS:
             raise ParameterError(f"operation {op.id!r:.60} takes {len(rows)} transfers, too many")
-        return ScriptMotif(channel=channel, stream=stream, after=motif.after, transfers=rows)
+        return ScriptMotif(
+            channel=channel, stream=stream, after=motif.after, timed=timed, transfers=rows
+        )
 
     def _sends(self, motif: Motif, carrier: str, channel: int, item_bytes: int) -> list[_Row]:
         """Return what is sent: as a carrier does, or as the synthesiser that planned it."""

@@ -27,6 +27,7 @@ from sccl.enforce.control import (
     announce,
     connect,
     current,
+    job_of,
     key_of,
 )
 from sccl.enforce.control.blobs import MOST_BYTES, BlobHead, head_of, seal, unseal
@@ -98,14 +99,14 @@ class Job:
 
     def __init__(self, key: bytes | None = None, log: Path | None = None) -> None:
         self.store = MemoryJobStore()
-        self.ledger = announce(self.store, "run/1", 0, 2)
+        self.ledger = announce(self.store, job_of("run/1", 0, 2))
         self.now = 0.0
         self.key, self.log = key, log
         self.followers = [Follower(self.ledger, rank, self.fit, key) for rank in range(2)]
         self.coordinator = self.successor()
 
     @staticmethod
-    def fit(content: bytes) -> str:
+    def fit(content: bytes, _: int) -> str:
         if not content.startswith(b"good"):
             raise FormatError("the plan is for another job")
         return content.decode()
@@ -162,7 +163,7 @@ def test_a_plan_that_one_refuses_is_aborted_with_its_reason(tmp_path: Path) -> N
 
 
 def test_a_plan_at_which_the_judge_breaks_is_voted_against() -> None:
-    def breaks(_: bytes) -> str:
+    def breaks(_: bytes, __: int) -> str:
         raise RecursionError("too deep")
 
     job = Job()
@@ -243,7 +244,7 @@ def test_a_restart_hears_nothing_of_the_former_life() -> None:
     job.coordinator.propose(b"good")
     job.listen()
     job.coordinator.look()
-    again = announce(job.store, "run/1", 1, 2)
+    again = announce(job.store, job_of("run/1", 1, 2))
     follower = Follower(again, 0, job.fit)
     follower.listen()
     assert (follower.states(), follower.contribution()) == ({}, 0)
@@ -338,7 +339,7 @@ def test_what_a_store_should_not_have_ends_the_listening_alone() -> None:
     job.coordinator.propose(b"good")
     under = f"sccl/{job.ledger.job.run}/0"
     job.store.set(f"{under}/told/1", b"perhaps")
-    listener = Listener(job.followers[0], fail, every_s=0.001)
+    listener = Listener(job.followers[0].listen, fail, every_s=0.001)
     assert heard.wait(PATIENCE_S)
     listener.close()
     assert isinstance(failed[0], StoreError)
@@ -352,7 +353,7 @@ def test_what_a_store_should_not_have_ends_the_listening_alone() -> None:
 
 def test_a_listener_hears_of_plans_while_the_job_works() -> None:
     job = Job()
-    listeners = [Listener(follower, lambda _: None, 0.001) for follower in job.followers]
+    listeners = [Listener(follower.listen, lambda _: None, 0.001) for follower in job.followers]
     job.coordinator.propose(b"good")
     seen: set[str | None] = {None}
     while seen == {None}:
@@ -365,7 +366,7 @@ def test_a_listener_hears_of_plans_while_the_job_works() -> None:
 
 def test_a_store_without_a_job() -> None:
     store = MemoryJobStore()
-    with pytest.raises(StoreError, match="run it with 'sccl enforce'"):
+    with pytest.raises(StoreError, match=r"let it say init_process_group\('sccl'\)"):
         current(store)
     for text in (b"{", b"[]", b'{"run": "a/b", "generation": 0, "ranks": 1}', b"\xff"):
         store.set("sccl/now", text)
@@ -409,7 +410,7 @@ class LikeTorch:
 
 
 def test_a_store_of_torch_that_does_not_answer_is_a_sentence() -> None:
-    ledger: Ledger = announce(TorchJobStore(LikeTorch()), "run", 0, 1)
+    ledger: Ledger = announce(TorchJobStore(LikeTorch()), job_of("run", 0, 1))
     assert ledger.logged(1) is None
     assert (ledger.log(1, b"commit"), ledger.log(1, b"abort")) == (b"commit", b"commit")
     with pytest.raises(StoreError, match=r"not answer \(Connection reset at sccl.*versions\)$"):

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.core.training_plan import OptionMotif, TrainingPlan
-from sccl.enforce.script import PlanScript, read_script, wrong_in
+from sccl.enforce.script import PlanScript, read_script, script_text, wrong_in
 from sccl.errors import FormatError, ParameterError
-from sccl.tasks.scripting import script_of, script_text
+from sccl.tasks.scripting import script_of
 from tests.kit.enforced import ops_of, plan_of
 from tests.kit.torch_jobs import autoloading, finished, run_job
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sccl.tasks.scripting import script_of, script_text
+from sccl.enforce.script import script_text
+from sccl.tasks.scripting import script_of
 from tests.kit.enforced import ops_of, plan_of
 from tests.kit.torch_jobs import autoloading, finished, run_job
 
@@ -51,10 +52,13 @@ def test_what_is_not_planned_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ("dies", "RuntimeError: allreduce-1: .+"),
+        (
+            "dies",
+            "CallError: allreduce-1: all_reduce of 24 float32 by ranks 0, 1 failed, rank 1 is gone",
+        ),
         (
             "stands",
-            r"ToolError: allreduce-1 \(allreduce\) .* ranks 1 have not come as far",
+            r"ToolError: allreduce-1 \(allreduce\) by ranks 0, 1 .* rank 1 has not come as far",
         ),
     ],
 )

@@ -173,7 +173,8 @@ MAY_IMPORT = {
     | {"collectives", "prove/bounds", "solvers", "synth", "synth/intervals", "synth/network"}
     | {"msgspec", "numpy"},
     "synth/allreduce": _NOUNS
-    | {"collectives", "prove/bounds", "synth", "synth/limit", "topo/symmetry", "transform"},
+    | {"collectives", "prove/bounds", "synth", "synth/direct", "synth/limit", "topo/symmetry"}
+    | {"transform"},
     "runtime": _NOUNS | {"emit"},
     "enforce": _NOUNS
     | {"collectives", "emit", "enforce/control", "runtime", "synth", "synth/baselines", "topo"}

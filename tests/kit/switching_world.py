@@ -12,6 +12,7 @@ from sccl.enforce.control import (
     StoreError,
     announce,
     current,
+    job_of,
 )
 from sccl.errors import FormatError
 
@@ -79,11 +80,11 @@ class World:
         """Let the job begin in a generation of its own."""
         self.generation += 1
         self.rounds: dict[int, dict[int, int]] = {}
-        ledger = announce(self.store, "a run", self.generation, RANKS)
+        ledger = announce(self.store, job_of("a run", self.generation, RANKS))
         self.ranks = [Rank(self._follower(ledger, rank)) for rank in range(RANKS)]
 
     def _follower(self, ledger: Ledger, rank: int) -> Follower[bytes]:
-        def fit(content: bytes) -> bytes:
+        def fit(content: bytes, _: int) -> bytes:
             if content.endswith(b"%d" % rank):
                 raise FormatError(f"not on rank {rank}")
             return content

@@ -121,7 +121,7 @@ class Growth:
                 self.meets[i, link] = times / float(resource.rate)
         self.sizes = np.array([float(c.size) * len(c.members) for c in problem.commodities])
         self.least, self.sure, self._pricing_spent = 0.0, 0.0, 0.0
-        self.lightly = len(pricing.light) < len(pricing.parts)
+        self.lightly = pricing.has_more
         self.best: tuple[Floats, Floats] | None = None
 
     @property
@@ -181,6 +181,8 @@ class Growth:
         whole = all(values[x] < 1e-9 for x in master.missing)
         lengths = self.slots.lengths(z)
         proved = prices if self.best is None else self.best[0]
+        if self.lightly:  # which proves nothing of the trees that were not looked at
+            self.sure = 0.0
         return TimedPacking(
             self.slots, value * unit, self.sure * unit, shares, lengths, whole, proved
         )

@@ -1,0 +1,85 @@
+"""Works of calls that others carry: what goes wrong says which call that was, and who is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch.distributed as dist
+
+from sccl.enforce.peers import CallError
+
+Naming = Callable[[BaseException], CallError]
+"""Makes an error that says which call it is of."""
+
+
+class CarriedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
+    """The work of a call, as what carries it has made it."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def wait(self, *args: Any, **kwargs: Any) -> bool:
+        """Wait until results are there."""
+        return bool(self._inner.wait(*args, **kwargs))
+
+    def get_future(self) -> Any:
+        """Return what is done when results are there."""
+        return self._inner.get_future()
+
+    def is_completed(self) -> bool:
+        """Return whether results are there."""
+        return bool(self._inner.is_completed())
+
+    def is_success(self) -> bool:
+        """Return whether all went well."""
+        return bool(self._inner.is_success())
+
+    def exception(self) -> Any:
+        """Return what went wrong."""
+        return self._inner.exception()
+
+    def result(self) -> Any:
+        """Return the results."""
+        return self._inner.result()
+
+    def synchronize(self) -> None:
+        """Let what follows wait."""
+        self._inner.synchronize()
+
+    def source_rank(self) -> int:
+        """Return who sent it."""
+        return int(self._inner.source_rank())
+
+    def _source_rank(self) -> int:
+        return int(self._inner._source_rank())  # noqa: SLF001 - torch's name
+
+
+class NamedWork(CarriedWork):
+    """One whose errors name the call, in one sentence."""
+
+    def __init__(self, inner: Any, naming: Naming) -> None:
+        super().__init__(inner)
+        self._naming = naming
+
+    def wait(self, *args: Any, **kwargs: Any) -> bool:
+        """Wait until results are there.
+
+        Raises:
+            CallError: they will not be.
+        """
+        try:
+            return bool(self._inner.wait(*args, **kwargs))
+        except RuntimeError as error:
+            raise self._naming(error) from error
+
+    def get_future(self) -> Any:
+        """Return what is done when results are there."""
+        return self._inner.get_future().then(self._value)
+
+    def _value(self, future: Any) -> Any:
+        try:
+            return future.value()
+        except RuntimeError as error:
+            raise self._naming(error) from error
