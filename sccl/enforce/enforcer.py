@@ -17,7 +17,7 @@ from typing import Any
 from sccl.enforce.carrying import by_gloo, transfer
 from sccl.enforce.channels import Channels, Group, Lane
 from sccl.enforce.described import Described
-from sccl.enforce.measuring import Measures
+from sccl.enforce.measuring import Stopwatch
 from sccl.enforce.peers import peers, ranks_in_words
 from sccl.enforce.planned import PlannedCall, PlannedWork
 from sccl.enforce.script import PlanScript, ScriptOp
@@ -62,7 +62,7 @@ class Enforcer:
         self._own = [_own_group(op, rank) for op in script.ops]
         self.program = program_of(script, rank)
         self.sequence = CallSequence(self.program, script.order)
-        self.measures = Measures()
+        self.measures = Stopwatch()
         self._calling = False  # it is about to call: then it does not stand
         self._lock = threading.RLock()
         self._open: dict[tuple[int, int], PlannedCall] = {}
