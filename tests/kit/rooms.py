@@ -18,6 +18,7 @@ BY_NAME = {
     "tests/enforce/test_group.py::test_every": "torch",
     "tests/enforce/test_group.py::test_training": "torch",
     "tests/enforce/test_group.py::test_who": "torch",
+    "tests/enforce/test_hosted.py": "torch",
     "tests/enforce/test_recording.py::test_a_job_is_recorded": "torch",
     "tests/enforce/test_switching.py": "torch",
     "tests/enforce/test_recording.py::test_waits_for_futures": "torch",
