@@ -14,9 +14,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from loop import begun, run_steps
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+from benchmarks.jobs.training import begun, run_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +79,14 @@ class Begin(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, pooled: torch.Tensor, ways: tuple[Exchange, Exchange]) -> torch.Tensor:
+        """Begin the exchange."""
         ctx.back = ways[1]
         ways[0].start(pooled.contiguous())
         return pooled.view_as(pooled)
 
     @staticmethod
-    def backward(ctx: Any, *_: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, *_: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Wait for that of gradients."""
         return ctx.back.end(), None
 
 
@@ -92,11 +95,13 @@ class End(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, begun_: torch.Tensor, ways: tuple[Exchange, Exchange]) -> torch.Tensor:
+        """Wait for the exchange."""
         ctx.back = ways[1]
         return ways[0].end().view_as(begun_)
 
     @staticmethod
-    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, *grads: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Begin that of gradients."""
         ctx.back.start(grads[0].contiguous())
         return grads[0], None
 

@@ -192,9 +192,7 @@ def _step(number: int, rows: _Rows, rank: int, cells: _Cells) -> OwnStep:
     )
 
 
-def _got(
-    number: int, peer: int, places: Sequence[tuple[Span, bool]], cells: _Cells
-) -> GotMessage:
+def _got(number: int, peer: int, places: Sequence[tuple[Span, bool]], cells: _Cells) -> GotMessage:
     spans, adds = tuple(span for span, _ in places), tuple(one for _, one in places)
     after_sent = any(cells.sent_by(number, *span) for span in spans)
     alone = len(spans) == 1 and not adds[0] and cells.comes_once(*spans[0])
