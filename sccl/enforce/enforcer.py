@@ -14,10 +14,11 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from sccl.enforce.carrying import by_gloo, transfer
+from sccl.enforce.carrying import by_gloo
 from sccl.enforce.channels import Channels, Group, Lane
 from sccl.enforce.described import Described
-from sccl.enforce.measuring import PlanMeasures
+from sccl.enforce.exchanges import RankExchange
+from sccl.enforce.measuring import Stopwatch
 from sccl.enforce.peers import peers, ranks_in_words
 from sccl.enforce.planned import PlannedCall, PlannedWork
 from sccl.enforce.script import PlanScript, ScriptOp
@@ -62,11 +63,17 @@ class Enforcer:
         self._own = [_own_group(op, rank) for op in script.ops]
         self.program = program_of(script, rank)
         self.sequence = CallSequence(self.program, script.order)
-        self.measures = PlanMeasures()
+        self.measures = Stopwatch()
         self._calling = False  # it is about to call: then it does not stand
         self._lock = threading.RLock()
         self._open: dict[tuple[int, int], PlannedCall] = {}
         self._stalls = Stalls(store, rank, script.ranks, timeout.total_seconds())
+        self._exchanges = {
+            id(motif): RankExchange(motif, rank)
+            for op in script.ops
+            for motif in op.motifs
+            if motif.transfers
+        }
         self._channels = Channels(script, rank, set(_needs(script, self._world)))
         self._channels.open(make, store, timeout)
         self._closing = threading.Event()
@@ -166,7 +173,7 @@ class Enforcer:
             by_gloo(motif, op, call.row, self._channels.group(lane, call.group))
         elif motif.transfers:
             world = self._channels.group(lane, self._world)
-            transfer(motif, op, call.row, self._rank, world)
+            self._exchanges[id(motif)].run(call.row, world, op.reduce)
         else:
             assert call.row  # what stays where it is, is put in place
 

@@ -15,6 +15,8 @@ import torch
 import torch.distributed as dist
 
 from sccl.enforce.described import DESCRIBE
+from sccl.enforce.hosted import HostService
+from sccl.enforce.hostwork import HowCalled
 from sccl.enforce.peers import CallError, failed, peers
 from sccl.enforce.releases import NAMES
 from sccl.enforce.session import Session, session
@@ -28,7 +30,8 @@ class ScclGroup(dist.ProcessGroup):
 
     Attributes:
         ranks: global ranks, in the order of the group.
-        inner: what carries calls that no plan is about.
+        inner: what carries calls that no plan is about, and no bundle serves.
+        hosted: what serves those that a bundle serves.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class ScclGroup(dist.ProcessGroup):
         peers().meet(dist.PrefixStore("peers", store), ranks, rank, timeout)
         self.inner = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
         self._own_name, self._description = name, "undefined"
+        self.hosted: HostService
         self._session: Session = session()
         self._session.joined(self, store, timeout, gloo_group)
 
@@ -77,7 +81,7 @@ class ScclGroup(dist.ProcessGroup):
 
     def abort(self) -> None:
         """End what it does, however far that is."""
-        self._session.left(self)
+        self._session.left(self, at_once=True)
         self.inner.abort()
 
     def monitored_barrier(self, *args: Any, **kwargs: Any) -> None:
@@ -86,6 +90,7 @@ class ScclGroup(dist.ProcessGroup):
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Set after which time a call gives up."""
+        self.hosted.set_timeout(timeout)
         self.inner.set_timeout(timeout)
 
 
@@ -124,6 +129,7 @@ def _method(does: str, name: str) -> Method:
             does,
             lambda: describe(*every),
             lambda group: NamedWork(getattr(group, name)(*args, **kwargs), naming),
+            HowCalled(bool(every) and not getattr(every[-1], "asyncOp", True), naming),
         )
 
     method.__name__ = name

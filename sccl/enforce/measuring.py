@@ -29,7 +29,7 @@ class Spent:
     motifs: tuple[MotifTime, ...]
 
 
-class PlanMeasures:
+class Stopwatch:
     """Counts motifs that are under way, and calls that are not all issued, as they come and go."""
 
     def __init__(self) -> None:

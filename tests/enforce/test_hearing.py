@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sccl.enforce.hearing import HeardCall, iterations_in, periods_us
-from sccl.enforce.measuring import PlanMeasures
+from sccl.enforce.measuring import Stopwatch
 from sccl.enforce.script import PlanScript, ScriptMotif, script_in, script_text
 from sccl.errors import InputError
 
@@ -63,7 +63,7 @@ def test_periods_are_of_iterations_one_after_the_other() -> None:
 def test_measures_say_where_time_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter((0, 0, 2, 3, 7, 8, 9, 10))
     monkeypatch.setattr("sccl.enforce.measuring.time.perf_counter", lambda: next(clock))
-    measures = PlanMeasures()
+    measures = Stopwatch()
     motif = ScriptMotif(channel=0, stream=0, timed=("allreduce", "a ring", 2, 64))
     measures.came_to(0)
     measures.came_to(4)  # at 0

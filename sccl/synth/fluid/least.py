@@ -35,6 +35,9 @@ _BOTH, _IDLE = 2, 3
 _FEW, _SEVERAL = 3, 6
 """Times the farthest way, up to which borders come first; and up to which they are tried."""
 
+_MANY = 12
+"""Likewise, up to which slots of about alphas are tried for what one rank sends, or gets."""
+
 _BESIDE, _DEAR = 1.0, 0.01
 """Of effort for packings where there are schedules of chunks of one size, if it takes more than so
 much to price trees once."""
@@ -96,7 +99,9 @@ class Least(FloorSearch):
             last = (self._few_alphas, self._any_lengths, self._steady, self._raise)
             return (self._rounded, *last)
         if any(self.problem.potentials()):
-            return (self._steady, self._any_lengths, self._few_alphas, self._raise)
+            last = (self._steady, self._any_lengths, self._few_alphas)
+            soon = self.floor <= _MANY * self._farthest(hops=False)
+            return (self._raise, self._rounded, *last) if soon else (*last, self._raise)
         return (self._any_lengths, self._steady, self._few_alphas, self._raise)
 
     def _take(self, packing: TimedPacking | None) -> None:
