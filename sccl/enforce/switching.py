@@ -54,7 +54,7 @@ LISTEN_S = 0.2
 AGREE_S = 0.25
 """About so often ranks agree. An agreement takes a tenth of a millisecond of a rank's cores."""
 
-FIRST_CALLS, MOST_CALLS = 16, 1024
+FIRST_CALLS, MOST_CALLS = 4, 1024
 """Before the first agreement, and at most from one to the next; it can no more than double."""
 
 ALLOCATE = timedelta(seconds=20)

@@ -96,8 +96,8 @@ class Least(FloorSearch):
             if few <= MOST_BORDERS // 2 and self.problem.rigid:
                 first = (self._few_alphas, self._raise, self._priced_anew, self._best)
                 return (*first, self._rounded, self._any_lengths, self._steady)
-            last = (self._few_alphas, self._any_lengths, self._steady, self._raise)
-            return (self._rounded, *last)
+            then = (self._few_alphas, self._any_lengths, self._steady, self._raise)
+            return (self._rounded, *then)
         if any(self.problem.potentials()):
             last = (self._steady, self._any_lengths, self._few_alphas)
             soon = self.floor <= _MANY * self._farthest(hops=False)
