@@ -90,7 +90,10 @@ class Enforcer:
         """
         with self._lock:
             self._go_on()
+            iterations = self.sequence.iterations
             own, issued = self.sequence.submit(key_of_call(group, described))
+            if self.sequence.iterations > iterations:
+                self.measures.came_to(self.sequence.iterations)
             self._issue(issued)
             made: PlannedCall | None = None
             if own is not None:
@@ -102,8 +105,8 @@ class Enforcer:
             self._calling = False
         return None if made is None else PlannedWork(made, self._timeout, self._before_wait)
 
-    def boundary(self) -> int | None:
-        """Return how many iterations were planned since the last cut; None: it is between none.
+    def inside(self) -> bool:
+        """Return whether the next call is expected, and begins no iteration.
 
         It is asked right before a call. So from here to that call, or until it is told that there
         is none for it, this rank does not stand: all ranks come to the same.
@@ -111,7 +114,7 @@ class Enforcer:
         with self._lock:
             self._calling = True
             self._go_on()
-            return self.sequence.iterations
+            return self.sequence.planned and not self.sequence.between
 
     def passed(self) -> None:
         """Take note that the call which was to come is none for it."""
@@ -121,6 +124,7 @@ class Enforcer:
         """Take the last calls before this plan, no more than an iteration has."""
         with self._lock:
             self.sequence.follow(calls)
+            self.measures.came_to(self.sequence.iterations)
 
     def retire(self) -> None:
         """Let all that was submitted end, without what was not; nothing waits for that."""

@@ -61,19 +61,24 @@ def test_periods_are_of_iterations_one_after_the_other() -> None:
 
 
 def test_measures_say_where_time_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter((0, 2, 3, 7, 8, 10, 11))
+    clock = iter((0, 0, 2, 3, 7, 8, 9, 10))
     monkeypatch.setattr("sccl.enforce.measuring.time.perf_counter", lambda: next(clock))
     measures = Stopwatch()
     motif = ScriptMotif(channel=0, stream=0, timed=("allreduce", "a ring", 2, 64))
+    measures.came_to(0)
+    measures.came_to(4)  # at 0
+    assert measures.taken() is None
     measures.held(some=True)  # at 2: a call is there that is not issued
     measures.begun(1)  # at 3
     measures.ended(motif, 4.0)  # at 7
     measures.held(some=False)  # at 8
+    measures.came_to(6)  # at 9
     spent = measures.taken()  # at 10
-    assert (spent.us, spent.idle_us, spent.waited_us) == (10e6, 6e6, 2e6)
+    assert spent is not None
+    assert (spent.period_us, spent.idle, spent.waited) == (4.5e6, 0.6, 0.2)
     (one,) = spent.motifs
     assert (one.option, one.us) == ("a ring", 4e6)
-    assert measures.taken().us == 1e6
+    assert measures.taken() is None
 
 
 def test_a_script_may_be_of_no_plan() -> None:
