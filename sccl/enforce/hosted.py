@@ -26,6 +26,9 @@ from sccl.enforce.peers import ranks_in_words
 from sccl.errors import ScclError
 
 BUNDLES = "SCCL_BUNDLES"
+_END_S = 1.0
+"""For a call that is ended; it notices within a tenth of that, where gloo has no part in it."""
+
 _MADE: Counter[tuple[int, ...]] = Counter()
 """How often there was a group of some ranks: what was said over the store then, is still there."""
 
@@ -138,8 +141,8 @@ class HostService:
         self.refusal = "it is destroyed"
         if at_once:
             joined.end()
-        self._queue.close()
-        joined.leave()
+        if self._queue.close(_END_S if at_once else None):  # else they still use what is shared
+            joined.leave()
 
     def forget(self) -> None:
         """Take note that this process is a child, forked off one of the group."""

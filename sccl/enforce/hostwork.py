@@ -152,13 +152,17 @@ class HostQueue:
                 self._ended()
         return work
 
-    def close(self) -> None:
-        """End the thread, once it has done all."""
-        if self._thread is not None:
-            self._waiting.put(None)
-            if self._thread is not threading.current_thread():
-                self._thread.join()
-            self._thread = None
+    def close(self, within_s: float | None) -> bool:
+        """End the thread, once it has done all; return whether it has.
+
+        Args:
+            within_s: how long that may take; None: any time.
+        """
+        if self._thread is None:
+            return True
+        self._waiting.put(None)
+        self._thread.join(within_s)
+        return not self._thread.is_alive()
 
     def _start(self) -> None:
         if self._thread is None:

@@ -20,9 +20,14 @@ def test_every_collective_is_gloos_bit_for_bit(release: str, ranks: int, tmp_pat
     assert compared == {str(2 * 6 * 2 * 15)}
 
 
-@pytest.mark.parametrize(("release", "ranks"), [("oldest", 4), ("newest", 2)])
-def test_training_ends_in_the_same_parameters(release: str, ranks: int, tmp_path: Path) -> None:
-    env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_BUNDLES": "0"}  # which add in another order
+@pytest.mark.parametrize(
+    ("release", "ranks", "bundles"), [("oldest", 4, "0"), ("newest", 2, "0"), ("oldest", 2, "")]
+)
+def test_training_ends_in_the_same_parameters(
+    release: str, ranks: int, bundles: str, tmp_path: Path
+) -> None:
+    """Bundles add in another order, which is none where there are two numbers."""
+    env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_BUNDLES": bundles}
     lines = finished(run_job(release, ranks, "torch_training.py", env=env))
     digests = [line.split()[2:] for line in lines]
     assert len(digests) == 3 * ranks

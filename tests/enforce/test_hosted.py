@@ -25,7 +25,7 @@ def said(env: dict[str, str], ranks: int = 2) -> str:
 @pytest.mark.parametrize(("release", "ranks"), [("oldest", 4), ("newest", 3), ("newest", 2)])
 def test_what_bundles_serve_is_what_gloo_does(release: str, ranks: int) -> None:
     lines = finished(run_job(release, ranks, "torch_hosted.py"))
-    assert lines == sorted(f"{r}: {n}" for r in range(ranks) for n in (1128, 18))
+    assert lines == sorted(f"{r}: {n}" for r in range(ranks) for n in (461, 18))
 
 
 def test_bundle_is_kept_for_the_next_job(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_projects_that_are_named_serve_what_they_have(tmp_path: Path) -> None:
     assert sccl(*words, "-o", algorithm)[0] == 0
     assert sccl("codegen", algorithm, "-o", project)[0] == 0
     told = said({"SCCL_BUNDLES": str(project)})
-    assert "served by allreduce-full-2-c1-s1-r1" in told
+    assert "served by allreduce-full-2-c2-s1-r2" in told
     assert "rank 0: all_reduce: bundle\n" in told
     assert "rank 0: broadcast: gloo\n" in told
 

@@ -18,7 +18,7 @@ import torch.distributed as dist
 WHOLE = (torch.int8, torch.uint8, torch.int32, torch.int64)
 FLOATING = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 MOVED = (*WHOLE, *FLOATING, torch.bool, torch.complex64, torch.int16)
-SIZES = (0, 1, 5, 4099, 300_007)
+SIZES = (0, 1, 4099, 150_001)
 """Elements: none, fewer than ranks, odd, and more than all that is on its way at once."""
 SUM, MIN, MAX, PRODUCT = (getattr(dist.ReduceOp, name) for name in ("SUM", "MIN", "MAX", "PRODUCT"))
 
@@ -117,15 +117,16 @@ def wait(work: Any) -> None:
 
 
 def every(both: Both) -> None:
-    for size, later in itertools.product(SIZES, (False, True)):
+    later = itertools.cycle((False, True, True, False, True))  # no type or size has but one
+    for size in SIZES:
         for dtype in MOVED:
-            both.moved(size, dtype, later)
-            both.uneven(size, dtype, later)
+            both.moved(size, dtype, next(later))
+            both.uneven(size, dtype, next(later))
         for dtype in (*WHOLE, *FLOATING):
             for op in (SUM, MIN, MAX):
-                both.sums(size, dtype, op, later)
-            both.scattered(size, dtype, later)
-        both.sums(size, torch.float64, PRODUCT, later)
+                both.sums(size, dtype, op, next(later))
+            both.scattered(size, dtype, next(later))
+        both.sums(size, torch.float64, PRODUCT, next(later))
 
 
 def as_they_lie(both: Both) -> None:
