@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,6 +94,6 @@ def test_in_turns_each_gets_from_one_at_a_time(
     for _, start, stop, source, target, adds in rows:
         spans = sorted(joined[source, target, adds])
         assert (spans[0][0], spans[-1][1]) == (start, stop)
-        assert all(a[1] == b[0] for a, b in zip(spans, spans[1:], strict=False))
+        assert all(a[1] == b[0] for a, b in pairwise(spans))
     reducing = [row[0] for row in found if row[5]]
     assert not [row for row in found if not row[5] and row[0] <= max(reducing)] or steps == 1
