@@ -41,7 +41,7 @@ _IN_PARTS = ("allgather", "allreduce", "alltoall")
 
 _MOST_TRANSFERS = 2**22
 
-_PIECE_BYTES, _MOST_PIECES = 2**15, 32
+_PIECE_BYTES, _MOST_PIECES = 2**15, 12
 """Of a message of a step in which all send to all: about as long, and not more of them."""
 
 _Row = tuple[int, int, int, int, int, bool]
@@ -183,8 +183,10 @@ class _Maker:
         carrier = by.carrier.partition(BESIDE)[0]
         first, last = _part(motif)
         gloos = carrier in _NATIVE.get(op.collective, ()) and _is_whole(op, motif)
-        if op.collective == "alltoall" and size > motif.places * _PIECE_BYTES:
-            gloos = False  # gloo sends all at once: see in_turns
+        in_pieces = carrier == "direct" and size > motif.places * _PIECE_BYTES
+        if op.collective == "alltoall" or not alone:
+            # Gloo sends all at once, or around a ring in which all wait for all: see in_turns.
+            gloos = gloos and not (in_pieces and op.collective in ("allreduce", "alltoall"))
         if gloos and (alone or op.collective in _IN_PARTS):
             return ScriptMotif(
                 channel=channel,
