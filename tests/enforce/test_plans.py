@@ -72,6 +72,10 @@ def test_what_is_not_planned_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
             "stands",
             r"ToolError: allreduce-1 \(allreduce\) by ranks 0, 1 .* rank 1 has not come as far",
         ),
+        (
+            "unseen",
+            r"RuntimeError: .* ToolError: allreduce-1 \(allreduce\) .* rank 1 has not come as far",
+        ),
     ],
 )
 def test_a_rank_that_is_gone_is_told_and_not_waited_for(
