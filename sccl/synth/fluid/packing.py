@@ -234,7 +234,7 @@ class Growth:
         lengths = self.slots.fixed + self.slots.grows @ np.full(count, self.master.unit / count)
         lengths = np.maximum(lengths, _SHORT * self.master.unit)
         prices = np.tile(1 / lengths, (len(self.problem.resources), 1))
-        often = len(self.master.room) // (2 * len(self.problem.commodities))
+        often = len(self.master.room) // len(self.problem.commodities)
         often = min(max(often, _EVENLY), _OFTEN)
         steep = max(_STEEP / often, _GENTLY)
         for _ in range(often):
