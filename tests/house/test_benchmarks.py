@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from benchmarks import pictures
+from benchmarks import hosted, pictures
 from benchmarks import syndicate_jobs as training_jobs
 from benchmarks.__main__ import app
 from sccl.errors import FormatError, ParameterError
 from tests.kit.paths import PROGRAMS, ROOT
+from tests.kit.torch_jobs import interpreter
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,7 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
         "scale",
         "table4",
         "table5",
+        "bundles",
         "collectives-mpich",
         "tacos-machines",
         "teccl",
@@ -141,6 +143,20 @@ def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
     file = ROOT / "benchmarks" / "results" / f"{name}.json"
     pictures.draw([file, file], tmp_path / "p.svg")
     assert "<svg" in (tmp_path / "p.svg").read_text()
+
+
+def test_bundles_beside_gloo(tmp_path: Path) -> None:
+    file = tmp_path / "bundles.json"
+    results = hosted.measure(interpreter("newest"), file, smoke=True)
+    assert [(r.collective, r.size_bytes) for r in results] == [
+        (name, size) for name in ("allreduce", "allgather", "alltoall") for size in (4, 65536)
+    ]
+    assert all(r.us > 0 and r.gloo_us > 0 for r in results)
+    told = json.loads(file.read_text())
+    assert told["complete"]
+    assert set(told["summary"]) == {f"{r.collective} of 2: times gloo" for r in results}
+    assert hosted.hosted_table(results).row_count == 2
+    pictures.draw([file], tmp_path / "p.svg")
 
 
 def test_a_part_that_is_none_is_told() -> None:
