@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import hosted
 from benchmarks import syndicate_charts as syndicate
 from benchmarks import taccl_charts as taccl
 from benchmarks import teccl_charts as teccl
@@ -164,6 +165,7 @@ _DRAWN: dict[str, Callable[[Results], list[ChartType]]] = {
     "scale": _scale,
     "table4": _table,
     "table5": _table,
+    "bundles": hosted.charts,
     "collectives": _collectives,
     "enforce": enforced,
     "syndicate": syndicate.charts,

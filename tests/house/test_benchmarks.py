@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from benchmarks import enforce, pictures
+from benchmarks import enforce, hosted, pictures
 from benchmarks import syndicate_jobs as training_jobs
 from benchmarks.__main__ import app
 from benchmarks.enforce_report import summary
 from sccl.errors import FormatError, ParameterError
 from tests.kit.paths import PROGRAMS, ROOT
+from tests.kit.torch_jobs import interpreter
 
 
 @pytest.mark.parametrize(
@@ -125,6 +126,7 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
         "scale",
         "table4",
         "table5",
+        "bundles",
         "collectives-mpich",
         "tacos-machines",
         "teccl",
@@ -180,6 +182,20 @@ def test_there_are_twenty_plans_and_what_they_come_to_is_told() -> None:
     assert found["dlrm: as called, above gloo"] == pytest.approx(0.02)
     assert found["claims off, median"] == pytest.approx((0.1 + 0.224) / 2)
     assert found["dlrm: losses differ by"] == "1.0e-02"
+
+
+def test_bundles_beside_gloo(tmp_path: Path) -> None:
+    file = tmp_path / "bundles.json"
+    results = hosted.measure(interpreter("newest"), file, smoke=True)
+    assert [(r.collective, r.size_bytes) for r in results] == [
+        (name, size) for name in ("allreduce", "allgather", "alltoall") for size in (4, 65536)
+    ]
+    assert all(r.us > 0 and r.gloo_us > 0 for r in results)
+    told = json.loads(file.read_text())
+    assert told["complete"]
+    assert set(told["summary"]) == {f"{r.collective} of 2: times gloo" for r in results}
+    assert hosted.hosted_table(results).row_count == 2
+    pictures.draw([file], tmp_path / "p.svg")
 
 
 def test_a_part_that_is_none_is_told() -> None:
