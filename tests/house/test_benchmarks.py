@@ -147,7 +147,12 @@ def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
 
 def test_jobs_and_calls_alone_are_drawn(tmp_path: Path) -> None:
     case = enforce.EnforceCase("dlrm", "dlrm", enforce.GLOO)
-    run = {"part": case.part, "job": case.job, "way": case.way, "channels": case.channels}
+    run: dict[str, object] = {
+        "part": case.part,
+        "job": case.job,
+        "way": case.way,
+        "channels": case.channels,
+    }
     run |= {"search": "", "seed": 0, "claimed_ms": None, "period_ms": 1600.0}
     planned = run | {"way": enforce.PLANNED, "search": "sgs", "claimed_ms": 900, "period_ms": 950}
     call = {"part": "overhead", "way": enforce.GLOO, "size_bytes": 4, "us": 90.0}
