@@ -186,6 +186,20 @@ def test_there_are_twenty_plans_and_what_they_come_to_is_told() -> None:
     assert found["dlrm: losses differ by"] == "1.0e-02"
 
 
+def test_what_a_planned_call_costs_is_told() -> None:
+    gloo = ((4, 100.0, 30.0), (1024, 110.0, 30.0), (2**20, 900.0, 90.0))
+    ours = ((4, 150.0, 70.0), (1024, 170.0, 80.0), (2**20, 910.0, 95.0))
+    results = [
+        enforce.OverheadResult("overhead", way, size, us, processor, 0.0)
+        for way, rows in ((enforce.GLOO, gloo), (enforce.ORDER, ours))
+        for size, us, processor in rows
+    ]
+    found = summary(results)
+    assert found["a planned call, us more"] == 55
+    assert found["processor, us more"] == 45
+    assert found["as fast as gloo's from"] == "1 MiB"
+
+
 def test_a_part_that_is_none_is_told() -> None:
     for verb in ("taccl", "teccl", "teccl-epochs", "teccl-scale"):
         refused = CliRunner().invoke(app, [verb, "--only", "fig99"])
