@@ -324,14 +324,14 @@ def enforced_jobs(
     cases = jobs.SMOKE if smoke else _chosen(jobs.PARTS, only, smoke=False)
     record = begin("enforce", writable(output), {"only": only, "smoke": smoke}, {})
     results: list[jobs.Result] = []
-    lab = jobs.JobLab(torch)
-    for case in cases:
+    lab, batches = jobs.JobLab(torch), jobs.batches(cases)
+    for batch in batches:
         began = time.perf_counter()
-        results += lab.run(case)
+        results += lab.run(batch)
         came_to = enforce_report.summary(results)
-        record.write(results, len(results) if case is cases[-1] else len(results) + 1, came_to)
-        words = (case.job, case.way, case.channels, case.search)
-        _progress(", ".join(filter(None, words)), time.perf_counter() - began)
+        record.write(results, len(results) + (batch is not batches[-1]), came_to)
+        words = (batch[0].part, batch[0].channels, *(case.way for case in batch))
+        _progress(", ".join(dict.fromkeys(words)), time.perf_counter() - began)
     for table in enforce_report.tables(results):
         out().print(table)
     for name, value in enforce_report.summary(results).items():

@@ -19,11 +19,13 @@ from statistics import fmean, median
 from typing import Any
 
 from sccl.core.workload import Workload
+from sccl.enforce.script import script_text
 from sccl.errors import ToolError
 from sccl.runtime.lab import channels_of
-from sccl.tasks.enforce import enforced, run_job
+from sccl.tasks.enforce import SCRIPT, enforced
 from sccl.tasks.lab import lab_fabric
 from sccl.tasks.planning import plan_training, write_training_plan
+from sccl.tasks.workload import ImportedWorkload
 
 ROOT = Path(__file__).parent.parent
 TORCH = ROOT / ".venv" / "torch-newest" / "bin" / "python"
@@ -100,9 +102,9 @@ Result = EnforceResult | OverheadResult
 
 def _job(name: str) -> tuple[EnforceCase, ...]:
     return (
-        EnforceCase(name, name, GLOO),
+        EnforceCase(name, name, GLOO, steps=6),
         EnforceCase(name, name, BOTH, steps=4),
-        EnforceCase(name, name, ORDER, RATES.partition(",")[0], "fifo"),
+        EnforceCase(name, name, ORDER, RATES.partition(",")[0], "fifo", steps=6),
         EnforceCase(name, name, PLANNED, RATES, "sgs"),
     )
 
@@ -137,7 +139,7 @@ PARTS = {
     "moe": _job("moe"),
     "claims": CLAIMS,
     "overhead": tuple(
-        EnforceCase("overhead", "calls", way, "fast=100Gb", search, steps=40)
+        EnforceCase("overhead", "calls", way, "fast=100Gb", search, steps=30)
         for way, search in ((GLOO, ""), ("no plan", ""), (ORDER, "fifo"))
     ),
 }
@@ -159,81 +161,140 @@ class JobLab:
         self._python = python
         self._recorded: dict[tuple[str, bool], Workload] = {}
 
-    def run(self, case: EnforceCase) -> list[Result]:
-        """Return what a job takes in one of the ways, or each of the sizes of its calls.
+    def run(self, batch: Sequence[EnforceCase]) -> list[Result]:
+        """Return what jobs take, all of one batch, started together.
+
+        Where none of them has a plan, their recording is made in the same start.
 
         Raises:
-            ToolError: it failed, or there are no namespaces here.
+            ToolError: one failed, or there are no namespaces here.
         """
+        first = batch[0]
         with tempfile.TemporaryDirectory(prefix="sccl-benchmark-") as name:
-            folder, claimed = Path(name), None
-            if case.search:
-                claimed = self._plan(case, folder / "plan.json")
-            self._start(case, folder, folder / "plan.json" if case.search else None)
-            ranks = [json.loads(f.read_text()) for f in sorted(folder.glob("rank-*.json"))]
-        if case.part == "overhead":
-            return _overhead(case, ranks)
-        return [_result(case, ranks, claimed)]
+            folder, runs = Path(name), []
+            claims = [self._planned(case, _folder(folder, k)) for k, case in enumerate(batch)]
+            for k, case in enumerate(batch):
+                script = folder / str(k) / "script.json"
+                told = {SCRIPT: str(script)} if case.search and len(batch) > 1 else {}
+                runs.append(_run(case, folder / str(k), told))
+            if first.search:
+                plan = folder / "0" / "plan.json" if len(batch) == 1 else None
+                self._start(first, folder, runs, plan=plan)
+            else:
+                self._record(first, folder, runs)
+            ranks = [
+                [json.loads(f.read_text()) for f in sorted((folder / str(k)).glob("rank-*.json"))]
+                for k in range(len(batch))
+            ]
+        found: list[Result] = []
+        for case, own, claimed in zip(batch, ranks, claims, strict=True):
+            alone = case.part == "overhead"
+            found += _overhead(case, own) if alone else [_result(case, own, claimed)]
+        return found
 
-    def _plan(self, case: EnforceCase, file: Path) -> float:
-        """Plan a job, and return the period that is claimed."""
+    def _planned(self, case: EnforceCase, folder: Path) -> float | None:
+        """Plan a job, and return the period that is claimed; None: it has no plan."""
+        if not case.search:
+            return None
+        from sccl.tasks.scripting import script_of  # noqa: PLC0415 - loads synthesisers
         from sccl.train.planner import PlanSettings  # noqa: PLC0415 - loads NumPy
 
         workload = self._workload(case)
         settings = PlanSettings(case.search, 1.0, case.seed, 1 if case.way == ORDER else 16)
         fabric = lab_fabric(channels_of(case.channels), workload.ranks)
         plan = plan_training(workload, fabric, settings).plan
-        write_training_plan(file, plan)
+        write_training_plan(folder / "plan.json", plan)
+        (folder / "script.json").write_text(script_text(script_of(plan)))
         return plan.period_ns / 1e6
 
     def _workload(self, case: EnforceCase) -> Workload:
-        key = (case.job, case.small)
-        if key not in self._recorded:
+        if (case.job, case.small) not in self._recorded:
+            as_it_is = replace(case, channels=_rates(case), search="")
             with tempfile.TemporaryDirectory(prefix="sccl-benchmark-") as name:
-                as_it_is = replace(case, channels=_rates(case), way=GLOO, steps=5)
-                words = self._words(as_it_is, Path(name), "sccl")
-                recorded = enforced(words, None, Path(name) / "w.json", aside=True)
-            assert recorded is not None
-            self._recorded[key] = recorded.read.workload
-        return self._recorded[key]
+                self._record(as_it_is, Path(name), [])
+        return self._recorded[case.job, case.small]
 
-    def _start(self, case: EnforceCase, folder: Path, plan: Path | None) -> None:
-        backend = "gloo" if case.way in (GLOO, BOTH) else "sccl"
-        words = self._words(case, folder, backend)
+    def _record(self, case: EnforceCase, folder: Path, runs: list[dict[str, Any]]) -> None:
+        """Run jobs, and then one over the backend that records it, if it is not known."""
+        if (case.job, case.small) in self._recorded:
+            self._start(case, folder, runs)
+            return
+        own = replace(case, way="recorded", steps=5)
+        runs = [*runs, _run(own, _folder(folder, len(runs)), {})]
+        recorded = self._start(case, folder, runs, record=folder / "w.json")
+        assert recorded is not None
+        self._recorded[case.job, case.small] = recorded.read.workload
+
+    def _start(
+        self,
+        case: EnforceCase,
+        folder: Path,
+        runs: Sequence[dict[str, Any]],
+        *,
+        plan: Path | None = None,
+        record: Path | None = None,
+    ) -> ImportedWorkload | None:
+        """Start runs of jobs, as their user would."""
+        (folder / "runs.json").write_text(json.dumps(runs))
         try:
-            if plan is None:
-                run_job(words, {}, aside=True)
-            else:
-                enforced(words, plan, None, aside=True)
+            return enforced(self._words(case, folder), plan, record, aside=True)
         except ToolError as error:
             said = " ".join((folder / "stderr").read_text(errors="replace").split())[-300:]
             raise ToolError(f"{case.job}, {case.way}: {error}: {said}") from error
 
-    def _words(self, case: EnforceCase, folder: Path, backend: str) -> list[str]:
-        """Return what starts a job; what it says goes into the folder."""
-        small = ["small"] if case.small else []
-        free = ["--by", "bucket"] if case.small or case.part == "overhead" else []
-        both = ["GLOO_SOCKET_IFNAME=fast,slow"] if case.way == BOTH else []
-        program = ROOT / "benchmarks" / "jobs" / f"{case.job}.py"
+    def _words(self, case: EnforceCase, folder: Path) -> list[str]:
+        """Return what starts the runs of a folder; what they say goes into the folder."""
+        free = ["--by", "bucket"] if _is_free(case) else []
         paths = os.pathsep.join([str(ROOT), sysconfig.get_path("purelib")])
         settings = ["OMP_NUM_THREADS=1", "TORCH_CPP_LOG_LEVEL=ERROR", "PYTHONWARNINGS=ignore"]
+        program = str(ROOT / "benchmarks" / "jobs" / "runs.py")
         return [
             *("sh", "-c", 'exec "$@" 2>"$0"', str(folder / "stderr")),
             *("env", f"PYTHONPATH={paths}", *settings),
             *(sys.executable, "-m", "sccl", "lab", "--quiet", *free),
-            *("--channels", case.channels, "--ranks", str(_ranks(case)), "--"),
-            *("env", *both, str(self._python), str(program)),
-            *(backend, str(case.steps), str(folder), *small),
+            *("--channels", case.channels, "--ranks", str(2 if _is_free(case) else RANKS)),
+            *("--", str(self._python), program, str(folder / "runs.json")),
         ]
 
 
-def _ranks(case: EnforceCase) -> int:
-    return 2 if case.small or case.part == "overhead" else RANKS
+def batches(cases: Sequence[EnforceCase]) -> list[list[EnforceCase]]:
+    """Return cases that are started together: without a plan, or of claims over the same channels.
+
+    Starting four processes that load torch takes longer than the steps of most.
+    """
+    found: dict[object, list[EnforceCase]] = {}
+    for number, case in enumerate(cases):
+        shared = not case.search or case.part == "claims"
+        key = (case.part, case.channels, bool(case.search)) if shared else number
+        found.setdefault(key, []).append(case)
+    return list(found.values())
+
+
+def _run(case: EnforceCase, folder: Path, told: dict[str, str]) -> dict[str, Any]:
+    """Return how a job is started: nothing but its backend's name, and where gloo sends, differ."""
+    interfaces = "fast,slow" if case.way == BOTH else "lo" if _is_free(case) else "fast"
+    backend = "gloo" if case.way in (GLOO, BOTH) else "sccl"
+    return {
+        "job": case.job,
+        "words": [backend, str(case.steps), str(folder), *(["small"] if case.small else [])],
+        "environment": {"GLOO_SOCKET_IFNAME": interfaces, **told},
+    }
+
+
+def _folder(folder: Path, number: int) -> Path:
+    own = folder / str(number)
+    own.mkdir()
+    return own
+
+
+def _is_free(case: EnforceCase) -> bool:
+    """Return whether no rate limits a job, so that two ranks do."""
+    return case.small or case.part == "overhead"
 
 
 def _rates(case: EnforceCase) -> str:
     """Return the channels over which a job is recorded: what it computes is the same over all."""
-    return case.channels if case.small or case.part == "overhead" else RATES
+    return case.channels if _is_free(case) else RATES
 
 
 def _result(

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Rows = Sequence[Mapping[str, Any]]
 
+_SMALL_BYTES, _SAME = 1024, 1.03
+"""Up to which size calls take what they cost themselves; and what counts as as fast."""
+
 
 def off(claimed_ms: float, period_ms: float) -> float:
     """Return the part by which a period is above what was claimed; below, it is less than 0."""
@@ -35,6 +38,7 @@ def summary(results: Sequence[Result]) -> dict[str, float | str]:
                 found[f"{part}: times {name}"] = periods[part, way] / periods[part, PLANNED]
         if (part, ORDER) in periods and (part, GLOO) in periods:
             found[f"{part}: as called, above gloo"] = periods[part, ORDER] / periods[part, GLOO] - 1
+    found |= _overhead([one for one in results if isinstance(one, OverheadResult)])
     claims = [off(one.claimed_ms, one.period_ms) for one in jobs if one.claimed_ms]
     if claims:
         found["plans"] = len(claims)
@@ -47,6 +51,26 @@ def summary(results: Sequence[Result]) -> dict[str, float | str]:
             differ = max(abs(float(b) / float(a) - 1) for a, b in pairs)
             found[f"{part}: losses differ by"] = f"{differ:.1e}"
     return found
+
+
+def _overhead(results: Sequence[OverheadResult]) -> dict[str, float | str]:
+    """Return what a planned call takes more than one of gloo, and from which size it does not."""
+    us = {(one.way, one.size_bytes): one for one in results}
+    sizes = sorted({one.size_bytes for one in results if (ORDER, one.size_bytes) in us})
+    pairs = [(us[GLOO, size], us[ORDER, size]) for size in sizes if (GLOO, size) in us]
+    if not pairs:
+        return {}
+    small = [pair for pair in pairs if pair[0].size_bytes <= _SMALL_BYTES]
+    least = None
+    for gloo, ours in reversed(pairs):
+        if ours.us > _SAME * gloo.us:
+            break
+        least = ours.size_bytes
+    return {
+        "a planned call, us more": median(ours.us - gloo.us for gloo, ours in small),
+        "processor, us more": median(o.processor_us - g.processor_us for g, o in small),
+        "as fast as gloo's from": "no size" if least is None else bytes_text(least),
+    }
 
 
 def tables(results: Sequence[Result]) -> list[Table]:
@@ -98,17 +122,19 @@ def charts(results: Rows) -> list[ChartType]:
                           value_title="Period (s)")
         )  # fmt: skip
     claims = [
-        {"claimed": r["claimed_ms"], "ms": r["period_ms"], "series": r["job"]}
+        {
+            "claimed": r["claimed_ms"],
+            "off": 100 * off(r["claimed_ms"], r["period_ms"]),
+            "series": r["job"],
+        }
         for r in jobs
         if r["claimed_ms"]
     ]
     if claims:
-        ends = [f([row["claimed"] for row in claims]) for f in (min, max)]
-        line = [{"claimed": end, "ms": end, "series": "as claimed"} for end in ends]
         found.append(
-            measured_chart([*line, *sorted(claims, key=lambda r: (r["series"], r["claimed"]))],
-                           "claimed", "ms", "series", title="Periods beside what plans claim",
-                           x_title="Claimed (ms)", y_title="Period (ms)")
+            measured_chart(sorted(claims, key=lambda r: (r["series"], r["claimed"])),
+                           "claimed", "off", "series", title="Periods beside what plans claim",
+                           x_title="Claimed (ms)", y_title="Above it (%)")
         )  # fmt: skip
     for field, title in (("us", "Time"), ("processor_us", "Processor time of a rank")):
         calls = [

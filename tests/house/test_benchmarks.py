@@ -149,8 +149,12 @@ def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
 
 def test_jobs_and_calls_alone_are_drawn(tmp_path: Path) -> None:
     case = enforce.EnforceCase("dlrm", "dlrm", enforce.GLOO)
-    run: dict[str, object] = {"part": case.part, "job": case.job, "way": case.way}
-    run |= {"channels": case.channels}
+    run: dict[str, object] = {
+        "part": case.part,
+        "job": case.job,
+        "way": case.way,
+        "channels": case.channels,
+    }
     run |= {"search": "", "seed": 0, "claimed_ms": None, "period_ms": 1600.0}
     planned = run | {"way": enforce.PLANNED, "search": "sgs", "claimed_ms": 900, "period_ms": 950}
     call = {"part": "overhead", "way": enforce.GLOO, "size_bytes": 4, "us": 90.0}
@@ -196,6 +200,20 @@ def test_bundles_beside_gloo(tmp_path: Path) -> None:
     assert set(told["summary"]) == {f"{r.collective} of 2: times gloo" for r in results}
     assert hosted.hosted_table(results).row_count == 2
     pictures.draw([file], tmp_path / "p.svg")
+
+
+def test_what_a_planned_call_costs_is_told() -> None:
+    gloo = ((4, 100.0, 30.0), (1024, 110.0, 30.0), (2**20, 900.0, 90.0))
+    ours = ((4, 150.0, 70.0), (1024, 170.0, 80.0), (2**20, 910.0, 95.0))
+    results = [
+        enforce.OverheadResult("overhead", way, size, us, processor, 0.0)
+        for way, rows in ((enforce.GLOO, gloo), (enforce.ORDER, ours))
+        for size, us, processor in rows
+    ]
+    found = summary(results)
+    assert found["a planned call, us more"] == 55
+    assert found["processor, us more"] == 45
+    assert found["as fast as gloo's from"] == "1 MiB"
 
 
 def test_a_part_that_is_none_is_told() -> None:
