@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import syndicate_charts as syndicate
 from benchmarks import taccl_charts as taccl
 from benchmarks import teccl_charts as teccl
+from benchmarks.enforce_report import charts as enforced
 from benchmarks.scale import series_of
 from benchmarks.tacos import charts as tacos
 from sccl.core.files.disk import read_text
@@ -164,6 +165,7 @@ _DRAWN: dict[str, Callable[[Results], list[ChartType]]] = {
     "table4": _table,
     "table5": _table,
     "collectives": _collectives,
+    "enforce": enforced,
     "syndicate": syndicate.charts,
     "taccl": taccl.charts,
     "teccl": _least_times,

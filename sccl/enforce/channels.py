@@ -79,10 +79,13 @@ class Channels:
         """Let the thread of a lane do something, after what it was given before."""
         self._queues[lane].put(job)
 
-    def close(self) -> None:
-        """End the threads, once they have done all."""
+    def end(self) -> None:
+        """Let the threads end once they have done all."""
         for own in self._queues.values():
             own.put(None)
+
+    def close(self) -> None:
+        """Wait until the threads have ended."""
         for thread in self._threads:
             thread.join()
         self._threads = []

@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from sccl.enforce.carrying import by_gloo, transfer
+from sccl.enforce.carrying import by_gloo
 from sccl.enforce.channels import Channels, Group, Lane
 from sccl.enforce.described import Described
+from sccl.enforce.exchanges import RankExchange
+from sccl.enforce.measuring import Stopwatch
 from sccl.enforce.peers import peers, ranks_in_words
 from sccl.enforce.planned import PlannedCall, PlannedWork
 from sccl.enforce.script import PlanScript, ScriptOp
 from sccl.enforce.sequence import CallSequence, Issued
 from sccl.enforce.stalls import CUT, Stalls
 from sccl.errors import InputError, ToolError
+
+Program = list[tuple[Hashable, ...]]
+"""What tells the calls of an iteration, in order: collective, ranks, type, and more."""
 
 _POLL_S = 0.02
 _PATIENCE_S, _PERIODS = 5.0, 10
@@ -34,7 +39,10 @@ class Enforcer:
     """A plan at work in this process.
 
     Attributes:
+        script: it.
+        program: what tells the calls of an iteration, in order.
         sequence: where the rank is in it.
+        measures: what it takes.
     """
 
     def __init__(
@@ -50,14 +58,22 @@ class Enforcer:
         Raises:
             InputError: the plan asks for what the job does not have.
         """
-        self._script, self._rank, self._timeout = script, rank, timeout
+        self.script, self._rank, self._timeout = script, rank, timeout
         self._world: Group = tuple(range(script.ranks))
         self._own = [_own_group(op, rank) for op in script.ops]
-        program = [_key_of(op, own) for op, own in zip(script.ops, self._own, strict=True)]
-        self.sequence = CallSequence(program, script.order)
+        self.program = program_of(script, rank)
+        self.sequence = CallSequence(self.program, script.order)
+        self.measures = Stopwatch()
+        self._calling = False  # it is about to call: then it does not stand
         self._lock = threading.RLock()
         self._open: dict[tuple[int, int], PlannedCall] = {}
         self._stalls = Stalls(store, rank, script.ranks, timeout.total_seconds())
+        self._exchanges = {
+            id(motif): RankExchange(motif, rank)
+            for op in script.ops
+            for motif in op.motifs
+            if motif.transfers
+        }
         self._channels = Channels(script, rank, set(_needs(script, self._world)))
         self._channels.open(make, store, timeout)
         self._closing = threading.Event()
@@ -73,27 +89,60 @@ class Enforcer:
             whole: lets a group do it as it was made.
         """
         with self._lock:
-            if self._stalls.at is not None and self._stalls.go_on() == CUT:
-                self._issue(self.sequence.cut())
-            own, issued = self.sequence.submit(_key(group, described))
+            self._go_on()
+            own, issued = self.sequence.submit(key_of_call(group, described))
             self._issue(issued)
             made: PlannedCall | None = None
             if own is not None:
-                op = self._script.ops[own[1]]
+                op = self.script.ops[own[1]]
                 made = PlannedCall(op, described, whole, self._own[own[1]], self._rank)
                 self._open[own] = made
             self._issue(self.sequence.ready())
+            self.measures.held(some=bool(self._open))
+            self._calling = False
         return None if made is None else PlannedWork(made, self._timeout, self._before_wait)
 
-    def close(self) -> None:
-        """Let all that was submitted end, without what was not."""
+    def boundary(self) -> int | None:
+        """Return how many iterations were planned since the last cut; None: it is between none.
+
+        It is asked right before a call. So from here to that call, or until it is told that there
+        is none for it, this rank does not stand: all ranks come to the same.
+        """
         with self._lock:
-            self._issue(self.sequence.cut())
-        self._closing.set()
+            self._calling = True
+            self._go_on()
+            return self.sequence.iterations
+
+    def passed(self) -> None:
+        """Take note that the call which was to come is none for it."""
+        self._calling = False
+
+    def follow(self, calls: Iterable[Hashable]) -> None:
+        """Take the last calls before this plan, no more than an iteration has."""
+        with self._lock:
+            self.sequence.follow(calls)
+
+    def retire(self) -> None:
+        """Let all that was submitted end, without what was not; nothing waits for that."""
+        with self._lock:
+            if not self._closing.is_set():
+                self._issue(self.sequence.cut())
+                self._closing.set()
+                self._channels.end()
+
+    def close(self) -> None:
+        """Let all that was submitted end, without what was not, and wait for it."""
+        self.retire()
         self._channels.close()
         self._watch.join()
 
+    def _go_on(self) -> None:
+        if self._stalls.at is not None and self._stalls.go_on() == CUT:
+            self._issue(self.sequence.cut())
+
     def _issue(self, issued: list[Issued]) -> None:
+        if issued:
+            self.measures.begun(len(issued))
         for iteration, number, motif in issued:
             call = self._open[iteration, number]
             own = call.op.motifs[motif]
@@ -103,7 +152,14 @@ class Enforcer:
                 del self._open[iteration, number]
 
     def _do(self, call: PlannedCall, number: int) -> None:
-        """Do a motif, in the thread of its lane."""
+        """Do a motif, in the thread of its lane, and take its time."""
+        began = time.perf_counter()
+        try:
+            self._carry(call, number)
+        finally:
+            self.measures.ended(call.op.motifs[number], time.perf_counter() - began)
+
+    def _carry(self, call: PlannedCall, number: int) -> None:
         op, motif = call.op, call.op.motifs[number]
         lane: Lane = (motif.channel, motif.stream)
         if _as_it_is(op, call.described):
@@ -113,7 +169,7 @@ class Enforcer:
             by_gloo(motif, op, call.row, self._channels.group(lane, call.group))
         elif motif.transfers:
             world = self._channels.group(lane, self._world)
-            transfer(motif, op, call.row, self._rank, world)
+            self._exchanges[id(motif)].run(call.row, world, op.reduce)
         else:
             assert call.row  # what stays where it is, is put in place
 
@@ -141,7 +197,7 @@ class Enforcer:
     def _stand(self) -> None:
         """Say that this rank stands where it is, and cut there if all do."""
         with self._lock:
-            if not self._open:
+            if not self._open or self._calling:
                 return
             self._stalls.tell(self.sequence.calls)
             if self._stalls.decided() == CUT:
@@ -154,7 +210,7 @@ class Enforcer:
         What is issued, gloo gives up itself.
         """
         limit = self._timeout.total_seconds()
-        patience = min(max(_PATIENCE_S, _PERIODS * self._script.period_us / 1e6), limit)
+        patience = min(max(_PATIENCE_S, _PERIODS * self.script.period_us / 1e6), limit)
         before = -1
         while not self._closing.wait(patience):
             with self._lock:
@@ -173,6 +229,15 @@ class Enforcer:
             call.give_up(self._stuck(call))
 
 
+def program_of(script: PlanScript, rank: int) -> Program:
+    """Return what tells the calls that a plan expects of a rank in an iteration, in order.
+
+    Raises:
+        InputError: the rank has no part in one.
+    """
+    return [_key_of(op, _own_group(op, rank)) for op in script.ops]
+
+
 def _own_group(op: ScriptOp, rank: int) -> Group:
     for group in op.groups:
         if rank in group:
@@ -180,7 +245,7 @@ def _own_group(op: ScriptOp, rank: int) -> Group:
     raise InputError(f"the plan has {op.id!r:.60} without rank {rank}: expected all in each")
 
 
-def _key_of(op: ScriptOp, own: Group) -> Hashable:
+def _key_of(op: ScriptOp, own: Group) -> tuple[Hashable, ...]:
     if op.collective == "alltoall":
         return ("alltoall", own, op.dtype)
     roots = [root for root in op.roots if root in own]
@@ -188,7 +253,7 @@ def _key_of(op: ScriptOp, own: Group) -> Hashable:
     return (op.collective, own, op.dtype, op.count, root, op.reduce)
 
 
-def _key(group: Group, described: Described) -> Hashable:
+def key_of_call(group: Group, described: Described) -> tuple[Hashable, ...]:
     """Return what tells a call from others, on all ranks alike.
 
     What a rank gives to each of an alltoall is its own affair: it is none of that.

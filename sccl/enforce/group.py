@@ -6,6 +6,7 @@ ZeRO and FSDP2 find them all.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -14,6 +15,8 @@ import torch
 import torch.distributed as dist
 
 from sccl.enforce.described import DESCRIBE
+from sccl.enforce.hosted import HostService
+from sccl.enforce.hostwork import HowCalled
 from sccl.enforce.peers import CallError, failed, peers
 from sccl.enforce.releases import NAMES
 from sccl.enforce.session import Session, session
@@ -27,7 +30,8 @@ class ScclGroup(dist.ProcessGroup):
 
     Attributes:
         ranks: global ranks, in the order of the group.
-        inner: what carries calls that no plan is about.
+        inner: what carries calls that no plan is about, and no bundle serves.
+        hosted: what serves those that a bundle serves.
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class ScclGroup(dist.ProcessGroup):
         peers().meet(dist.PrefixStore("peers", store), ranks, rank, timeout)
         self.inner = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
         self._own_name, self._description = name, "undefined"
+        self.hosted: HostService
         self._session: Session = session()
         self._session.joined(self, store, timeout, gloo_group)
 
@@ -76,7 +81,7 @@ class ScclGroup(dist.ProcessGroup):
 
     def abort(self) -> None:
         """End what it does, however far that is."""
-        self._session.left(self)
+        self._session.left(self, at_once=True)
         self.inner.abort()
 
     @property
@@ -93,6 +98,7 @@ class ScclGroup(dist.ProcessGroup):
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Set after which time a call gives up."""
+        self.hosted.set_timeout(timeout)
         self.inner.set_timeout(timeout)
 
 
@@ -142,6 +148,7 @@ def _method(does: str, name: str) -> Method:
             does,
             lambda: describe(*every),
             lambda group: NamedWork(carry(group, *args, **kwargs), naming),
+            HowCalled(bool(every) and not getattr(every[-1], "asyncOp", True), naming),
         )
 
     method.__name__ = name
@@ -158,6 +165,7 @@ for _does, _names in NAMES.items():
 def create(options: Any, _own: Any = None) -> ScclGroup:
     """Return the group that torch asks for, by ``init_process_group("sccl")`` or ``new_group``."""
     ranks = tuple(options.global_ranks_in_group) or tuple(range(options.group_size))
-    return ScclGroup(
-        options.store, options.group_rank, ranks, options.timeout, str(options.group_id)
-    )
+    # What is written for ranks that are gone is not for those that torchrun starts after them.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = dist.PrefixStore(f"attempt-{attempt}", options.store)
+    return ScclGroup(store, options.group_rank, ranks, options.timeout, str(options.group_id))

@@ -43,6 +43,10 @@ NAMES = {
 """Methods of process groups, by what they do; newest names first."""
 
 
+BETWEEN_TWO = frozenset({"send", "recv", "recv_anysource"})
+"""Those of them that are no collectives."""
+
+
 def supports(release: str) -> bool:
     """Return whether this version works with a release of torch, such as ``2.13.0+cpu``."""
     told = re.match(r"(\d+)\.(\d+)", release)

@@ -34,6 +34,7 @@ class ScriptMotif(_ScriptPart, frozen=True, kw_only=True):
         after: motifs of the same operation that end before it begins.
         native: whether gloo's own collective does it, of ``part`` of each block; else transfers do.
         part: of each block, or of all where there are no blocks, elements from where to where.
+        timed: as what a table of costs has it: collective, option, ranks and bytes; None: as none.
         transfers: step, first element, the one after the last, source, target (global ranks), and
             whether it is reduced into what is there; ascending by step. Elements are those of the
             row of the operation, in which what all ranks hold is laid out.
@@ -44,6 +45,7 @@ class ScriptMotif(_ScriptPart, frozen=True, kw_only=True):
     after: tuple[_Number, ...] = ()
     native: bool = False
     part: tuple[_Number, _Number] = (0, 0)
+    timed: tuple[str, str, _Number, _Number] | None = None
     transfers: tuple[_Transfer, ...] = ()
 
 
@@ -66,24 +68,28 @@ class ScriptOp(_ScriptPart, frozen=True, kw_only=True):
 
 
 class PlanScript(_ScriptPart, frozen=True, kw_only=True):
-    """A plan.
+    """A plan; one without operations says that calls go as they are made.
 
     Attributes:
         plan: its digest.
+        workload: that of what it is a plan of.
         ranks: of the job.
         channels: by name, and how many streams each has.
         ops: in the order in which every rank submits them.
         order: of a window: operation, motif, and of how many iterations ahead.
         period_us: as claimed.
+        given: the text of the plan's file, for who plans anew; ranks have no use for it.
     """
 
     sccl_script: Literal[1] = 1
-    plan: str
+    plan: str = ""
+    workload: str = ""
     ranks: Annotated[int, Meta(ge=1)]
-    channels: Annotated[tuple[tuple[str, Annotated[int, Meta(ge=1)]], ...], Meta(min_length=1)]
-    ops: Annotated[tuple[ScriptOp, ...], Meta(min_length=1)]
-    order: tuple[tuple[_Number, _Number, _Number], ...]
-    period_us: float
+    channels: tuple[tuple[str, Annotated[int, Meta(ge=1)]], ...] = ()
+    ops: tuple[ScriptOp, ...] = ()
+    order: tuple[tuple[_Number, _Number, _Number], ...] = ()
+    period_us: float = 0.0
+    given: str = ""
 
 
 def read_script(path: Path) -> PlanScript:
@@ -92,14 +98,28 @@ def read_script(path: Path) -> PlanScript:
     Raises:
         FormatError: it is none, or contradicts itself.
     """
+    return script_in(read_text(path), str(path))
+
+
+def script_in(content: str | bytes, where: str) -> PlanScript:
+    """Return the script that a text is, checked.
+
+    Raises:
+        FormatError: it is none, or contradicts itself.
+    """
     try:
-        script = msgspec.json.decode(read_text(path), type=PlanScript)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        raise FormatError(f"{path}: no script of a plan ({str(error)[:120]})") from error
+        script = msgspec.json.decode(content, type=PlanScript)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise FormatError(f"{where}: no script of a plan ({str(error)[:120]})") from error
     wrong = wrong_in(script)
     if wrong:
-        raise FormatError(f"{path}: {wrong}")
+        raise FormatError(f"{where}: {wrong}")
     return script
+
+
+def script_text(script: PlanScript) -> str:
+    """Return a script as its file has it, and as it lies in a job's store."""
+    return msgspec.json.encode(script).decode() + "\n"
 
 
 def wrong_in(script: PlanScript) -> str:
@@ -108,6 +128,8 @@ def wrong_in(script: PlanScript) -> str:
     told = [(op, motif) for op, motif, _ in script.order]
     if len(set(told)) < len(told) or set(told) != motifs:
         return "its order has not every motif once"
+    if script.ops and not script.channels:
+        return "it has no channel"
     found = next((wrong for op in script.ops if (wrong := _wrong_in_op(script, op))), "")
     return found or _wrong_in_order(script)
 

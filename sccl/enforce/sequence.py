@@ -16,7 +16,7 @@ Source: SYNDICATE (NSDI 2023) section 4.4, Pseudocode 2; it has no cuts, and wou
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 Issued = tuple[int, int, int]
@@ -65,6 +65,19 @@ class CallSequence:
         if self._next == len(self.program):
             self._iteration, self._next = self._iteration + 1, 0
         return own, issued
+
+    @property
+    def iterations(self) -> int | None:
+        """Return how many were planned since the last cut; None: this is not between two."""
+        return self._iteration if self.planned and not self._next else None
+
+    def follow(self, calls: Iterable[Hashable]) -> None:
+        """Take the last calls before this plan, no more than an iteration has.
+
+        If they were one as it has it, the next is planned.
+        """
+        for call in calls:
+            self._follow(call)
 
     def ready(self) -> list[Issued]:
         """Return what may be issued now, in order."""

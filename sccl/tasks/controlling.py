@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from sccl.core.cost import duration_text
-from sccl.core.files.text import parse, text_of
+from sccl.core.files.text import parse
 from sccl.core.files.training_plan_shapes import TrainingPlanWire
-from sccl.core.files.training_plans import training_plan_of_wire, training_plan_to_wire
+from sccl.core.files.training_plans import training_plan_of_wire
 from sccl.core.training_plan import TrainingPlan
 from sccl.enforce.control import (
     Advice,
@@ -26,8 +26,10 @@ from sccl.enforce.control import (
     Wish,
     current,
 )
+from sccl.enforce.script import PlanScript, script_in, script_text
 from sccl.errors import InputError, ScclError, ToolError
 from sccl.solvers.processes import last_line, start
+from sccl.tasks.scripting import script_of
 from sccl.topo import resolve
 
 GIVEN, COSTS, FOUND = "plan.json", "costs.csv", "found.json"
@@ -88,8 +90,17 @@ class PlanningProcess:
 
 
 def content_of(plan: TrainingPlan) -> bytes:
-    """Return a plan as it is sent: the text of its file."""
-    return text_of(training_plan_to_wire(plan)).encode()
+    """Return a plan as it is sent: its script, with the text of its file.
+
+    Raises:
+        ParameterError: a job can't be made to keep to it.
+    """
+    return script_text(script_of(plan)).encode()
+
+
+def without_plan(ranks: int) -> bytes:
+    """Return what is sent for a job to go on without a plan."""
+    return script_text(PlanScript(ranks=ranks)).encode()
 
 
 def plan_in(content: bytes, where: str) -> TrainingPlan:
@@ -98,10 +109,7 @@ def plan_in(content: bytes, where: str) -> TrainingPlan:
     Raises:
         InputError: it is none.
     """
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{where} is no text: {error}") from error
+    text = script_in(content, where).given
     return training_plan_of_wire(parse(text, TrainingPlanWire, where), where, resolve)
 
 
@@ -159,10 +167,12 @@ class Controller:
         self._reader, self._rule = FeedbackReader(ledger), Replanning()
         self._active: bytes | None = None
         self._former: bytes | None = None
+        self._started = not ledger.job.plan  # then that is what it is started under
         self._back: set[int] = set()
-        committed = [v for v in range(1, ledger.versions() + 1) if ledger.logged(v) == b"commit"]
-        if committed:
-            self._took(committed[-1])
+        ledger.watch()
+        for version in range(1, ledger.versions() + 1):
+            if ledger.logged(version) == b"commit":
+                self._took(version)
 
     def propose(self, content: bytes) -> int:
         """Write a plan down for the ranks to vote, and return its version."""
@@ -178,15 +188,17 @@ class Controller:
         if ledger.job != self.ledger.job:
             self._tell(f"the job has begun anew (generation {ledger.job.generation})")
             self._begin(ledger)
+        if not self._started and ledger.has_plan(0):  # a rank writes it once it is watched
+            self._took(0)
+        if self._planner is not None:
+            for seen in self._reader.read():
+                self._follow(seen, self._planner)
+            self._plan()
         decisions = self._coordinator.look()
         for decision in decisions:
             self._tell(told_decision(decision))
             if decision.committed:
                 self._took(decision.version)
-        if self._planner is not None:
-            for seen in self._reader.read():
-                self._follow(seen, self._planner)
-            self._plan()
         return decisions
 
     def _took(self, version: int) -> None:
@@ -194,12 +206,14 @@ class Controller:
             content = self.ledger.read_plan(version, self._settings.key)
             if content is None:
                 return
-            claimed_us = plan_in(content, f"plan {version}").period_ns / 1000
+            claimed_us = script_in(content, f"plan {version}").period_us
         except InputError as error:  # the ranks have judged it otherwise
             self._tell(f"plan {version} cannot be read here: {error}")
             return
-        self._former, self._active = self._active, content
-        self._rule.switched(version, claimed_us, back=version in self._back)
+        self._started = True
+        self._former = self._active or without_plan(self.ledger.ranks)
+        self._active = content
+        self._rule.switched(version, claimed_us or None, back=version in self._back)
 
     def _follow(self, seen: IterationSeen, planner: Planner) -> None:
         advice: Advice = self._rule.saw(seen)
@@ -225,7 +239,7 @@ class Controller:
         self._end_planning()
 
     def _weigh(self, content: bytes) -> None:
-        period_us = plan_in(content, "the plan that was found").period_ns / 1000
+        period_us = script_in(content, "the plan that was found").period_us
         claimed = f"a plan of {duration_text(period_us)} an iteration was found"
         if self._rule.worth(period_us):
             self._tell(f"{claimed}, and is proposed as plan {self.propose(content)}")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sccl.core.files.training_plans import load_training_plan
+from sccl.core.files.disk import write_bytes_atomically
 from sccl.errors import ParameterError
-from sccl.tasks.controlling import COSTS, FOUND, GIVEN
+from sccl.tasks.controlling import COSTS, FOUND, GIVEN, content_of, plan_in
 from sccl.tasks.motif_planning import motif_planner
-from sccl.tasks.planning import plan_training, write_training_plan
+from sccl.tasks.planning import plan_training
 from sccl.tasks.training_files import load_cost_table
-from sccl.topo import resolve
 from sccl.train.planner import PlanSettings
 from sccl.train.tables import CostTable
 
@@ -26,7 +25,7 @@ def main(folder: str, seconds: float) -> None:
     """
     os.nice(_POLITE)
     place = Path(folder)
-    plan, _ = load_training_plan(place / GIVEN, resolve)
+    plan = plan_in((place / GIVEN).read_bytes(), GIVEN)
     table = load_cost_table(place / COSTS) if (place / COSTS).exists() else None
 
     def settings(measured: CostTable | None) -> PlanSettings:
@@ -48,7 +47,7 @@ def main(folder: str, seconds: float) -> None:
         found = plan_training(
             plan.given, plan.fabric, settings(measured), lambda *_: None, lambda: None
         )
-        write_training_plan(place / FOUND, found.plan)
+        write_bytes_atomically(place / FOUND, content_of(found.plan))
 
     try:
         find(table)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.files.disk import read_text
-from sccl.core.files.text import digest
+from sccl.core.files.text import digest, text_of
 from sccl.core.files.training_plans import training_plan_to_wire
+from sccl.core.files.workloads import workload_to_wire
 from sccl.core.motif import Motif
 from sccl.core.workload_ops import CommOp, HostAction
 from sccl.enforce.script import PlanScript, ScriptMotif, ScriptOp, wrong_in
@@ -39,6 +40,9 @@ _IN_PARTS = ("allgather", "allreduce", "alltoall")
 """Of what gloo does a part of each block, too."""
 
 _MOST_TRANSFERS = 2**22
+
+_PIECE_BYTES, _MOST_PIECES = 2**15, 32
+"""Of a message of a step in which all send to all: about as long, and not more of them."""
 
 _Row = tuple[int, int, int, int, int, bool]
 """As :class:`~sccl.enforce.script.ScriptMotif` has them."""
@@ -90,22 +94,20 @@ def script_of(plan: TrainingPlan) -> PlanScript:
         maker.op(calls[name], [lanes[name, k] for k in range(len(options[name].motifs))])
         for name in names
     )
+    wire = training_plan_to_wire(plan)
     script = PlanScript(
-        plan=digest(training_plan_to_wire(plan)),
+        plan=digest(wire),
+        workload=digest(workload_to_wire(workload)),
         ranks=workload.ranks,
         channels=tuple((one.name, one.streams) for one in plan.fabric.channels),
         ops=ops,
         order=tuple((places[i.op], i.motif, i.shift) for i in order),
         period_us=plan.period_ns / 1000,
+        given=text_of(wire),
     )
     if wrong := wrong_in(script):
         raise JudgeError(f"the script of {workload.name!r:.60}: {wrong}")
     return script
-
-
-def script_text(script: PlanScript) -> str:
-    """Return a script as its file has it."""
-    return msgspec.json.encode(script).decode() + "\n"
 
 
 def _lanes(plan: TrainingPlan) -> dict[tuple[str, int], tuple[int, int]]:
@@ -132,6 +134,7 @@ class _Maker:
         from sccl.train.rings import LinkedRings  # noqa: PLC0415 - loads NumPy
 
         self._plan, self._options = plan, dict(plan.options)
+        self._ranks = plan.workload.ranks
         self._planner: MotifPlanner | None = None
         self._rings = [LinkedRings(channel.topology) for channel in plan.fabric.channels]
 
@@ -167,12 +170,21 @@ class _Maker:
     def _motif(
         self, op: CommOp, motif: Motif, by: OptionMotif, lane: tuple[int, int], *, alone: bool
     ) -> ScriptMotif:
-        from sccl.train.tables import BESIDE  # noqa: PLC0415 - loads NumPy
+        from sccl.motif import buffer_of  # noqa: PLC0415 - loads NumPy
+        from sccl.train.tables import BESIDE  # noqa: PLC0415 - likewise
 
         channel, stream = lane
+        item_bytes = ITEM_BYTES[op.dtype]
+        size = buffer_of(motif) * item_bytes
+        option = f"{by.channel} {by.carrier}"
+        timed = None  # parts of the pattern of an alltoall are in no table of costs
+        if size and not motif.offsets:
+            timed = (motif.collective, option, motif.places, size)
         carrier = by.carrier.partition(BESIDE)[0]
         first, last = _part(motif)
         gloos = carrier in _NATIVE.get(op.collective, ()) and _is_whole(op, motif)
+        if op.collective == "alltoall" and size > motif.places * _PIECE_BYTES:
+            gloos = False  # gloo sends all at once: see in_turns
         if gloos and (alone or op.collective in _IN_PARTS):
             return ScriptMotif(
                 channel=channel,
@@ -180,16 +192,19 @@ class _Maker:
                 after=motif.after,
                 native=True,
                 part=(first, last),
+                timed=timed,
             )
         if op.reduce == "bitwise":
             raise ParameterError(
                 f"operation {op.id!r:.60} reduces bit by bit, which only gloo itself does: plan it "
                 "with --max-motifs 1"
             )
-        rows = tuple(self._sends(motif, carrier, channel, ITEM_BYTES[op.dtype]))
+        rows = tuple(self._sends(motif, carrier, channel, item_bytes))
         if len(rows) > _MOST_TRANSFERS:
             raise ParameterError(f"operation {op.id!r:.60} takes {len(rows)} transfers, too many")
-        return ScriptMotif(channel=channel, stream=stream, after=motif.after, transfers=rows)
+        return ScriptMotif(
+            channel=channel, stream=stream, after=motif.after, timed=timed, transfers=rows
+        )
 
     def _sends(self, motif: Motif, carrier: str, channel: int, item_bytes: int) -> list[_Row]:
         """Return what is sent: as a carrier does, or as the synthesiser that planned it."""
@@ -198,7 +213,8 @@ class _Maker:
         known = {one.name: one for one in CARRIERS}
         if carrier in known:
             sends = known[carrier].sends(motif, self._rings[channel])
-            return list(zip(*(column.tolist() for column in sends), strict=True))
+            rows = list(zip(*(column.tolist() for column in sends), strict=True))
+            return in_turns(rows, self._ranks, item_bytes) if carrier == "direct" else rows
         if carrier != self._plan.planned_by:
             raise ParameterError(f"a motif is carried by {carrier!r:.60}, which is not known")
         return self._planned(motif, channel, item_bytes)
@@ -226,6 +242,36 @@ class _Maker:
                 for one in sends
             ]
         return found
+
+
+def in_turns(rows: Sequence[_Row], ranks: int, item_bytes: int) -> list[_Row]:
+    """Return transfers, those of each step in smaller ones, of which ranks send to all in turn.
+
+    Where each sends to several at once, what comes to a rank at once is left to chance, and some
+    links stand idle in the end. What is sent to the next rank, then to the one after it, and so on,
+    piece by piece, comes to each from one at a time. A step has to send nothing that it brings.
+    """
+    found: list[_Row] = []
+    for _, own in groupby(rows, key=lambda row: row[0]):
+        step = list(own)
+        sizes: dict[tuple[int, int], int] = defaultdict(int)
+        for _, start, stop, source, target, _ in step:
+            sizes[source, target] += (stop - start) * item_bytes
+        count = min(_MOST_PIECES, -(-max(sizes.values()) // _PIECE_BYTES))
+        before = 1 + (found[-1][0] if found else -1)
+        turns = [
+            (before + piece * ranks + (target - source) % ranks, *span, source, target, adds)
+            for _, start, stop, source, target, adds in step
+            for piece, span in enumerate(_evenly(start, stop, count))
+            if span[0] < span[1]
+        ]
+        found += sorted(turns, key=lambda row: row[0])
+    return found
+
+
+def _evenly(start: int, stop: int, parts: int) -> Iterable[tuple[int, int]]:
+    ends = [start + (stop - start) * k // parts for k in range(parts + 1)]
+    return pairwise(ends)
 
 
 def _is_whole(op: CommOp, motif: Motif) -> bool:

@@ -20,6 +20,7 @@ from sccl.enforce.control import (
     MotifTime,
     announce,
     encoded,
+    job_of,
 )
 from sccl.enforce.control.feedback import IN_A_ROW, WARM_UP
 from sccl.errors import FormatError, ScclError, ToolError
@@ -75,8 +76,8 @@ class Job:
         )
 
     def begin(self, generation: int) -> None:
-        self.ledger: Ledger = announce(self.store, "run", generation, 2)
-        self.followers = [Follower(self.ledger, rank, bytes) for rank in range(2)]
+        self.ledger: Ledger = announce(self.store, job_of("run", generation, 2))
+        self.followers = [Follower(self.ledger, rank, lambda c, _: c) for rank in range(2)]
         self.number = 0
 
     def planner(self, plan: bytes, costs: str) -> Fake:
@@ -263,7 +264,7 @@ def test_a_plan_is_committed_from_the_command_line(ranks: Job, file: Path, tmp_p
 
 
 def test_a_plan_that_a_rank_refuses_is_exit_code_1(ranks: Job, file: Path) -> None:
-    def refuse(_: bytes) -> bytes:
+    def refuse(_: bytes, __: int) -> bytes:
         raise FormatError("the plan is for 8 ranks, and the job has 2")
 
     ranks.followers[1] = Follower(ranks.ledger, 1, refuse)

@@ -19,6 +19,7 @@ from sccl.enforce.control import (
     Wish,
     announce,
     encoded,
+    job_of,
     merged,
 )
 from sccl.enforce.control.feedback import IN_A_ROW, WARM_UP
@@ -27,7 +28,7 @@ from sccl.train.tables import cost_table_of_text
 
 
 def ledger() -> Ledger:
-    return announce(MemoryJobStore(), "run", 0, 2)
+    return announce(MemoryJobStore(), job_of("run", 0, 2))
 
 
 def report(iteration: int, period_us: float, waited_us: float = 0.0, **more: object) -> bytes:

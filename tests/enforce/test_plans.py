@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sccl.tasks.scripting import script_of, script_text
+from sccl.enforce.script import script_text
+from sccl.tasks.scripting import script_of
 from tests.kit.enforced import ops_of, plan_of
 from tests.kit.torch_jobs import autoloading, finished, run_job
 

@@ -39,6 +39,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "fuzz",
         "routed",
         "lab",
+        "enforce",
     ],
 )
 def test_smoke(verb: str, tmp_path: Path) -> None:

@@ -8,11 +8,19 @@ from multiprocessing.connection import Connection
 
 from torch.distributed import TCPStore
 
-from sccl.enforce.control import Coordinator, Follower, StoreError, announce, connect, current
+from sccl.enforce.control import (
+    Coordinator,
+    Follower,
+    StoreError,
+    announce,
+    connect,
+    current,
+    job_of,
+)
 
 
 def rank(number: int, port: int, pipe: Connection) -> None:
-    follower = Follower(current(connect(f"127.0.0.1:{port}")), number, bytes)
+    follower = Follower(current(connect(f"127.0.0.1:{port}")), number, lambda content, _: content)
     while not follower.contribution():
         follower.listen()
     plan = follower.agreed(1)
@@ -22,7 +30,7 @@ def rank(number: int, port: int, pipe: Connection) -> None:
 def main() -> None:
     store = TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
     address = f"127.0.0.1:{store.port}"
-    announce(connect(address), "a run", 0, 2)
+    announce(connect(address), job_of("a run", 0, 2))
     context = multiprocessing.get_context("spawn")
     ours, theirs = zip(*[context.Pipe() for _ in range(2)], strict=True)
     ranks = [context.Process(target=rank, args=(n, store.port, theirs[n])) for n in range(2)]

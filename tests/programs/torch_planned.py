@@ -78,7 +78,9 @@ def main() -> None:
             theirs, wanted = start(op, step, beside)
             theirs.wait()
             assert all(map(torch.equal, got, wanted)), f"{op.id} in step {step}"
-    enforcer = session()._enforcer
+    plans = session().plans
+    assert plans is not None
+    enforcer = plans.enforcer
     assert enforcer is not None
     sequence = enforcer.sequence
     dist.barrier(beside)

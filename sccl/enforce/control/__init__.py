@@ -20,10 +20,11 @@ from sccl.enforce.control.feedback import (
     merged,
 )
 from sccl.enforce.control.follower import Follower, Listener, SwitchError
-from sccl.enforce.control.ledger import Ledger, RankVote, announce, current
+from sccl.enforce.control.ledger import JobWire, Ledger, RankVote, announce, current, job_of
 from sccl.enforce.control.stores import (
     JobStore,
     MemoryJobStore,
+    RemoteJobStore,
     StoreError,
     TorchJobStore,
     connect,
@@ -39,12 +40,14 @@ __all__ = [
     "IterationReport",
     "IterationSeen",
     "JobStore",
+    "JobWire",
     "Ledger",
     "Listener",
     "MemoryJobStore",
     "MotifTime",
     "RankState",
     "RankVote",
+    "RemoteJobStore",
     "Replanning",
     "StoreError",
     "SwitchError",
@@ -54,6 +57,7 @@ __all__ = [
     "connect",
     "current",
     "encoded",
+    "job_of",
     "key_of",
     "merged",
 ]

@@ -46,13 +46,15 @@ class IterationReport(msgspec.Struct, frozen=True, kw_only=True):
     """What a rank measured in an iteration.
 
     Attributes:
-        waited_us: for the head of the order, over all of its channels.
+        waited_us: for the head of the order, while nothing else was sent.
+        idle_us: while nothing was sent, for the head or as there was nothing to send.
     """
 
     iteration: Annotated[int, Meta(ge=0)]
     version: Annotated[int, Meta(ge=0)]
     period_us: _Us
     waited_us: _Us
+    idle_us: _Us = 0.0
     motifs: Annotated[tuple[MotifTime, ...], Meta(max_length=4096)] = ()
 
 

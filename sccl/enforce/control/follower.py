@@ -13,6 +13,8 @@ from sccl.errors import InputError, ScclError
 
 P = TypeVar("P")
 
+_SELDOM_S, _LAST_S = 30.0, 5.0
+
 _FINAL = frozenset({RankState.REFUSED, RankState.ABORTED, RankState.ACTIVE, RankState.PAST})
 _DECIDED = _FINAL | {RankState.COMMITTED}
 
@@ -25,17 +27,26 @@ class Follower(Generic[P]):
     """What a rank knows of plans; a thread listens, and the job's own asks at boundaries.
 
     Args:
-        fit: reads a plan and judges whether this rank can run it; an InputError says why not.
+        fit: reads a plan, with its version, and judges whether this rank can run it; an InputError
+            says why not. None: that is not known yet, and is asked again.
         key: with which plans must be signed; None: they need not be.
+        drop: is told of each plan that is not kept any more.
     """
 
     def __init__(
-        self, ledger: Ledger, rank: int, fit: Callable[[bytes], P], key: bytes | None = None
+        self,
+        ledger: Ledger,
+        rank: int,
+        fit: Callable[[bytes, int], P | None],
+        key: bytes | None = None,
+        drop: Callable[[P], None] = lambda _: None,
     ) -> None:
         self._ledger, self._rank, self._fit, self._key = ledger, rank, fit, key
+        self._drop = drop
         self._lock = threading.Lock()
         self._states: dict[int, RankState] = {}
         self._plans: dict[int, P] = {}
+        self._read: dict[int, bytes] = {}  # of which it is not known yet
         self._settled = 0
         self.active = 0
 
@@ -55,6 +66,7 @@ class Follower(Generic[P]):
                 event = RankEvent.COMMIT if told == COMMIT else RankEvent.ABORT
                 with self._lock:
                     self._happened(version, event)
+                self._read.pop(version, None)
         with self._lock:
             while self._states.get(self._settled + 1) in _FINAL:
                 self._settled += 1
@@ -89,21 +101,34 @@ class Follower(Generic[P]):
         with self._lock:
             return dict(self._states)
 
+    def close(self) -> None:
+        """Let go of all plans."""
+        with self._lock:
+            for plan in self._plans.values():
+                self._drop(plan)
+            self._plans.clear()
+
     def _prepare(self, version: int) -> None:
         plan, why = None, ""
         try:
-            content = self._ledger.read_plan(version, self._key)
+            content = self._read.get(version) or self._ledger.read_plan(version, self._key)
             if content is None:
                 return  # its version is taken, and it is still being written
-            plan = self._fit(content)
+            plan = self._fit(content, version)
+            if plan is None:
+                self._read[version] = content
+                return
         except InputError as error:
             why = str(error)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the job goes on
             why = f"it cannot be judged here ({type(error).__name__}: {error})"
+        self._read.pop(version, None)
         with self._lock:
             fits = RankEvent.PREPARE_FIT if plan is not None else RankEvent.PREPARE_UNFIT
             if plan is not None and self._states.get(version, RankState.UNKNOWN) not in _FINAL:
                 self._plans[version] = plan
+            elif plan is not None:
+                self._drop(plan)
             vote = self._happened(version, fits)
         if vote is not Vote.NONE:
             self._ledger.vote(version, self._rank, RankVote(vote is Vote.YES, why))
@@ -117,37 +142,43 @@ class Follower(Generic[P]):
                 "cannot happen: something else writes into the job's store"
             )
         self._states[version], vote = row
-        if self._states[version] not in HELD:
-            self._plans.pop(version, None)
+        if self._states[version] not in HELD and version in self._plans:
+            self._drop(self._plans.pop(version))
         return vote
 
 
 class Listener:
-    """The thread that listens, as long as the store can be reached.
+    """The thread that listens; where that fails, it tries again, ever more seldom.
 
     Args:
-        failed: is told why it has ended, once; the job goes on under its plan.
+        look: looks once, as :meth:`Follower.listen` does.
+        failed: is told why it could not, the first time; the job goes on under its plan.
         every_s: seconds from a look to the next.
     """
 
     def __init__(
-        self, follower: Follower[P], failed: Callable[[ScclError], None], every_s: float = 0.2
+        self,
+        look: Callable[[], None],
+        failed: Callable[[ScclError], None],
+        every_s: float = 0.2,
     ) -> None:
-        self._follower, self._failed, self._every_s = follower, failed, every_s
+        self._look, self._failed, self._every_s = look, failed, every_s
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sccl-plans", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End it."""
+        """End it, at the latest after a few seconds."""
         self._end.set()
-        self._thread.join()
+        self._thread.join(_LAST_S)
 
     def _run(self) -> None:
-        while not self._end.wait(self._every_s):
+        told, wait_s = False, self._every_s
+        while not self._end.wait(wait_s):
             try:
-                self._follower.listen()
+                self._look()
+                wait_s = self._every_s
             except (StoreError, SwitchError) as error:
-                if not self._end.is_set():
+                if not told and not self._end.is_set():
                     self._failed(error)
-                return
+                told, wait_s = True, min(2 * wait_s, _SELDOM_S)

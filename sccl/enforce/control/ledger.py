@@ -29,11 +29,19 @@ COMMIT, ABORT = b"commit", b"abort"
 
 
 class JobWire(msgspec.Struct, frozen=True, kw_only=True):
-    """The job that a store belongs to, as its rank 0 writes it down."""
+    """The job that a store belongs to, as its rank 0 writes it down.
+
+    Attributes:
+        generation: which life of it, as each restart of ranks or of their group begins one.
+        plan: digest of the plan that it is started under; empty: there is none.
+        workload: digest of what that plan is of.
+    """
 
     run: str
     generation: int
     ranks: int
+    plan: str = ""
+    workload: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +56,14 @@ class RankVote:
     why: str = ""
 
 
-def announce(store: JobStore, run: str, generation: int, ranks: int) -> Ledger:
-    """Write down which job a store belongs to: rank 0 does, at its beginning."""
+def job_of(run: str, generation: int, ranks: int, plan: str = "", workload: str = "") -> JobWire:
+    """Return a job: of a run whose name is no part of a key, by its digest."""
     own = run if _RUN.fullmatch(run) else hashlib.sha256(run.encode()).hexdigest()[:32]
-    job = JobWire(run=own, generation=generation, ranks=ranks)
+    return JobWire(run=own, generation=generation, ranks=ranks, plan=plan, workload=workload)
+
+
+def announce(store: JobStore, job: JobWire) -> Ledger:
+    """Write down which job a store belongs to, and return its ledger: rank 0 does, at first."""
     store.set(NOW, msgspec.json.encode(job))
     return Ledger(store, job)
 
@@ -65,7 +77,7 @@ def current(store: JobStore) -> Ledger:
     text = store.get(NOW)
     if text is None:
         raise StoreError(
-            "the store is of a job that does not take plans: run it with 'sccl enforce'"
+            "the store is of a job that takes no plans: let it say init_process_group('sccl')"
         )
     try:
         job = msgspec.json.decode(text, type=JobWire)
@@ -95,6 +107,18 @@ class Ledger:
             raise StoreError(f"the store counts {found} plans, expected at most {MOST_VERSIONS}")
         return found
 
+    def watch(self) -> None:
+        """Say that somebody attends to the job: until then its ranks look for nothing else."""
+        self.store.set(f"{self._under}/watched", b"1")
+
+    def watched(self) -> bool:
+        """Return whether somebody does."""
+        return self.store.get(f"{self._under}/watched") is not None
+
+    def lanes(self, version: int) -> str:
+        """Return under which prefix ranks meet to make the connections that a plan needs."""
+        return f"{self._under}/lanes/{version}"
+
     def write_plan(self, content: bytes, key: bytes | None) -> int:
         """Write a plan, and return its version: it is there for others once its head is.
 
@@ -102,11 +126,22 @@ class Ledger:
             ParameterError: it is too large.
         """
         version = self.store.add(f"{self._under}/versions", 1)
+        self._write(version, content, key)
+        return version
+
+    def write_started(self, content: bytes, key: bytes | None) -> None:
+        """Write the plan that the job is started under, as version 0.
+
+        Raises:
+            ParameterError: it is too large.
+        """
+        self._write(0, content, key)
+
+    def _write(self, version: int, content: bytes, key: bytes | None) -> None:
         head, parts = seal(content, self._plan(version), key)
         for number, part in enumerate(parts):
             self.store.set(f"{self._plan(version)}/{number}", part)
         self.store.set(self._plan(version), head)
-        return version
 
     def has_plan(self, version: int) -> bool:
         """Return whether a plan is there."""

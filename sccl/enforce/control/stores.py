@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from sccl.errors import ParameterError, ToolError
+
+T = TypeVar("T")
 
 MOST_BYTES = 4 << 20
 """Of a value: torch's store closes the connection of whoever sends 8 MiB."""
@@ -118,6 +121,44 @@ def address_of(text: str) -> tuple[str, int]:
             f"store is {text!r:.80}, expected HOST:PORT, as MASTER_ADDR and MASTER_PORT of the job"
         )
     return host, int(port)
+
+
+class RemoteJobStore:
+    """The store of a running job, connected to when it is first asked, and anew after it was lost.
+
+    Args:
+        address: as ``"HOST:PORT"``.
+        seconds: after which nobody is taken to listen there.
+    """
+
+    def __init__(self, address: str, seconds: float = 2.0) -> None:
+        self._address, self._seconds = address, seconds
+        self._store: TorchJobStore | None = None
+
+    def get(self, key: str) -> bytes | None:
+        """Return a value; None: there is none yet."""
+        return self._asked(lambda store: store.get(key))
+
+    def set(self, key: str, value: bytes) -> None:
+        """Write a value."""
+        self._asked(lambda store: store.set(key, value))
+
+    def first(self, key: str, value: bytes) -> bytes:
+        """Write a value if there is none yet; return the one that is there then."""
+        return self._asked(lambda store: store.first(key, value))
+
+    def add(self, key: str, amount: int) -> int:
+        """Add to a number, which begins at 0, and return it."""
+        return self._asked(lambda store: store.add(key, amount))
+
+    def _asked(self, ask: Callable[[TorchJobStore], T]) -> T:
+        if self._store is None:
+            self._store = connect(self._address, self._seconds)
+        try:
+            return ask(self._store)
+        except StoreError:
+            self._store = None  # torch's own does not connect again
+            raise
 
 
 def connect(address: str, seconds: float = 10.0) -> TorchJobStore:

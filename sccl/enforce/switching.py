@@ -1,0 +1,365 @@
+"""A job's part in coming to another plan: it listens beside its work, and switches between calls.
+
+Where ranks agree is told by calls of the group of all ranks alone, which are the same on each of
+them: so no clock decides where, and none can miss it. Each agreement is a MIN of two numbers, which
+is begun at one such call and read at the next: the highest version that a rank knows to be
+committed, and how many calls it would like to have until then. Nobody waits for it, unless a rank
+is a whole stretch of calls behind. Under a plan such a call begins an iteration.
+
+While nobody attends to the job, that is all that is done, and a key of its store is looked at.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from sccl.enforce.channels import Group
+from sccl.enforce.control import (
+    Follower,
+    IterationReport,
+    JobWire,
+    Ledger,
+    Listener,
+    RemoteJobStore,
+    TorchJobStore,
+    announce,
+    encoded,
+    job_of,
+    key_of,
+)
+from sccl.enforce.control.feedback import IN_A_ROW
+from sccl.enforce.control.ledger import RING
+from sccl.enforce.described import Described
+from sccl.enforce.enforcer import Enforcer, Program, key_of_call, program_of
+from sccl.enforce.hearing import MOST_HEARD, HeardCall, iterations_in, periods_us
+from sccl.enforce.planned import PlannedWork
+from sccl.enforce.script import PlanScript, script_in, script_text
+from sccl.errors import InputError, ScclError
+
+LISTEN_S = 0.2
+"""From a look at the store to the next."""
+
+AGREE_S = 0.25
+"""About so often ranks agree. An agreement takes a tenth of a millisecond of a rank's cores."""
+
+FIRST_CALLS, MOST_CALLS = 16, 1024
+"""Before the first agreement, and at most from one to the next; it can no more than double."""
+
+ALLOCATE = timedelta(seconds=20)
+"""For all ranks to make the connections that a plan needs; this is no time of the job's threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPlan:
+    """A plan that this rank can come to at any time.
+
+    Attributes:
+        enforcer: keeps to it; None: calls go as they are made.
+    """
+
+    enforcer: Enforcer | None
+
+    def retire(self) -> None:
+        """Let go of what was made for it."""
+        if self.enforcer is not None:
+            self.enforcer.retire()
+
+
+class PlanSwitch:
+    """The plan of this process's job, and how it comes to another.
+
+    Args:
+        group: of all ranks.
+        store: of the group, and of no other that this process had.
+        make: makes a group over gloo.
+        script: of the plan that the job is started under; None: of none.
+
+    Attributes:
+        enforcer: keeps to the plan; None: calls go as they are made.
+        version: of the plan; 0: that which the job was started under, or none.
+        number: of calls of all ranks.
+        watched: whether somebody attends to the job.
+    """
+
+    def __init__(
+        self,
+        group: Any,
+        store: Any,
+        timeout: timedelta,
+        make: Callable[..., Any],
+        script: PlanScript | None,
+    ) -> None:
+        self._rank, self._ranks = int(group.rank()), int(group.size())
+        self._group, self._timeout, self._make, self._script = group, timeout, make, script
+        self.enforcer: Enforcer | None = None
+        self.number = 0
+        self.watched = False
+        self._lock = threading.RLock()
+        self._heard: deque[HeardCall] = deque(maxlen=MOST_HEARD)
+        self._reports: deque[IterationReport] = deque(maxlen=RING)
+        self._written = 0
+        self._retired: Enforcer | None = None
+        self._listener: Listener | None = None
+        self._since, self._stretch, self._begun = 0, FIRST_CALLS, time.monotonic()
+        self._marked: tuple[int, int] | None = None
+        self._agreement: tuple[Any, torch.Tensor] | None = None
+        if script is not None:
+            self.enforcer = Enforcer(script, self._rank, store, timeout, make)
+        self._address = _address_of(store) if _of_all(group) else None
+        if self._address is not None:
+            self._join(store)
+
+    def _join(self, store: Any) -> None:
+        """Say which job it is, as rank 0 does, and begin to listen."""
+        job = self._announced(store)
+        self._key = key_of(os.environ)
+        self._ledger = Ledger(RemoteJobStore(self._address or ""), job)
+        self._follower: Follower[PreparedPlan] = Follower(
+            self._ledger, self._rank, self._fit, self._key, PreparedPlan.retire
+        )
+        self._control = self._make(
+            dist.PrefixStore("agree", store), self._rank, self._ranks, self._timeout
+        )
+        self._least = dist.AllreduceOptions()
+        self._least.reduceOp = dist.ReduceOp.MIN
+        self._listener = Listener(self._look, self._failed, LISTEN_S)
+        atexit.register(self._listener.close)
+
+    def _announced(self, store: Any) -> JobWire:
+        """Return the job, of which each life has a number of its own in what all lives share."""
+        shared = _underlying(store)
+        if self._rank == 0:
+            store.set("generation", str(shared.add("sccl/lives", 1)))
+        script = self._script or PlanScript(ranks=self._ranks)
+        job = job_of(
+            os.environ.get("TORCHELASTIC_RUN_ID", "") or "job",
+            int(store.get("generation")),
+            self._ranks,
+            script.plan,
+            script.workload,
+        )
+        if self._rank == 0:
+            announce(TorchJobStore(shared), job)
+        return job
+
+    @property
+    def version(self) -> int:
+        """Return that of the plan; 0: that which the job was started under, or none."""
+        return 0 if self._listener is None else self._follower.active
+
+    @property
+    def takes_none(self) -> bool:
+        """Return whether it makes no difference what is called."""
+        return self.enforcer is None and not self.watched
+
+    # --- beside the job's calls --------------------------------------------------------------
+
+    def before(self, group: Any) -> None:
+        """Take note that a collective is called right after this."""
+        if group is not self._group or self._listener is None:
+            return
+        with self._lock:
+            self.number += 1
+            self._since += 1
+            if self._since <= self._stretch:
+                return
+            iterations: int | None = None
+            if self.enforcer is not None and self.enforcer.sequence.planned:
+                iterations = self.enforcer.boundary()
+                if iterations is None and self.enforcer.sequence.planned:
+                    return
+            self._agree(iterations)
+
+    def call(
+        self, ranks: Group, described: Described, whole: Callable[[Any], Any]
+    ) -> PlannedWork | None:
+        """Take a call, and return its work; None: it goes its own way."""
+        enforcer = self.enforcer
+        if not (described.collective and described.dtype):
+            if enforcer is not None:
+                enforcer.passed()
+            return None
+        if self.watched:
+            key = key_of_call(ranks, described)
+            with self._lock:
+                self._heard.append(HeardCall(key, self.number, time.perf_counter()))
+        return None if enforcer is None else enforcer.call(ranks, described, whole)
+
+    def close(self) -> None:
+        """End it: the group is destroyed."""
+        if self._listener is not None:
+            self._listener.close()
+            atexit.unregister(self._listener.close)
+            self._follower.close()
+        for enforcer in (self._retired, self.enforcer):
+            if enforcer is not None:
+                enforcer.close()
+        self.enforcer = self._retired = None
+
+    # --- agreements --------------------------------------------------------------------------
+
+    def _agree(self, iterations: int | None) -> None:
+        """Read what was agreed on, switch to it, and begin the next agreement."""
+        self._measure(iterations)
+        stretch = FIRST_CALLS
+        if self._agreement is not None:
+            work, told = self._agreement
+            work.wait()
+            version, stretch = told.tolist()
+            if version != self._follower.active:
+                self._switch(version)
+        now = time.monotonic()
+        wish = int(self._since * AGREE_S / max(now - self._begun, 1e-6))
+        told = torch.tensor(
+            [self._follower.contribution(), max(1, min(wish, 2 * self._since, MOST_CALLS))]
+        )
+        self._agreement = self._control.allreduce([told], self._least), told
+        self._since, self._stretch, self._begun = 0, stretch, now
+
+    def _switch(self, version: int) -> None:
+        prepared = self._follower.agreed(version)
+        assert prepared is not None
+        before, self.enforcer = self.enforcer, prepared.enforcer
+        if before is not None:
+            before.retire()  # peers may be at it yet: it is kept until the next switch
+        self._retired, self._marked = before, None
+        if self.enforcer is not None:
+            calls = [one.key for one in self._heard]
+            self.enforcer.follow(calls[-len(self.enforcer.program) :])
+
+    def _measure(self, iterations: int | None) -> None:
+        """Report what iterations of a plan took since the last agreement, if there were any."""
+        enforcer = self.enforcer
+        if enforcer is None or iterations is None:
+            self._marked = None
+            return
+        marked, self._marked = self._marked, (enforcer.sequence.cuts, iterations)
+        spent = enforcer.measures.taken()
+        if marked is None or marked[0] != self._marked[0] or marked[1] >= iterations:
+            return
+        count = iterations - marked[1]
+        self._reports.append(
+            IterationReport(
+                iteration=self.number // self._size(enforcer.program),
+                version=self.version,
+                period_us=spent.us / count,
+                waited_us=spent.waited_us / count,
+                idle_us=spent.idle_us / count,
+                motifs=spent.motifs,
+            )
+        )
+
+    def _size(self, program: Program) -> int:
+        """Return how many calls of all ranks an iteration has, by which these number it alike."""
+        world = tuple(range(self._ranks))
+        return max(1, sum(key[1] == world for key in program))
+
+    # --- in the thread that listens ----------------------------------------------------------
+
+    def _look(self) -> None:
+        if not self.watched:
+            if not self._ledger.watched():
+                return
+            if self._rank == 0 and self._script is not None:
+                self._ledger.write_started(script_text(self._script).encode(), self._key)
+            self.watched = True
+        self._follower.listen()
+        self._write_reports()
+
+    def _write_reports(self) -> None:
+        while self._reports:
+            self._ledger.write_report(self._rank, self._written, encoded(self._reports.popleft()))
+            self._written += 1
+
+    def _failed(self, error: ScclError) -> None:
+        sys.stderr.write(
+            f"sccl: rank {self._rank}: {error}: the job goes on under its plan, and other plans "
+            "are looked for again from time to time\n"
+        )
+
+    def _fit(self, content: bytes, version: int) -> PreparedPlan | None:
+        """Return a plan ready to be switched to; None: too few calls were made to judge it.
+
+        Raises:
+            InputError: it is of another job, or what it needs is not there.
+        """
+        script = script_in(content, f"plan {version}")
+        if script.ranks != self._ranks:
+            raise InputError(f"the plan is for {script.ranks} ranks, and the job has {self._ranks}")
+        if not script.ops:
+            return PreparedPlan(None)
+        program = program_of(script, self._rank)
+        with self._lock:
+            heard = list(self._heard)
+        begins = iterations_in(heard, program)
+        if not begins:
+            return None
+        if self.enforcer is None and self.version == 0 and not self._written:
+            self._tell_before(begins, program)
+        place = dist.PrefixStore(self._ledger.lanes(version), self._own_store())
+        try:
+            return PreparedPlan(Enforcer(script, self._rank, place, self._timeout, self._soon))
+        except RuntimeError as error:  # torch's own are of this kind
+            first = str(error).partition("\n")[0][:200]
+            raise InputError(
+                f"the connections that the plan needs are not made: {first}"
+            ) from error
+
+    def _soon(self, store: Any, rank: int, size: int, timeout: timedelta, device: Any) -> Any:
+        """Return a group whose ranks are not waited for as long as it waits for them later."""
+        group = self._make(store, rank, size, ALLOCATE, device)
+        group.set_timeout(timeout)
+        return group
+
+    def _own_store(self) -> Any:
+        host, _, port = (self._address or "").rpartition(":")
+        return dist.TCPStore(host.strip("[]"), int(port), is_master=False, timeout=ALLOCATE)
+
+    def _tell_before(self, begins: Sequence[HeardCall], program: Program) -> None:
+        """Report iterations without a plan: what another plan makes of them is seen by that.
+
+        They are there before the vote is, for who decides by it.
+        """
+        size = self._size(program)
+        for number, us in periods_us(begins, size)[-IN_A_ROW:]:
+            self._reports.append(
+                IterationReport(
+                    iteration=number // size, version=0, period_us=us, waited_us=0.0, idle_us=0.0
+                )
+            )
+        self._write_reports()
+
+
+def _of_all(group: Any) -> bool:
+    """Return whether a group is of all ranks of the job."""
+    size = int(group.size())
+    return group.ranks == tuple(range(size)) and os.environ.get("WORLD_SIZE", str(size)) == str(
+        size
+    )
+
+
+def _underlying(store: Any) -> Any:
+    while hasattr(store, "underlying_store"):
+        store = store.underlying_store
+    return store
+
+
+def _address_of(store: Any) -> str | None:
+    """Return where a store can be reached; None: by nobody else."""
+    own = _underlying(store)
+    if not isinstance(own, dist.TCPStore):
+        return None
+    host = f"[{own.host}]" if ":" in own.host else own.host
+    return f"{host}:{own.port}"
