@@ -68,7 +68,7 @@ def test_pareto_json_goes_alone_to_stdout() -> None:
 
 def test_pareto_with_open_candidates_exits_3() -> None:
     code, out, _ = sccl(
-        "pareto", "--collective", "allgather", "--topo", "dgx1", "--timeout", "0.0001",
+        "pareto", "--collective", "gather", "--topo", "dgx1", "--timeout", "0.0001",
         "--max-steps", "2", "--k", "1", "--no-store",
     )  # fmt: skip
     assert code == 3
