@@ -122,8 +122,10 @@ def ratio_text(ratio: Ratio) -> str:
     """Return a ratio as a sentence."""
     if ratio.median is None:
         return f"{ratio.numerator} / {ratio.denominator}: no row was solved by both"
+    used = "" if ratio.processor is None else f" (of the processor's time {ratio.processor:.2f})"
     return (
-        f"{ratio.numerator} / {ratio.denominator}, row by row: median {ratio.median:.2f} "
+        f"{ratio.numerator} / {ratio.denominator}, row by row: median {ratio.median:.2f}, "
+        f"geometric mean {ratio.geometric_mean:.2f}{used}, least {ratio.least:.2f}, "
         f"over the {ratio.rows} rows that both solved"
     )
 

@@ -203,7 +203,7 @@ def test_limits_of_every_class_are_on_the_page(tmp_path: Path) -> None:
 
 
 def test_what_a_sweep_did_not_decide_is_open_on_the_page(tmp_path: Path) -> None:
-    sweep = ("pareto", "--collective", "allgather", "--topo", "dgx1", "--out", tmp_path, "--k", "1")
+    sweep = ("pareto", "--collective", "gather", "--topo", "dgx1", "--out", tmp_path, "--k", "1")
     assert sccl(*sweep, "--no-store")[0] == 0
     gave_up = (*sweep, "--no-store", "--timeout", "0.0001", "--max-steps", "2")
     assert sccl(*gave_up)[0] == 3
