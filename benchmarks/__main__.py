@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -14,6 +15,8 @@ from benchmarks import (
     astra_cases,
     astra_exported,
     astra_steps,
+    enforce_report,
+    hosted,
     pictures,
     process,
     reach,
@@ -26,6 +29,7 @@ from benchmarks import (
 from benchmarks import astra as clocks
 from benchmarks import certificates as kept
 from benchmarks import collectives as runs
+from benchmarks import enforce as jobs
 from benchmarks import files as others
 from benchmarks import frontier as frontiers
 from benchmarks import lab as channels
@@ -305,6 +309,43 @@ def rates(
         results.append(result)
         record.write(results, len(cases))
     out().print(report.rates_table(results))
+
+
+@app.command("enforce")
+@reported
+def enforced_jobs(
+    only: Parts = "",
+    torch: Annotated[
+        Path, typer.Option(help="A Python that has torch.", show_default="what 'make test' made")
+    ] = jobs.TORCH,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """PyTorch jobs in the lab: recorded, planned and kept to their plans, beside gloo.
+
+    Or, by `--only bundles`, calls that bundles serve on one machine.
+    """
+    if only == hosted.PART:
+        bundles = hosted.measure(torch, writable(output), smoke=smoke)
+        out().print(hosted.hosted_table(bundles))
+        for name, times in hosted.times_as_fast(bundles).items():
+            out().print(f"{name}: {times:.4g}")
+        return
+    cases = jobs.SMOKE if smoke else _chosen(jobs.PARTS, only, smoke=False)
+    record = begin("enforce", writable(output), {"only": only, "smoke": smoke}, {})
+    results: list[jobs.Result] = []
+    lab = jobs.JobLab(torch)
+    for case in cases:
+        began = time.perf_counter()
+        results += lab.run(case)
+        came_to = enforce_report.summary(results)
+        record.write(results, len(results) if case is cases[-1] else len(results) + 1, came_to)
+        words = (case.job, case.way, case.channels, case.search)
+        _progress(", ".join(filter(None, words)), time.perf_counter() - began)
+    for table in enforce_report.tables(results):
+        out().print(table)
+    for name, value in enforce_report.summary(results).items():
+        out().print(f"{name}: {value if isinstance(value, str) else f'{value:.4g}'}")
 
 
 @app.command("teccl-scale")

@@ -12,6 +12,7 @@ from benchmarks import hosted
 from benchmarks import syndicate_charts as syndicate
 from benchmarks import taccl_charts as taccl
 from benchmarks import teccl_charts as teccl
+from benchmarks.enforce_report import charts as enforced
 from benchmarks.scale import series_of
 from benchmarks.tacos import charts as tacos
 from sccl.core.files.disk import read_text
@@ -166,6 +167,7 @@ _DRAWN: dict[str, Callable[[Results], list[ChartType]]] = {
     "table5": _table,
     "bundles": hosted.charts,
     "collectives": _collectives,
+    "enforce": enforced,
     "syndicate": syndicate.charts,
     "taccl": taccl.charts,
     "teccl": _least_times,
