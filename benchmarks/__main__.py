@@ -17,6 +17,7 @@ from benchmarks import (
     astra_steps,
     enforce_report,
     growth,
+    hosted,
     pictures,
     process,
     reach,
@@ -339,7 +340,16 @@ def enforced_jobs(
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """PyTorch jobs in the lab: recorded, planned and kept to their plans, beside gloo."""
+    """PyTorch jobs in the lab: recorded, planned and kept to their plans, beside gloo.
+
+    Or, by `--only bundles`, calls that bundles serve on one machine.
+    """
+    if only == hosted.PART:
+        bundles = hosted.measure(torch, writable(output), smoke=smoke)
+        out().print(hosted.hosted_table(bundles))
+        for name, times in hosted.times_as_fast(bundles).items():
+            out().print(f"{name}: {times:.4g}")
+        return
     cases = jobs.SMOKE if smoke else _chosen(jobs.PARTS, only, smoke=False)
     record = begin("enforce", writable(output), {"only": only, "smoke": smoke}, {})
     results: list[jobs.Result] = []

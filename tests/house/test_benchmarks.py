@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from benchmarks import enforce, hosted, pictures
+from benchmarks import enforce, pictures
 from benchmarks import syndicate_jobs as training_jobs
 from benchmarks.__main__ import app
 from benchmarks.enforce_report import summary
@@ -149,6 +149,22 @@ def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "p.svg").read_text()
 
 
+def test_bundles_beside_gloo(tmp_path: Path) -> None:
+    file = tmp_path / "bundles.json"
+    words = ["enforce", "--only", "bundles", "--smoke", "--torch", str(interpreter("newest"))]
+    done = CliRunner().invoke(app, [*words, "-o", str(file)])
+    assert done.exit_code == 0, done.output
+    told = json.loads(file.read_text())
+    assert told["complete"]
+    names = ("allreduce", "allgather", "alltoall")
+    assert [(r["collective"], r["size_bytes"]) for r in told["results"]] == [
+        (name, size) for name in names for size in (4, 65536)
+    ]
+    assert all(r["us"] > 0 and r["gloo_us"] > 0 for r in told["results"])
+    assert list(told["summary"]) == [f"{name} of 2: times gloo" for name in names]
+    pictures.draw([file], tmp_path / "p.svg")
+
+
 def test_jobs_and_calls_alone_are_drawn(tmp_path: Path) -> None:
     case = enforce.EnforceCase("dlrm", "dlrm", enforce.GLOO)
     run: dict[str, object] = {
@@ -188,20 +204,6 @@ def test_there_are_twenty_plans_and_what_they_come_to_is_told() -> None:
     assert found["dlrm: as called, above gloo"] == pytest.approx(0.02)
     assert found["claims off, median"] == pytest.approx((0.1 + 0.224) / 2)
     assert found["dlrm: losses differ by"] == "1.0e-02"
-
-
-def test_bundles_beside_gloo(tmp_path: Path) -> None:
-    file = tmp_path / "bundles.json"
-    results = hosted.measure(interpreter("newest"), file, smoke=True)
-    assert [(r.collective, r.size_bytes) for r in results] == [
-        (name, size) for name in ("allreduce", "allgather", "alltoall") for size in (4, 65536)
-    ]
-    assert all(r.us > 0 and r.gloo_us > 0 for r in results)
-    told = json.loads(file.read_text())
-    assert told["complete"]
-    assert set(told["summary"]) == {f"{r.collective} of 2: times gloo" for r in results}
-    assert hosted.hosted_table(results).row_count == 2
-    pictures.draw([file], tmp_path / "p.svg")
 
 
 def test_what_a_planned_call_costs_is_told() -> None:
