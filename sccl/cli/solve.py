@@ -15,7 +15,7 @@ from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.text import text_of
-from sccl.tasks.solve import find_algorithm, solve_output
+from sccl.tasks.solve import find_algorithm, scope_of, solve_output
 from sccl.transform import Question, pose
 from sccl.view.text.reasons import reason_of, solver_of
 
@@ -67,8 +67,8 @@ def _print(question: Question, answer: Answer, file: str | None) -> None:
         f"[bold]{verdict(answer)}[/] ({solver_of(answer)}, {answer.seconds:.2f} s): "
         f"{reason_of(answer)}"
     )
-    if question.scope:
-        console.print(f"class: {question.scope}")
+    if scope := scope_of(question, answer):
+        console.print(f"class: {scope}")
     if isinstance(answer, Sat):
         found = answer.algorithm
         rounds = ", ".join(str(r) for r in found.rounds_per_step)

@@ -1,7 +1,7 @@
 """What is known of the best algorithms for a question: points, limits, and what is left open.
 
 A frontier has a part for every class of algorithms that was looked at. Most questions have one;
-allreduce has up to three, whose points lie upon one another.
+allreduce has up to four, whose points lie upon one another.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.words import proved_for
 
-COMPOSED, TREES, GATHERED = "composed", "trees", "gathered"
+COMPOSED, TREES, EXCHANGED, GATHERED = "composed", "trees", "exchanged", "gathered"
 """The names of the classes of allreduces."""
 
 State = Literal["proved", "best found", "approached"]

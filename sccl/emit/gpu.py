@@ -93,6 +93,7 @@ def files(
         "stream_argument": "stream",
         "bench_stream": ", nullptr",
         "any_root": "false",  # links differ from GPU to GPU: an algorithm is for the root it names
+        "without_mpi": False,
         "irregular": False,
         "variants": VARIANTS,
         "passed": passed_on(common["names"], irregular=False),

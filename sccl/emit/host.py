@@ -28,7 +28,10 @@ OWN = (
     "exchange.hpp",
     "combine.hpp",
     "memory.hpp",
+    "attach.hpp",
+    "serving.cpp",
     "communicator.cpp",
+    "joined.cpp",
     "irregular.cpp",
     "Makefile",
 )
@@ -46,6 +49,7 @@ def files(made: Bundle, _options: EmitOptions) -> dict[str, str]:
         "stream_parameter": "",
         "stream_argument": "nullptr",
         "bench_stream": "",
+        "without_mpi": True,
         "irregular": True,  # what blocks of different lengths need
         "any_root": "true",  # in shared memory, ranks are alike
         "variants": VARIANTS,

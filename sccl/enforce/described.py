@@ -78,6 +78,12 @@ class Described:
         return DTYPES.get(types.pop(), "") if len(types) == 1 else ""
 
     @property
+    def size(self) -> str:
+        """Return how much it is about, in words."""
+        many = max(self.elements_given, self.elements_got)
+        return f"{many} {self.dtype or 'elements'}"
+
+    @property
     def elements_given(self) -> int:
         """Return how many elements it takes."""
         return sum(tensor.numel() for tensor in self.given)

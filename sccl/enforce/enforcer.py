@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -17,12 +18,16 @@ from sccl.enforce.carrying import by_gloo
 from sccl.enforce.channels import Channels, Group, Lane
 from sccl.enforce.described import Described
 from sccl.enforce.exchanges import RankExchange
-from sccl.enforce.measuring import Measures
+from sccl.enforce.measuring import Stopwatch
+from sccl.enforce.peers import peers, ranks_in_words
 from sccl.enforce.planned import PlannedCall, PlannedWork
 from sccl.enforce.script import PlanScript, ScriptOp
 from sccl.enforce.sequence import CallSequence, Issued
 from sccl.enforce.stalls import CUT, Stalls
 from sccl.errors import InputError, ToolError
+
+Program = list[tuple[Hashable, ...]]
+"""What tells the calls of an iteration, in order: collective, ranks, type, and more."""
 
 _POLL_S = 0.02
 _PATIENCE_S, _PERIODS = 5.0, 10
@@ -58,11 +63,11 @@ class Enforcer:
         self._own = [_own_group(op, rank) for op in script.ops]
         self.program = program_of(script, rank)
         self.sequence = CallSequence(self.program, script.order)
-        self.measures = Measures()
+        self.measures = Stopwatch()
         self._calling = False  # it is about to call: then it does not stand
         self._lock = threading.RLock()
         self._open: dict[tuple[int, int], PlannedCall] = {}
-        self._stalls = Stalls(store, rank, script.ranks)
+        self._stalls = Stalls(store, rank, script.ranks, timeout.total_seconds())
         self._exchanges = {
             id(motif): RankExchange(motif, rank)
             for op in script.ops
@@ -85,7 +90,10 @@ class Enforcer:
         """
         with self._lock:
             self._go_on()
+            iterations = self.sequence.iterations
             own, issued = self.sequence.submit(key_of_call(group, described))
+            if self.sequence.iterations > iterations:
+                self.measures.came_to(self.sequence.iterations)
             self._issue(issued)
             made: PlannedCall | None = None
             if own is not None:
@@ -97,8 +105,8 @@ class Enforcer:
             self._calling = False
         return None if made is None else PlannedWork(made, self._timeout, self._before_wait)
 
-    def boundary(self) -> int | None:
-        """Return how many iterations were planned since the last cut; None: it is between none.
+    def inside(self) -> bool:
+        """Return whether the next call is expected, and begins no iteration.
 
         It is asked right before a call. So from here to that call, or until it is told that there
         is none for it, this rank does not stand: all ranks come to the same.
@@ -106,7 +114,7 @@ class Enforcer:
         with self._lock:
             self._calling = True
             self._go_on()
-            return self.sequence.iterations
+            return self.sequence.planned and not self.sequence.between
 
     def passed(self) -> None:
         """Take note that the call which was to come is none for it."""
@@ -116,6 +124,7 @@ class Enforcer:
         """Take the last calls before this plan, no more than an iteration has."""
         with self._lock:
             self.sequence.follow(calls)
+            self.measures.came_to(self.sequence.iterations)
 
     def retire(self) -> None:
         """Let all that was submitted end, without what was not; nothing waits for that."""
@@ -180,10 +189,14 @@ class Enforcer:
             self._stand()
             waited = _POLL_S
             if time.monotonic() > until:
-                raise ToolError(
-                    f"{call.op.id} ({call.op.collective}) waits for a call that the plan has "
-                    f"before it, and {self._stalls.others()}"
-                )
+                raise self._stuck(call)
+
+    def _stuck(self, call: PlannedCall) -> ToolError:
+        where = peers().gone(self._world) or self._stalls.others()
+        return ToolError(
+            f"{call.op.id} ({call.op.collective}) by {ranks_in_words(call.group)} waits for a call "
+            f"that the plan has before it, and {where}"
+        )
 
     def _stand(self) -> None:
         """Say that this rank stands where it is, and cut there if all do."""
@@ -196,18 +209,31 @@ class Enforcer:
                 self._issue(self.sequence.cut())
 
     def _watching(self) -> None:
-        """Look for waits that are not seen, as those for a future are."""
-        patience = max(_PATIENCE_S, _PERIODS * self.script.period_us / 1e6)
+        """Look for waits that are not seen, as those for a future are, and let none last for ever.
+
+        What is issued, gloo gives up itself.
+        """
+        limit = self._timeout.total_seconds()
+        patience = min(max(_PATIENCE_S, _PERIODS * self.script.period_us / 1e6), limit)
         before = -1
         while not self._closing.wait(patience):
             with self._lock:
                 calls, stands = self.sequence.calls, bool(self._open)
             if stands and calls == before:
-                self._stand()
+                with suppress(ToolError):  # the store does not answer: where one waits, it is told
+                    self._stand()
+                self._give_up(time.monotonic() - limit)
             before = calls
 
+    def _give_up(self, began: float) -> None:
+        """End calls that are not issued, and were made before some time."""
+        with self._lock:
+            late = [call for call in self._open.values() if call.began < began]
+        for call in late:
+            call.give_up(self._stuck(call))
 
-def program_of(script: PlanScript, rank: int) -> list[Hashable]:
+
+def program_of(script: PlanScript, rank: int) -> Program:
     """Return what tells the calls that a plan expects of a rank in an iteration, in order.
 
     Raises:
@@ -223,7 +249,7 @@ def _own_group(op: ScriptOp, rank: int) -> Group:
     raise InputError(f"the plan has {op.id!r:.60} without rank {rank}: expected all in each")
 
 
-def _key_of(op: ScriptOp, own: Group) -> Hashable:
+def _key_of(op: ScriptOp, own: Group) -> tuple[Hashable, ...]:
     if op.collective == "alltoall":
         return ("alltoall", own, op.dtype)
     roots = [root for root in op.roots if root in own]
@@ -231,7 +257,7 @@ def _key_of(op: ScriptOp, own: Group) -> Hashable:
     return (op.collective, own, op.dtype, op.count, root, op.reduce)
 
 
-def key_of_call(group: Group, described: Described) -> Hashable:
+def key_of_call(group: Group, described: Described) -> tuple[Hashable, ...]:
     """Return what tells a call from others, on all ranks alike.
 
     What a rank gives to each of an alltoall is its own affair: it is none of that.

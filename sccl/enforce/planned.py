@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from sccl.enforce.described import Described
+from sccl.enforce.peers import CallError, failed, ranks_in_words
 from sccl.enforce.rows import OpRow
 from sccl.enforce.script import ScriptOp
 from sccl.errors import ToolError
@@ -33,11 +35,14 @@ class PlannedCall:
         group: tuple[int, ...],
         rank: int,
     ) -> None:
+        self.began = time.monotonic()
         self.op, self.described, self.whole, self.group = op, described, whole, group
         self.issued = threading.Event()
         self.done = [threading.Event() for _ in op.motifs]
         self.ended = threading.Event()
-        self.future: torch.futures.Future[Any] = torch.futures.Future()
+        self._settled: torch.futures.Future[Any] = torch.futures.Future()
+        # DistributedDataParallel takes an error only from what was to follow.
+        self.future = self._settled.then(self._outcome)
         self.error: BaseException | None = None
         self._lock = threading.Lock()
         self._place = group.index(rank)
@@ -75,6 +80,21 @@ class PlannedCall:
         if last:
             self._finish()
 
+    def give_up(self, error: ToolError) -> None:
+        """End a call that is not issued: whoever waits for it is told why."""
+        self.error = error
+        self.issued.set()
+        self._end()
+
+    def told(self) -> Exception | None:
+        """Return what went wrong, as it is raised."""
+        match self.error:
+            case None | ToolError():
+                return self.error
+            case CallError():
+                return CallError(f"{self.op.id}: {self.error}")
+        return failed(f"{self.op.id} ({self.op.collective})", self.group, self.error)
+
     def _finish(self) -> None:
         try:
             if self.error is None and self._row is not None:
@@ -82,11 +102,20 @@ class PlannedCall:
                 self._row.finish(divide_by=averages)
         except BaseException as error:  # noqa: BLE001 - told to who waits
             self.error = error
-        self.ended.set()
-        if self.error is None:
-            self.future.set_result(list(self.described.got))
-        else:
-            self.future.set_exception(RuntimeError(str(self.error)))
+        self._end()
+
+    def _end(self) -> None:
+        with self._lock:
+            if self.ended.is_set():  # it was given up
+                return
+            self.ended.set()
+        self._settled.set_result(None)
+
+    def _outcome(self, _: Any) -> list[torch.Tensor]:
+        error = self.told()
+        if error is not None:
+            raise error
+        return list(self.described.got)
 
 
 class PlannedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
@@ -103,18 +132,19 @@ class PlannedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Pyth
 
         Raises:
             ToolError: they are not within the group's time.
-            RuntimeError: what carries them failed.
+            CallError: what carries them failed.
         """
         call = self._call
         self._before_wait(call)
         limit = timeout or self._timeout
         if not call.ended.wait(limit.total_seconds() + 1):  # gloo gives up at that time itself
             raise ToolError(
-                f"{call.op.id} ({call.op.collective}) of ranks {_shown(call.group)} has not "
+                f"{call.op.id} ({call.op.collective}) by {ranks_in_words(call.group)} has not "
                 f"ended after {limit.total_seconds():g} s: look at the other ranks"
             )
-        if call.error is not None:
-            raise RuntimeError(f"{call.op.id}: {call.error}") from call.error
+        error = call.told()
+        if error is not None:
+            raise error from call.error
         return True
 
     def get_future(self) -> Any:
@@ -140,7 +170,3 @@ class PlannedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Pyth
     def synchronize(self) -> None:
         """Let what follows wait."""
         self.wait()
-
-
-def _shown(ranks: tuple[int, ...]) -> str:
-    return ", ".join(map(str, ranks[:8])) + (", ..." if len(ranks) > 8 else "")

@@ -11,11 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import torch
-import torch.distributed as dist
+from torch.futures import Future
 from torch.optim import optimizer
 
 from sccl.core.files.disk import write_bytes_atomically
@@ -27,9 +27,13 @@ from sccl.core.files.recording_shapes import (
     WaitRecord,
 )
 from sccl.enforce.described import Described
+from sccl.enforce.works import CarriedWork
 
 MOST_EVENTS = 200_000
 """After these a recording ends: 40 MB, and thousands of steps."""
+
+
+Result = TypeVar("Result")
 
 
 class _Now(NamedTuple):
@@ -74,6 +78,7 @@ class Recorder:
         self._threads: dict[int, int] = {}
         self._done: dict[int, float] = {}
         self._in_future: set[int] = set()
+        self._in_backward: dict[int, Future] = {}
         self._calls = self._left_out = 0
         self._began_optimizer: dict[int, _Timer] = {}
         self._hooks = (
@@ -122,7 +127,7 @@ class Recorder:
             )
         return RecordedWork(work, self, number)
 
-    def wait(self, number: int, carry: Callable[[], bool]) -> bool:
+    def wait(self, number: int, carry: Callable[[], Result]) -> Result:
         """Let a wait for a call be carried."""
         timer = _Timer(self)
         result = carry()
@@ -132,9 +137,46 @@ class Recorder:
             self._add(WaitRecord(**fields, call=number))
         return result
 
-    def future_of(self, number: int) -> None:
-        """Note that a future of a call was asked for."""
+    def future_of(self, number: int, future: Any) -> Any:
+        """Note that a future of a call was asked for, and return it, or one that tells its waits.
+
+        DistributedDataParallel asks in a backward pass, and waits for it in what autograd calls at
+        the end of that: so autograd calls this recorder right before, and right after.
+        """
         self._in_future.add(number)
+        if torch._C._current_graph_task_id() < 0:  # noqa: SLF001 - torch has no other
+            recorded = RecordedFuture(self, number)
+            future.add_done_callback(recorded.follow)
+            return recorded
+        future.add_done_callback(lambda _: self.done(number))
+        with self._lock:
+            first = not self._in_backward
+            self._in_backward[number] = future
+        if first:
+            _at_end_of_backward(self._backward_ends)
+        return future
+
+    def _backward_ends(self) -> None:
+        begin = _Timer(self)
+        # What is called last comes after what was asked for until now.
+        _at_end_of_backward(lambda: self._waited_in_backward(begin))
+
+    def _waited_in_backward(self, begin: _Timer) -> None:
+        """Take it that what is done was waited for, one after the other, and first of all."""
+        fields = begin.fields()
+        with self._lock:
+            futures, self._in_backward = self._in_backward, {}
+            at = fields["begin"]
+            for number, future in futures.items():
+                if future.done():
+                    done = min(fields["end"], self._done.get(number, fields["end"]))
+                    own = fields | {
+                        "begin": at,
+                        "end": max(at, done),
+                        "cpu_end": fields["cpu_begin"],
+                    }
+                    at = own["end"]
+                    self._add(WaitRecord(**own, call=number))
 
     def done(self, number: int) -> None:
         """Note that the results of a call are there."""
@@ -179,12 +221,17 @@ class Recorder:
         self.mark("optimizer", self._began_optimizer.pop(threading.get_ident(), None))
 
 
-class RecordedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
+def _at_end_of_backward(call: Callable[[], None]) -> None:
+    engine = torch.autograd.Variable._execution_engine  # noqa: SLF001 - torch has no other
+    engine.queue_callback(call)
+
+
+class RecordedWork(CarriedWork):
     """The work of a call, and who waits for it."""
 
     def __init__(self, inner: Any, recorder: Recorder, number: int) -> None:
-        super().__init__()
-        self._inner, self._recorder, self._number = inner, recorder, number
+        super().__init__(inner)
+        self._recorder, self._number = recorder, number
         self._future: Any = None
 
     def wait(self, *args: Any, **kwargs: Any) -> bool:
@@ -195,35 +242,25 @@ class RecordedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Pyt
     def get_future(self) -> Any:
         """Return what is done when results are there."""
         if self._future is None:
-            self._recorder.future_of(self._number)
-            self._future = self._inner.get_future()
-            number, recorder = self._number, self._recorder
-            self._future.add_done_callback(lambda _: recorder.done(number))
+            self._future = self._recorder.future_of(self._number, self._inner.get_future())
         return self._future
 
-    def is_completed(self) -> bool:
-        """Return whether results are there."""
-        return bool(self._inner.is_completed())
 
-    def is_success(self) -> bool:
-        """Return whether all went well."""
-        return bool(self._inner.is_success())
+class RecordedFuture(Future):
+    """A future of a call, and who waits for it."""
 
-    def exception(self) -> Any:
-        """Return what went wrong."""
-        return self._inner.exception()
+    def __init__(self, recorder: Recorder, number: int) -> None:
+        super().__init__()
+        self._recorder, self._number = recorder, number
 
-    def result(self) -> Any:
-        """Return the results."""
-        return self._inner.result()
+    def follow(self, future: Any) -> None:
+        """Be done as another one is."""
+        self._recorder.done(self._number)
+        try:
+            self.set_result(future.value())
+        except RuntimeError as error:
+            self.set_exception(error)
 
-    def synchronize(self) -> None:
-        """Let what follows wait."""
-        self._inner.synchronize()
-
-    def source_rank(self) -> int:
-        """Return who sent it."""
-        return int(self._inner.source_rank())
-
-    def _source_rank(self) -> int:
-        return int(self._inner._source_rank())  # noqa: SLF001 - torch's name
+    def wait(self) -> Any:
+        """Wait until results are there, and return them."""
+        return self._recorder.wait(self._number, super().wait)

@@ -8,10 +8,15 @@ they never decide differently, and no clock decides.
 
 from __future__ import annotations
 
+import queue
+import threading
+from collections.abc import Callable
 from typing import Any
 
+from sccl.enforce.peers import ranks_in_words
+from sccl.errors import ToolError
+
 CUT, ON = "cut", "on"
-_SHOWN = 8
 
 
 class Stalls:
@@ -21,8 +26,8 @@ class Stalls:
         at: after how many calls it stands still; None: it does not.
     """
 
-    def __init__(self, store: Any, rank: int, ranks: int) -> None:
-        self._store, self._rank, self._ranks = store, rank, ranks
+    def __init__(self, store: Any, rank: int, ranks: int, limit_s: float) -> None:
+        self._store, self._rank, self._ranks = _AnsweringStore(store, limit_s), rank, ranks
         self.at: int | None = None
 
     def tell(self, calls: int) -> None:
@@ -52,6 +57,60 @@ class Stalls:
     def others(self) -> str:
         """Return for whom it waits, in words."""
         keys = {rank: f"stalled/{self.at}/{rank}" for rank in range(self._ranks)}
-        moving = [str(rank) for rank, key in keys.items() if not self._store.check([key])]
-        shown = ", ".join(moving[:_SHOWN]) + (", ..." if len(moving) > _SHOWN else "")
-        return f"ranks {shown} have not come as far" if moving else "all ranks stand there"
+        moving = [rank for rank, key in keys.items() if not self._store.check([key])]
+        if not moving:
+            return "all ranks stand there"
+        have = "has" if len(moving) == 1 else "have"
+        return f"{ranks_in_words(moving)} {have} not come as far"
+
+
+class _AnsweringStore:
+    """A store that is waited for only so long: who holds it may be stopped, or gone."""
+
+    def __init__(self, store: Any, limit_s: float) -> None:
+        self._store, self._limit_s = store, limit_s
+        self._silent = False
+
+    def set(self, key: str, value: str) -> None:
+        self._ask(lambda: self._store.set(key, value))
+
+    def add(self, key: str, many: int) -> int:
+        return int(self._ask(lambda: self._store.add(key, many)))
+
+    def get(self, key: str) -> bytes:
+        return bytes(self._ask(lambda: self._store.get(key)))
+
+    def check(self, keys: list[str]) -> bool:
+        return bool(self._ask(lambda: self._store.check(keys)))
+
+    def compare_set(self, key: str, old: str, new: str) -> bytes:
+        return bytes(self._ask(lambda: self._store.compare_set(key, old, new)))
+
+    def _ask(self, what: Callable[[], Any]) -> Any:
+        """Return an answer.
+
+        Raises:
+            ToolError: there is none in time, or there was none before.
+        """
+        answers: queue.SimpleQueue[tuple[Any, Exception | None]] = queue.SimpleQueue()
+
+        def ask() -> None:
+            try:
+                answers.put((what(), None))
+            except Exception as error:  # noqa: BLE001 - told to who asks
+                answers.put((None, error))
+
+        answer, error = None, None
+        try:
+            if not self._silent:
+                threading.Thread(target=ask, name="sccl-store", daemon=True).start()
+            answer, error = answers.get(timeout=0 if self._silent else self._limit_s)
+        except queue.Empty:
+            self._silent = True
+            error = TimeoutError(f"no answer in {self._limit_s:g} s")
+        if error is not None:
+            raise ToolError(
+                f"the job's store does not answer ({error}): look at the process that holds it, "
+                "torchrun or rank 0"
+            ) from error
+        return answer

@@ -17,10 +17,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -43,7 +42,8 @@ from sccl.enforce.control import (
 from sccl.enforce.control.feedback import IN_A_ROW
 from sccl.enforce.control.ledger import RING
 from sccl.enforce.described import Described
-from sccl.enforce.enforcer import Enforcer, key_of_call, program_of
+from sccl.enforce.enforcer import Enforcer, Program, key_of_call, program_of
+from sccl.enforce.hearing import MOST_HEARD, HeardCall, iterations_in, periods_us
 from sccl.enforce.planned import PlannedWork
 from sccl.enforce.script import PlanScript, script_in, script_text
 from sccl.errors import InputError, ScclError
@@ -54,14 +54,11 @@ LISTEN_S = 0.2
 AGREE_S = 0.25
 """About so often ranks agree. An agreement takes a tenth of a millisecond of a rank's cores."""
 
-FIRST_CALLS, MOST_CALLS = 16, 1024
+FIRST_CALLS, MOST_CALLS = 4, 1024
 """Before the first agreement, and at most from one to the next; it can no more than double."""
 
 ALLOCATE = timedelta(seconds=20)
 """For all ranks to make the connections that a plan needs; this is no time of the job's threads."""
-
-MOST_HISTORY = 1 << 15
-"""Calls that are kept, by which a rank judges whether a plan is of what it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +75,6 @@ class PreparedPlan:
         """Let go of what was made for it."""
         if self.enforcer is not None:
             self.enforcer.retire()
-
-
-@dataclass(frozen=True, slots=True)
-class _Heard:
-    """A call: what tells it from others, how many of all ranks there were, and when it was."""
-
-    key: Hashable
-    number: int
-    at: float
 
 
 class PlanSwitch:
@@ -119,13 +107,12 @@ class PlanSwitch:
         self.number = 0
         self.watched = False
         self._lock = threading.RLock()
-        self._heard: deque[_Heard] = deque(maxlen=MOST_HISTORY)
+        self._heard: deque[HeardCall] = deque(maxlen=MOST_HEARD)
         self._reports: deque[IterationReport] = deque(maxlen=RING)
         self._written = 0
         self._retired: Enforcer | None = None
         self._listener: Listener | None = None
         self._since, self._stretch, self._begun = 0, FIRST_CALLS, time.monotonic()
-        self._marked: tuple[int, int] | None = None
         self._agreement: tuple[Any, torch.Tensor] | None = None
         if script is not None:
             self.enforcer = Enforcer(script, self._rank, store, timeout, make)
@@ -187,12 +174,8 @@ class PlanSwitch:
             self._since += 1
             if self._since <= self._stretch:
                 return
-            iterations: int | None = None
-            if self.enforcer is not None and self.enforcer.sequence.planned:
-                iterations = self.enforcer.boundary()
-                if iterations is None and self.enforcer.sequence.planned:
-                    return
-            self._agree(iterations)
+            if self.enforcer is None or not self.enforcer.inside():
+                self._agree()
 
     def call(
         self, ranks: Group, described: Described, whole: Callable[[Any], Any]
@@ -206,7 +189,7 @@ class PlanSwitch:
         if self.watched:
             key = key_of_call(ranks, described)
             with self._lock:
-                self._heard.append(_Heard(key, self.number, time.perf_counter()))
+                self._heard.append(HeardCall(key, self.number, time.perf_counter()))
         return None if enforcer is None else enforcer.call(ranks, described, whole)
 
     def close(self) -> None:
@@ -222,9 +205,9 @@ class PlanSwitch:
 
     # --- agreements --------------------------------------------------------------------------
 
-    def _agree(self, iterations: int | None) -> None:
+    def _agree(self) -> None:
         """Read what was agreed on, switch to it, and begin the next agreement."""
-        self._measure(iterations)
+        self._measure()
         stretch = FIRST_CALLS
         if self._agreement is not None:
             work, told = self._agreement
@@ -246,37 +229,32 @@ class PlanSwitch:
         before, self.enforcer = self.enforcer, prepared.enforcer
         if before is not None:
             before.retire()  # peers may be at it yet: it is kept until the next switch
-        self._retired, self._marked = before, None
+        self._retired = before
         if self.enforcer is not None:
             calls = [one.key for one in self._heard]
             self.enforcer.follow(calls[-len(self.enforcer.program) :])
 
-    def _measure(self, iterations: int | None) -> None:
-        """Report what iterations of a plan took since the last agreement, if there were any."""
+    def _measure(self) -> None:
+        """Report what iterations took since the last report, if there were any."""
         enforcer = self.enforcer
-        if enforcer is None or iterations is None:
-            self._marked = None
+        spent = None if enforcer is None else enforcer.measures.taken()
+        if enforcer is None or spent is None:
             return
-        marked, self._marked = self._marked, (enforcer.sequence.cuts, iterations)
-        spent = enforcer.measures.taken()
-        if marked is None or marked[0] != self._marked[0] or marked[1] >= iterations:
-            return
-        count = iterations - marked[1]
         self._reports.append(
             IterationReport(
-                iteration=self._iteration(self.number, enforcer.program),
+                iteration=self.number // self._size(enforcer.program),
                 version=self.version,
-                period_us=spent.us / count,
-                waited_us=spent.waited_us / count,
-                idle_us=spent.idle_us / count,
+                period_us=spent.period_us,
+                waited_us=spent.period_us * spent.waited,
+                idle_us=spent.period_us * spent.idle,
                 motifs=spent.motifs,
             )
         )
 
-    def _iteration(self, number: int, program: Sequence[Hashable]) -> int:
-        """Return which iteration a call of all ranks is in, on all of them alike."""
+    def _size(self, program: Program) -> int:
+        """Return how many calls of all ranks an iteration has, by which these number it alike."""
         world = tuple(range(self._ranks))
-        return number // max(1, sum(key[1] == world for key in program))  # type: ignore[index]
+        return max(1, sum(key[1] == world for key in program))
 
     # --- in the thread that listens ----------------------------------------------------------
 
@@ -313,8 +291,13 @@ class PlanSwitch:
         if not script.ops:
             return PreparedPlan(None)
         program = program_of(script, self._rank)
-        if not self._calls(program):
+        with self._lock:
+            heard = list(self._heard)
+        begins = iterations_in(heard, program)
+        if not begins:
             return None
+        if self.enforcer is None and self.version == 0 and not self._written:
+            self._tell_before(begins, program)
         place = dist.PrefixStore(self._ledger.lanes(version), self._own_store())
         try:
             return PreparedPlan(Enforcer(script, self._rank, place, self._timeout, self._soon))
@@ -334,58 +317,19 @@ class PlanSwitch:
         host, _, port = (self._address or "").rpartition(":")
         return dist.TCPStore(host.strip("[]"), int(port), is_master=False, timeout=ALLOCATE)
 
-    def _calls(self, program: list[Hashable]) -> bool:
-        """Return whether the job calls what a plan expects; False: that is not known yet.
+    def _tell_before(self, begins: Sequence[HeardCall], program: Program) -> None:
+        """Report iterations without a plan: what another plan makes of them is seen by that.
 
-        Raises:
-            InputError: it does not.
+        They are there before the vote is, for who decides by it.
         """
-        with self._lock:
-            heard = list(self._heard)
-        keys = [one.key for one in heard]
-        if missing := [key for key in program if key not in set(keys)]:
-            if len(keys) < 2 * len(program):
-                return False
-            raise InputError(
-                f"the plan is of another job: it expects {_shown(missing[0])}, which is none of "
-                f"the last {len(keys)} calls"
-            )
-        size = len(program)
-        places = [k for k in range(len(keys) - size + 1) if keys[k : k + size] == program]
-        if not places:
-            if len(keys) < min(4 * size, MOST_HISTORY):
-                return False
-            raise InputError(
-                f"the plan is of another job: of its last {len(keys)} calls no {size} in a row are "
-                "those that the plan expects"
-            )
-        if self.enforcer is None and self.version == 0 and not self._written:
-            self._told_before([heard[k] for k in places], program)
-            self._write_reports()  # before the vote: who decides by it has them
-        return True
-
-    def _told_before(self, begins: list[_Heard], program: list[Hashable]) -> None:
-        """Report iterations without a plan: what another plan makes of them is seen by that."""
-        apart = [begins[0]]
-        for one in begins:
-            if one.number - apart[-1].number >= len(program):
-                apart.append(one)
-        for before, one in list(pairwise(apart))[-IN_A_ROW:]:
+        size = self._size(program)
+        for number, us in periods_us(begins, size)[-IN_A_ROW:]:
             self._reports.append(
                 IterationReport(
-                    iteration=self._iteration(one.number, program),
-                    version=0,
-                    period_us=(one.at - before.at) * 1e6,
-                    waited_us=0.0,
+                    iteration=number // size, version=0, period_us=us, waited_us=0.0, idle_us=0.0
                 )
             )
-
-
-def _shown(key: Hashable) -> str:
-    assert isinstance(key, tuple)
-    collective, group, dtype, *rest = key
-    count = f" of {rest[0]}" if rest else ""
-    return f"{collective}{count} {dtype} of {len(group)} ranks"
+        self._write_reports()
 
 
 def _of_all(group: Any) -> bool:

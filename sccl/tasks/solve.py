@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from sccl.collectives import Spec
+from sccl.collectives import Spec, is_allreduce
 from sccl.core.answer import Answer, Sat, verdict
 from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.errors import ParameterError
 from sccl.prove.bounds import require_reachable
 from sccl.synth.ask import ask
+from sccl.synth.direct.exchanges import exchanges
 from sccl.synth.ksync.queries import queries
 from sccl.synth.settings import Settings
 from sccl.tasks.outputs import Output, question_digests
@@ -28,6 +30,8 @@ def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer
     """
     require_reachable(question.instances)
     chunks, symmetry = question.collective.chunks, settings.symmetry
+    if (without := _without_halves(spec, question)) is not None:
+        return without
     with queries(question.topology, spec, settings) as (solve, _):
         for instance in question.instances if symmetry.endswith(".json") else ():
             if not groups(instance.topology, instance.collective, symmetry):
@@ -36,6 +40,21 @@ def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer
                     f"at C={chunks}: give a multiple of the period as the number of chunks"
                 )
         return ask(question, solve)
+
+
+def _without_halves(spec: Spec, question: Question) -> Sat | None:
+    """Return an allreduce of dimensions, which needs no search; None: they make none."""
+    if not is_allreduce(spec) or spec.post.pattern:
+        return None
+    begin = time.perf_counter()
+    known, chunks = exchanges(question.topology), question.collective.chunks
+    found = known and known.within(spec, chunks, question.steps, question.rounds)
+    return Sat(found, "direct", time.perf_counter() - begin) if found else None
+
+
+def scope_of(question: Question, answer: Answer) -> str:
+    """Return the class that an answer is about; empty: all algorithms."""
+    return answer.algorithm.scope if isinstance(answer, Sat) else question.scope
 
 
 class SolveOutput(Output, frozen=True, kw_only=True):
@@ -73,7 +92,7 @@ def solve_output(spec: Spec, question: Question, answer: Answer, file: str | Non
         rounds=question.rounds,
         answer=verdict(answer),
         reason=reason_of(answer),
-        scope=question.scope,
+        scope=scope_of(question, answer),
         seconds=round(answer.seconds, 3),
         solver=solver_of(answer),
         group=answer.group or UNSET if isinstance(answer, Sat) else UNSET,

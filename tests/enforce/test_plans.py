@@ -64,10 +64,17 @@ def test_what_is_not_planned_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        ("dies", "RuntimeError: allreduce-1: .+"),
+        (
+            "dies",
+            "CallError: allreduce-1: all_reduce of 24 float32 by ranks 0, 1 failed, rank 1 is gone",
+        ),
         (
             "stands",
-            r"ToolError: allreduce-1 \(allreduce\) .* ranks 1 have not come as far",
+            r"ToolError: allreduce-1 \(allreduce\) by ranks 0, 1 .* rank 1 has not come as far",
+        ),
+        (
+            "unseen",
+            r"RuntimeError: .* ToolError: allreduce-1 \(allreduce\) .* rank 1 has not come as far",
         ),
     ],
 )

@@ -81,6 +81,26 @@ def test_a_job_is_recorded_planned_and_kept_to_the_plan(tmp_path: Path) -> None:
     assert sorted(finished(run_job("oldest", 2, "torch_steps.py", "6", env=env))) == plain
 
 
+def test_waits_for_futures_in_a_backward_pass_are_recorded(tmp_path: Path) -> None:
+    """They are DistributedDataParallel's, which sees no work, and calls no wait of it."""
+    env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_RECORD": str(tmp_path)}
+    finished(run_job("newest", 2, "torch_steps.py", "3", env=env))
+    for rank in range(2):
+        text = (tmp_path / f"rank-{rank}.json").read_bytes()
+        events = msgspec.json.decode(text, type=RecordingWire).events
+        calls = {event.number: event for event in events if isinstance(event, CallRecord)}
+        waits = {event.call: k for k, event in enumerate(events) if isinstance(event, WaitRecord)}
+        steps = [k for k, event in enumerate(events) if isinstance(event, MarkRecord)]
+        in_future = [number for number, call in calls.items() if call.in_future]
+        assert len(steps) == 3
+        assert len(in_future) > 3
+        for number in in_future:
+            step = next(k for k in steps if k > waits[number])
+            assert calls[number].begin < events[waits[number]].end <= events[step].begin
+            assert not any(waits[number] < k < step for k, event in enumerate(events)
+                           if isinstance(event, CallRecord))  # fmt: skip
+
+
 def events_of(words: str) -> list[AnyRecord]:
     """Return events: a letter is a call, a number a wait for so many calls ago, O and S marks."""
     found: list[AnyRecord] = []

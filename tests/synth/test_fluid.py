@@ -25,11 +25,17 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.synth.flows import schedules
+from sccl.synth.flows.placed import placed, planned
+from sccl.synth.flows.polished import polished
 from sccl.synth.flows.problem import FluidProblem, Tree, pose
-from sccl.synth.flows.slots import TimeSlots, bordered, variable
+from sccl.synth.flows.schedules import Placing, readings_of
+from sccl.synth.flows.slots import Rule, TimeSlots, bordered, rounded, variable
 from sccl.synth.fluid import pricing
+from sccl.synth.fluid.least import later
 from sccl.synth.fluid.packing import Growth
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
+from sccl.synth.fluid.searched import SearchedTrees
 from sccl.synth.intervals.posed import pose as pose_chunks
 from sccl.synth.network import symmetries
 from sccl.topo import resolve
@@ -229,8 +235,8 @@ def test_what_is_read_backwards_is_as_fast(collective: str, size: int) -> None:
 @pytest.mark.parametrize(
     ("collective", "above"), [("allgather", 1.1), ("reducescatter", 1.1), ("broadcast", 2)]
 )
-def test_many_ranks_without_structure_are_list_scheduled(collective: str, above: float) -> None:
-    """There are too many sets of ranks for packings: chunks of one size, and the bound of any."""
+def test_many_ranks_without_structure_have_a_schedule(collective: str, above: float) -> None:
+    """There are too many sets of ranks for tables: trees are inserted, and no bound is of them."""
     ring = [(a, (a + step) % 16, 10.0 + 5 * (a % 3)) for a in range(16) for step in (1, 5)]
     links = tuple(Link(a, b, 1, 0.5, speed) for a, b, speed in ring)
     best = found(Topology("odd", 16, links, 0.5, 10.0), collective, 160_000)
@@ -422,7 +428,7 @@ def test_the_cheapest_trees_are_those_of_all_sets_of_sends(seed: int) -> None:
 def test_groups_of_ranks_take_the_place_of_sets_of_them() -> None:
     pricing = TreePricing(problem_of("torus:4x4", "allgather", 1000))
     assert not pricing.exact
-    assert len(pricing.parts) > 1  # rows, and columns
+    assert len(pricing.parts) > 2  # rows, columns, and trees that are inserted
     assert TreePricing(problem_of("dgx1", "allgather", 1000)).exact
     assert len(TreePricing(problem_of("teccl-ndv2x2", "allgather", 1000)).parts) == 1
 
@@ -434,7 +440,7 @@ def test_numbers_of_chassis_take_the_place_of_sets_of_them(
     """At prices that are the same in all chassis, trees cost the same."""
     posed = problem_of("teccl-ndv2x4", "allgather", 100_000)
     alike = TreePricing(posed)
-    monkeypatch.setattr(pricing, "_alike", lambda _: None)
+    monkeypatch.setattr(pricing, "alike_groups", lambda _: None)
     of_sets = TreePricing(posed)
     assert [type(one.parts[0]) for one in (alike, of_sets)] == [pricing._Alike, pricing._Sets]
     rng = random.Random(seed)  # noqa: S311 - the same each time
@@ -537,3 +543,132 @@ def test_a_budget_that_is_passed_twice_is_not_read_backwards() -> None:
             registry.plan(fluid, Request(machine, named(name, 3), 999), None, Effort(units=0.1))
     outcome = registry.plan(fluid, Request(machine, named("allgather", 3), 999))
     assert isinstance(outcome, Found)
+
+
+@pytest.mark.parametrize("rule", ["above", "below"])
+@pytest.mark.parametrize("seed", range(2))
+def test_trees_are_searched_as_they_are_by_tables_and_inserted_ones_are_no_cheaper(
+    seed: int, rule: Rule
+) -> None:
+    posed = problem_of("dgx1", "allgather", 8000)
+    borders = frozenset(Fraction(7 * i, 10) for i in range(4))
+    parts = bordered(posed.alpha, borders, borders, Fraction(5, 2), rule)
+    rng = random.Random(seed)  # noqa: S311 - the same each time
+    prices = np.array(
+        [[rng.choice([0.0, 1.0, 2.0, 3.3]) for _ in range(parts.count)] for _ in posed.edges]
+    )
+    by_tables = TreePricing(posed)
+    searched = TreePricing(posed)
+    searched.parts = searched.light = [pricing._Inserted(posed)]
+    inserted = searched.cheapest(prices, parts.arrive)
+    searched.searched = SearchedTrees(posed)
+    every = zip(
+        posed.commodities,
+        by_tables.cheapest(prices, parts.arrive),
+        inserted,
+        searched.cheapest(prices, parts.arrive),
+        strict=True,
+    )
+    for commodity, (price, _), (near, tree), (told, cheapest) in every:
+        (source,) = commodity.holders
+        for found in (tree, cheapest):
+            assert _arrives(posed, parts, source, found) == set(range(8))
+        assert price <= near + 1e-9
+        assert told == pytest.approx(price, abs=1e-4)
+        assert told <= price
+        assert sum(prices[use] for use in cheapest) == pytest.approx(price, abs=1e-4)
+
+
+def test_what_is_not_looked_at_proves_nothing() -> None:
+    """Trees that are inserted may be dearer than others: their prices are no bound."""
+    posed = problem_of("teccl-amd", "allgather", 64_000)
+    assert not TreePricing(posed).exact
+    borders = frozenset(Fraction(7 * i, 10) for i in range(7))
+    parts = bordered(posed.alpha, borders, borders, Fraction(4), "below")
+    lightly = TreePricing(posed, exactly=True)
+    assert lightly.exact
+    assert lightly.has_more
+    assert Growth(posed, parts, lightly, 4.0).run(effort=0.01).least == 0
+
+
+def test_trees_that_are_inserted_do_not_end_what_grows() -> None:
+    """What a cheap tree costs bounds no packing: a tree that is found later may be cheaper."""
+    posed = problem_of("dgx1", "allgather", 10**6)
+    parts = variable(posed, (Fraction(0),) * 8, Fraction(7, 10), 4)
+    inserted = TreePricing(posed)
+    inserted.parts = inserted.light = [pricing._Inserted(posed)]
+    inserted.exact = False
+    search = Growth(posed, parts, inserted, 50.0)
+    packing = search.run()
+    assert packing.least == 0
+    assert search.least * 50 <= packing.us * (1 + 1e-6)
+    assert packing.us == pytest.approx(Growth(posed, parts, TreePricing(posed), 50.0).run().us)
+
+
+def test_few_commodities_are_spread_often() -> None:
+    """By that alone a broadcast's packing is known to be the best in so little effort."""
+    posed = problem_of("dgx1", "broadcast", 10**6)
+    search = Growth(posed, rounded(posed.alpha, Fraction(7, 10), 13), TreePricing(posed), 8.65)
+    packing = search.run(effort=2.5)
+    assert packing.least == pytest.approx(packing.us, rel=1e-4)
+
+
+def test_trees_of_a_packing_are_trees_of_a_slot_more() -> None:
+    posed = problem_of("dgx1", "allgather", 10**6)
+    parts, more = (variable(posed, (Fraction(0),) * 8, Fraction(7, 10), n) for n in (3, 4))
+    trees = later(Growth(posed, parts, TreePricing(posed), 50.0).run())
+    assert len({slot for _, tree in trees for _, slot in tree}) == 4
+    for commodity, tree in trees:
+        (source,) = posed.commodities[commodity].holders
+        assert _arrives(posed, more, source, tree) == set(range(8))
+
+
+def test_a_packing_is_cut_smaller_where_that_will_be_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dgx1 = resolve("dgx1")
+    dual = dual_of(named("broadcast", 8))
+    posed = pose(dgx1, dual, 10**6)
+    packing = Growth(
+        posed, rounded(posed.alpha, Fraction(7, 10), 11), TreePricing(posed), 8.65
+    ).run(effort=0.5)
+    monkeypatch.setattr(schedules, "is_polished", lambda _: False)
+    took = {}
+    for most in (10**6, 3000):
+        monkeypatch.setattr(schedules, "MOST_SENDS", most)
+        for enough in (0.0, 9.0):
+            placing = Placing(posed, dual, readings_of(dgx1, dual), lambda: False)
+            took[most, enough] = placing.place(packing, enough, thorough=True)
+    assert took[3000, 0.0] > 9.0 >= took[3000, 9.0] >= took[10**6, 0.0]
+
+
+@pytest.mark.parametrize(("seed", "size"), [(1, 500), (1, 8000), (2, 500), (2, 8000), (3, 8000)])
+def test_links_of_many_alphas_are_planned_in_slots_of_about_those(seed: int, size: int) -> None:
+    rng = random.Random(seed)  # noqa: S311 - the same each time
+    pairs = {(i, (i + 1) % 8) for i in range(8)}
+    pairs |= {(u, v) for u in range(8) for v in range(8) if u != v and rng.random() < 0.3}
+    kinds = [(0.5, 25.0), (0.7, 50.0), (1.0, 12.5), (1.3, 20.0)]
+    links = tuple(Link(u, v, 1, *rng.choice(kinds)) for u, v in sorted(pairs))
+    best = found(Topology("many", 8, links, 0.0, 25.0), "allgather", size, gap=0.01)
+    assert best.bound.gap is not None
+    assert best.bound.gap <= Fraction(1, 100)
+
+
+def test_sizes_are_found_anew_for_an_order_of_sends() -> None:
+    """What the program says is what it takes, but for whole bytes."""
+    ring = resolve("dgx1")
+    dual = dual_of(named("allgather", 8))
+    posed = pose(ring, dual, 125_000)
+    placing = Placing(posed, dual, readings_of(ring, dual), lambda: False)
+    posed_slots = variable(posed, (Fraction(0),) * 8, Fraction(7, 10), 4)
+    packing = Growth(posed, posed_slots, TreePricing(posed), 7.0).run()
+    plan = planned(posed, packing, dual, 1)
+    sent = placed(posed, plan, placing.readings)
+    better, effort = polished(posed, dual, plan, sent, 10.0)
+    assert effort > 0
+    assert better is not None
+    assert sum(better.sizes) == sum(plan.sizes)
+    assert min(better.sizes) >= 1
+    again = placed(posed, better, placing.readings)
+    before, after = (max(one.arrival for one in some) for some in (sent, again))
+    assert after <= before * (1 + 1e-3)

@@ -43,8 +43,7 @@ class CallRecord(_Timed, frozen=True, kw_only=True, tag_field="was", tag="call")
         root: its place in the group.
         peer: of a send the place of the other; None: it is a collective.
         done: when its results were there; None: not told.
-        in_future: whether a future was asked for, as DistributedDataParallel does: then who waits
-            for it is not seen.
+        in_future: whether a future was asked for: who waits for that is not always seen.
     """
 
     number: _Number

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.frontier import COMPOSED, GATHERED, TREES, ClassFrontier, Frontier
+from sccl.core.bounds import Bounds
+from sccl.core.frontier import COMPOSED, EXCHANGED, GATHERED, TREES, ClassFrontier, Frontier, Point
+from sccl.core.topology import Topology
+from sccl.synth.direct.exchanges import SCOPE as SCOPE_OF_EXCHANGES
+from sccl.synth.direct.exchanges import exchanges
+from sccl.synth.folder import Folder
 from sccl.synth.limit.trees import SCOPE
 
 SCOPES = {
     COMPOSED: "reducescatter-then-allgather compositions",
     TREES: SCOPE,
+    EXCHANGED: SCOPE_OF_EXCHANGES,
     GATHERED: "allreduce by gathering all contributions and reducing locally",
 }
 
@@ -30,3 +37,42 @@ def gathered(found: Frontier) -> ClassFrontier:
     restricted = f", {part.within.k}-synchronous" if part.within else ""
     scope = SCOPES[GATHERED] + restricted
     return replace(part, name=GATHERED, scope=scope, collective=found.collective)
+
+
+def exchanged(  # noqa: PLR0913, PLR0917 - a question, its bounds, two ends, and where results go
+    topology: Topology,
+    spec: Spec,
+    bounds: Bounds,
+    last: int | None,
+    most_chunks: int | None,
+    folder: Folder | None,
+) -> list[ClassFrontier]:
+    """Return what halving and doubling find; nothing where the machine is no power of a clique.
+
+    Args:
+        bounds: of every allreduce.
+        last: S of the last; None: all.
+        most_chunks: the largest C; None: any.
+    """
+    begin = since = time.perf_counter()
+    known = None if spec.post.pattern else exchanges(topology)
+    points = []
+    for halved in known.halved() if known else ():
+        assert known is not None
+        steps, cost = known.dimensions + halved, known.cost(halved)
+        if last is not None and steps > last:
+            break
+        made = known.algorithm(spec, halved)
+        if most_chunks is not None and (made is None or made.collective.chunks > most_chunks):
+            continue
+        point = Point(steps, cost, None, None, bounds.met(steps, cost), attained=False)
+        if made is not None:
+            file = folder.save(made, EXCHANGED) if folder else None
+            point = point.with_algorithm(made, file)
+        now = time.perf_counter()
+        points.append(replace(point, seconds=now - since))
+        since = now
+    if not points:
+        return []
+    of = (EXCHANGED, SCOPES[EXCHANGED], bounds.steps, bounds.bandwidth, tuple(points))
+    return [ClassFrontier(*of, seconds=since - begin)]

@@ -50,6 +50,7 @@ def limit_allreduce(  # noqa: PLR0913 - a question, who answers it, and where re
     halves = _halves(space, limits, folder)
     both = space.composed(halves, folder)
     classes = [both.at_limits()] if both else []
+    classes += space.exchanged(folder)
     classes += space.gathered(halves[-1])
     unswept = space.why_not_gathered()
     why = space.why_no_trees(halves, None)

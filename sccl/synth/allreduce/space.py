@@ -14,7 +14,7 @@ from sccl.core.cost import Costs
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, Unswept
 from sccl.core.topology import Topology
 from sccl.prove.bounds import any_bounds
-from sccl.synth.allreduce.classes import gathered
+from sccl.synth.allreduce.classes import exchanged, gathered
 from sccl.synth.allreduce.composed import Compositions, Side
 from sccl.synth.allreduce.every import bounds_of_every
 from sccl.synth.candidates import EXTRA_STEPS, check_enough
@@ -66,6 +66,13 @@ class AllreduceSpace:
     def gathered(self, gather: Frontier) -> list[ClassFrontier]:
         """Return the class of gathering, if the allgather that is a half does it."""
         return [gathered(gather)] if self.dual.gathers else []
+
+    def exchanged(
+        self, folder: Folder | None, most_chunks: int | None = None
+    ) -> list[ClassFrontier]:
+        """Return the class of halving and doubling, if the machine has dimensions for that."""
+        of = (self.topology, self.spec, self.bounds, self.asked, most_chunks, folder)
+        return exchanged(*of)
 
     def why_not_gathered(self) -> list[Unswept]:
         """Return that gathering is not looked at, if it is not."""
@@ -154,6 +161,8 @@ class AllreduceSpace:
                 found = replace(found, every=every)
             except KeyboardInterrupt:
                 found = replace(found, stopped=INTERRUPTED)
+            classes = tuple(_proved(one, found) for one in found.classes)
+            found = replace(found, classes=classes)
         return replace(found, seconds=time.perf_counter() - begin)
 
     def _bounded(self, one: ClassFrontier) -> ClassFrontier:
@@ -161,3 +170,14 @@ class AllreduceSpace:
         steps = max(one.steps or 0, self.bounds.steps)
         bandwidth = max(one.bandwidth or self.bounds.bandwidth, self.bounds.bandwidth)
         return replace(one, steps=steps, bandwidth=bandwidth)
+
+
+def _proved(one: ClassFrontier, found: Frontier) -> ClassFrontier:
+    """Return a class with the points marked that no allreduce of any class dominates."""
+    return replace(
+        one,
+        points=tuple(
+            replace(point, proved=True, within=None) if found.undominated(point) else point
+            for point in one.points
+        ),
+    )

@@ -108,6 +108,7 @@ class _Run:
         assert covered is not None
         both = self.space.composed(halves, self.folder)
         classes = [both.swept(covered)] if both else []
+        classes += self.space.exchanged(self.folder, covered.max_chunks)
         classes += self.space.gathered(halves[-1]) if self.gathers else []
         few = Unswept(GATHERED, FEW_CHUNKS)
         unswept = self.space.why_not_gathered() if self.gathers else [few]

@@ -11,10 +11,12 @@ from sccl.core.schedule import Schedule, schedule_of
 from sccl.core.topology import Topology
 from sccl.synth.flows.matched import matched
 from sccl.synth.flows.placed import Planned, Reading, Sent, placed, planned, rows_of
+from sccl.synth.flows.polished import MOST_SENDS as MOST_POLISHED
+from sccl.synth.flows.polished import is_polished, polished
 from sccl.synth.flows.problem import FluidProblem, ways_of
 from sccl.synth.flows.shares import TimedPacking
 
-PIECES = (1, 2, 4, 8, 16)
+PIECES = (1, 2, 4, 8, 16, 32)
 """Chunks of each share of a tree, as long as there are not too many sends."""
 
 FLOWING = 32
@@ -25,6 +27,9 @@ MATCHED = (1, 2, 4, 8, 16, 32, 64)
 
 MOST_SENDS, MOST_MATCHED = 60_000, 300_000
 """Of what a packing says, and of chunks of one size: those meet no gaps, and are placed once."""
+
+_MOST_NEAR = 200_000
+"""Of what a packing says, where as much less again as chunks of half the size took is enough."""
 
 _IDLE, _LITTLE = 2, 1 - 1e-3
 """So often in turn more parts take more than that part of the time, and no more are tried."""
@@ -39,6 +44,10 @@ _SEND = 3e-6
 
 _HARDLY = 1 - 1e-4
 """Smaller chunks that take more than that part of the time are not made smaller again."""
+
+_NEAR, _POLISHING, _POLISHED_PASSES = 1.1, 0.5, 4
+"""Times what is enough, up to which sizes are found anew; with how much effort, and how often what
+is found is placed."""
 
 _PS_PER_US = 10**6
 
@@ -67,20 +76,39 @@ class Placing:
     def place(self, packing: TimedPacking, enough: float, thorough: bool) -> float:
         """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
         flows = FLOWING if packing.slots.later else 1
-        before = float("inf")
+        before, most = float("inf"), MOST_SENDS
         for pieces in PIECES:
             plan = planned(self.problem, packing, self.dual, pieces * flows)
             many = max(1, len(plan.sends))
-            if self.plan is not None and (many > MOST_SENDS or self.late()):
+            if self.plan is not None and (many > most or self.late()):
                 break
             passes = min(_MOST_PASSES, _PLACED // many)
             sent = placed(self.problem, plan, self.readings, passes)
             self.effort += _SEND * many * (1 + passes)
             ticks = self._take(plan, sent)
-            if self.ticks <= enough * _PS_PER_US or not thorough or ticks > before * _HARDLY:
+            if self.ticks <= enough * _PS_PER_US or not thorough:
                 break
-            before = ticks
+            self._polish(plan, sent, enough)
+            if self.ticks <= enough * _PS_PER_US or ticks > before * _HARDLY:
+                break
+            near = before < float("inf") and 2 * ticks - before <= enough * _PS_PER_US
+            before, most = ticks, _MOST_NEAR if near else MOST_SENDS
         return self.ticks / _PS_PER_US
+
+    def _polish(self, plan: Planned, sent: list[Sent], enough: float) -> None:
+        """Size the chunks of a schedule anew, if it is near enough for that to help."""
+        ticks, near = max(one.arrival for one in sent), enough * _PS_PER_US * _NEAR
+        if ticks > near or len(sent) > MOST_POLISHED or not is_polished(self.problem):
+            return
+        while not self.late():
+            better, took = polished(self.problem, self.dual, plan, sent, _POLISHING)
+            self.effort += took
+            if better is None:
+                return
+            plan, sent = better, placed(self.problem, better, self.readings, _POLISHED_PASSES)
+            before, ticks = ticks, self._take(plan, sent)
+            if self.ticks <= enough * _PS_PER_US or ticks > before * _LITTLE:
+                return
 
     def match(self, enough: float, spare_us: float, effort: float) -> float:
         """Make schedules of chunks of one size, until one is fast enough; return as ``place``.

@@ -221,3 +221,26 @@ def uniform(alpha: tuple[Fraction, ...], length: Fraction, count: int) -> TimeSl
     ).reshape(len(alpha), count)
     lengths = np.full(count, float(length))
     return TimeSlots(lengths, np.zeros((count, 0)), np.zeros((0, 0)), np.zeros(0), arrive)
+
+
+def rounded(alpha: tuple[Fraction, ...], length: Fraction, count: int) -> TimeSlots:
+    """Return slots of one length, of which alphas are the nearest numbers: a plan, and no proof.
+
+    All of them grow alike where links would carry too much. What is planned takes turns as planned,
+    each as soon as may be; so the time it takes may be above that of the slots, or below.
+    """
+    waits = {a: max(1, round(a / length)) if a else 0 for a in set(alpha)}
+    arrive = np.array(
+        [[k + waits[a] if k + waits[a] <= count else -1 for k in range(count)] for a in alpha],
+        np.int64,
+    ).reshape(len(alpha), count)
+    grows = np.full((count, 1), 1.0 / count)
+    return TimeSlots(np.zeros(count), grows, np.zeros((0, 1)), np.zeros(0), arrive)
+
+
+def lengths_near(alpha: tuple[Fraction, ...], time: Fraction, count: int) -> Fraction:
+    """Return the length of about so many slots of a time by which alphas are off the least."""
+    kinds = sorted(set(alpha))
+    each = [time / Fraction(count * n, 24) for n in range(18, 33)]
+    near = [max(abs(a - round(a / length) * length) for a in kinds) for length in each]
+    return each[min(range(len(each)), key=lambda i: (near[i], abs(i - 6)))]

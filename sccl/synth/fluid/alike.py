@@ -6,12 +6,17 @@ which groups are still to be reached, only how many, one table serves all groups
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 
 from sccl.compiled import compiled
+from sccl.synth.flows.problem import FluidProblem
 from sccl.synth.fluid.tables import INFINITE, Whole
+
+_ALIKE = 3
+"""Chassis that are looked at for being alike; of fewer a table of sets is small."""
 
 
 class AlikeGroups(NamedTuple):
@@ -197,3 +202,45 @@ def walk_alike(  # noqa: PLR0912, PLR0913, PLR0915, PLR0917 - a table, and where
             high += 1
             break
     return sends
+
+
+def alike_groups(
+    problem: FluidProblem,
+) -> tuple[AlikeGroups, dict[tuple[int, int, int], int]] | None:
+    """Return how chassis are alike, and the link of a kind from one to another; None: they differ.
+
+    They are if ranks follow one another in them, each has the same links, from each to each other
+    lead the same, and what these take and hold is the same by symmetry.
+    """
+    topology = problem.topology
+    chassis = [sorted(map(int, inside)) for inside in topology.chassis]
+    many = len(chassis)
+    if many < _ALIKE:
+        return None
+    size = topology.ranks // many
+    if sorted(chassis) != [list(range(at, at + size)) for at in range(0, many * size, size)]:
+        return None
+    held: list[list[tuple[int, int]]] = [[] for _ in problem.edges]
+    for i, resource in enumerate(problem.resources):
+        for link, times in resource.links:
+            held[link].append((i, times))
+    kinds: dict[tuple[object, ...], dict[tuple[int, int], int]] = {}
+    met: Counter[tuple[object, ...]] = Counter()
+    for link, (u, v) in enumerate(problem.edges):
+        (g, a), (h, b) = divmod(u, size), divmod(v, size)
+        what = (g != h, a, b, problem.alpha[link], tuple(held[link]))
+        met[what, g, h] += 1  # of several that are the same, each is of a kind of its own
+        kinds.setdefault((*what, met[what, g, h]), {})[g, h] = link
+    ordered = sorted(kinds.items(), key=lambda kind: (kind[0][:3], sorted(kind[1].items())))
+    if any(len(of) != (many * (many - 1) if kind[0] else many) for kind, of in ordered):
+        return None
+    joined = AlikeGroups(
+        size,
+        many,
+        np.array([kind[1] for kind, _ in ordered], np.int64),
+        np.array([kind[2] for kind, _ in ordered], np.int64),
+        np.array([not kind[0] for kind, _ in ordered], np.int64),
+        np.array([min(of.values()) for _, of in ordered], np.int64),
+    )
+    ways = {(i, g, h): link for i, (_, of) in enumerate(ordered) for (g, h), link in of.items()}
+    return joined, ways

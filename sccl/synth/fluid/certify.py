@@ -35,8 +35,8 @@ from sccl.prove.check.times import Floor, by_prices, rates_of
 from sccl.prove.check.work import TooMuchError, Work
 from sccl.synth.claims import base_name, bound_claims, write_claims
 from sccl.synth.flows.problem import FluidProblem, pose
+from sccl.synth.fluid.floors import FloorSearch, SlotProof, engine_of, unheard, unplaced
 from sccl.synth.fluid.late import latest
-from sccl.synth.fluid.least import Least, SlotProof, engine_of, unheard, unplaced
 
 _FINE = 2**32
 """Of the dearest price, as a whole number."""
@@ -196,7 +196,7 @@ def _priced(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire |
     machine = topology.reversed() if dual.on_reversed else topology
     problem = pose(machine, dual, size_bytes)
     floor = least_time(machine, dual.spec).us(Fraction(size_bytes, dual.chunk_factor))
-    search = Least(problem, engine_of(problem), floor, 0.0, inf, inf, unheard, unplaced)
+    search = FloorSearch(problem, engine_of(problem), floor, 0.0, inf, inf, unheard, unplaced)
     search.raise_floor()
     return _exactly(problem, dual, size_bytes, search.proof) if search.proof else None
 

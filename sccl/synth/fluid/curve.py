@@ -33,7 +33,14 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.prove.bounds import LeastTime
 from sccl.synth.flows.problem import FluidProblem, pose
-from sccl.synth.fluid.least import KnownTrees, Least, SlotProof, engine_of, unheard, unplaced
+from sccl.synth.fluid.floors import (
+    FloorSearch,
+    KnownTrees,
+    SlotProof,
+    engine_of,
+    unheard,
+    unplaced,
+)
 
 UNITS = 0.4
 """Of effort for all sizes: a second, or so."""
@@ -178,7 +185,9 @@ class _Search:
         except TooLargeError:  # cuts alone are known
             return None
         floor, most = self.curve.us(size), min(self.most, self.effort)
-        search = Least(problem, engine, floor, 0.0, most, inf, unheard, unplaced, trees=self.trees)
+        search = FloorSearch(
+            problem, engine, floor, 0.0, most, inf, unheard, unplaced, trees=self.trees
+        )
         begin = search.raise_floor(_WORTH)
         self.effort -= search.spent
         if search.proof is not None:

@@ -20,8 +20,9 @@ from sccl.synth.flows.placed import planned
 from sccl.synth.flows.problem import pose
 from sccl.synth.flows.schedules import Placing, readings_of
 from sccl.synth.fluid.equal import better, listed, overlapping
+from sccl.synth.fluid.floors import engine_of
 from sccl.synth.fluid.late import late_us
-from sccl.synth.fluid.least import Least, engine_of
+from sccl.synth.fluid.least import Least
 from sccl.synth.fluid.options import Options
 
 UNITS = 0.7

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -10,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.errors import TooLargeError
+from sccl.synth.flows.matched import has_ports
 from sccl.synth.flows.problem import FluidCommodity, FluidProblem, Tree
-from sccl.synth.fluid.alike import AlikeGroups, fill_alike, walk_alike
+from sccl.synth.fluid.alike import AlikeGroups, alike_groups, fill_alike, walk_alike
+from sccl.synth.fluid.inserted import insert
 from sccl.synth.fluid.partitions import MOST_RANKS, partitions
+from sccl.synth.fluid.searched import SearchedTrees
 from sccl.synth.fluid.tables import NodeGroups, Whole, fill, walk
 
 MOST_WORK = 15 * 10**8
@@ -22,13 +24,13 @@ MOST_PARTED = 3 * 10**8
 """Likewise, of a machine's ranks in groups: tenths of a second."""
 
 MOST_BESIDE = 10**6
-"""Likewise, of rails beside chassis that are alike: no more than milliseconds."""
+"""Likewise, of what is looked at beside other trees: no more than milliseconds."""
 
 _LIGHT = 2
 """Times the least work of a table: others are looked at when light ones have no better trees."""
 
-_ALIKE = 3
-"""Chassis that are looked at for being alike; of fewer a table of sets is small."""
+_SEARCH = 0.05
+"""Of effort, in units of some seconds, of a tree that is searched."""
 
 _FINE = 1 << 30
 """Of the dearest send, as a whole number: sums of them stay far below 64 bits."""
@@ -38,20 +40,29 @@ class TreePricing:
     """Tables for the trees of a problem.
 
     Attributes:
-        exact: whether its trees are the cheapest of all; else of those that enter a group once.
+        exact: whether no trees at all are cheaper than it tells; else none that it looks at.
         light: of the tables some by which everything is served, in less work.
+        searched: where no tables say of all trees which is the cheapest, and it is asked for.
 
     Raises:
         TooLargeError: there are too many sets of ranks to look at.
     """
 
-    def __init__(self, problem: FluidProblem) -> None:
+    def __init__(self, problem: FluidProblem, *, exactly: bool = False) -> None:
         self.problem = problem
         self.starts = _starts(problem)
         self.parts = _parts(problem)
-        self.exact = all(part.exact for part in self.parts)
+        self.exact, self.searched = all(part.exact for part in self.parts), None
+        if exactly and not self.exact:
+            self.exact, self.parts = True, [_Inserted(problem)]
+            self.searched = SearchedTrees(problem)
         self.light = _light(self.parts, len(problem.commodities))
         self.check(2)
+
+    @property
+    def has_more(self) -> bool:
+        """Return whether there are trees that are not looked at lightly."""
+        return len(self.light) < len(self.parts) or self.searched is not None
 
     def check(self, slots: int) -> None:
         """Check that trees of so many slots can be priced.
@@ -69,7 +80,11 @@ class TreePricing:
 
     def effort(self, slots: int, *, lightly: bool = False) -> float:
         """Return what it takes to price trees of so many slots, in units of some seconds."""
-        return 5e-10 * sum(part.work(slots) for part in (self.light if lightly else self.parts))
+        parts = self.light if lightly else self.parts
+        took = 5e-10 * sum(part.work(slots) for part in parts)
+        if self.searched is None or lightly:
+            return took
+        return took + _SEARCH * len(self.problem.commodities)
 
     def rounded(self, prices: NDArray[np.float64]) -> float:
         """Return by how much a tree that is found may be dearer than another one.
@@ -114,6 +129,15 @@ class TreePricing:
                 best = found[c]
                 if best is None or price < best[0]:
                     found[c] = (price, tree)
+        if self.searched is not None and not lightly:
+            part_of_price = dearest / _FINE / 64
+            for c, best in enumerate(found):
+                hint = best[1] if best is not None else None
+                better, least = self.searched.cheapest(c, cost[:own], arrive[:own], hint)
+                better = hint if better is None else better
+                # each send is dearer by 1 than its price
+                price = max(0.0, least - self.problem.topology.ranks) * part_of_price
+                found[c] = None if better is None else (price, better)
         there = [one for one in found if one is not None]
         if len(there) < len(found):
             raise NoTreeError
@@ -250,44 +274,35 @@ class _Alike:
         )
 
 
-def _alike(problem: FluidProblem) -> tuple[AlikeGroups, dict[tuple[int, int, int], int]] | None:
-    """Return how chassis are alike, and the link of a kind from one to another; None: they differ.
+class _Inserted:
+    """No table: a cheap tree of each commodity, see :mod:`sccl.synth.fluid.inserted`."""
 
-    They are if ranks follow one another in them, each has the same links, from each to each other
-    lead the same, and what these take and hold is the same by symmetry.
-    """
-    topology = problem.topology
-    chassis = [sorted(map(int, inside)) for inside in topology.chassis]
-    many = len(chassis)
-    if many < _ALIKE:
-        return None
-    size = topology.ranks // many
-    if sorted(chassis) != [list(range(at, at + size)) for at in range(0, many * size, size)]:
-        return None
-    held: list[list[tuple[int, int]]] = [[] for _ in problem.edges]
-    for i, resource in enumerate(problem.resources):
-        for link, times in resource.links:
-            held[link].append((i, times))
-    kinds: dict[tuple[object, ...], dict[tuple[int, int], int]] = {}
-    met: Counter[tuple[object, ...]] = Counter()
-    for link, (u, v) in enumerate(problem.edges):
-        (g, a), (h, b) = divmod(u, size), divmod(v, size)
-        what = (g != h, a, b, problem.alpha[link], tuple(held[link]))
-        met[what, g, h] += 1  # of several that are the same, each is of a kind of its own
-        kinds.setdefault((*what, met[what, g, h]), {})[g, h] = link
-    ordered = sorted(kinds.items(), key=lambda kind: (kind[0][:3], sorted(kind[1].items())))
-    if any(len(of) != (many * (many - 1) if kind[0] else many) for kind, of in ordered):
-        return None
-    joined = AlikeGroups(
-        size,
-        many,
-        np.array([kind[1] for kind, _ in ordered], np.int64),
-        np.array([kind[2] for kind, _ in ordered], np.int64),
-        np.array([not kind[0] for kind, _ in ordered], np.int64),
-        np.array([min(of.values()) for _, of in ordered], np.int64),
-    )
-    ways = {(i, g, h): link for i, (_, of) in enumerate(ordered) for (g, h), link in of.items()}
-    return joined, ways
+    exact = False
+
+    def __init__(self, problem: FluidProblem) -> None:
+        self.problem = problem
+        self.commodities = tuple(range(len(problem.commodities)))
+        self._src, self._dst = np.array(problem.edges, dtype=np.int64).T.copy()
+        self._tree = np.zeros((problem.topology.ranks, 2), np.int64)
+
+    def work(self, slots: int) -> float:
+        ranks = self.problem.topology.ranks
+        return 3.0 * len(self.commodities) * ranks**2 * len(self._src) * slots
+
+    def fill(self, cost: Whole, arrive: Whole) -> None:
+        """Do nothing: there is no table."""
+
+    def tree(self, commodity: FluidCommodity, start: int, cost: Whole, arrive: Whole) -> Tree:
+        del start  # it may be a node of its own, which links lead from to all who hold the chunk
+        since = np.full(self.problem.topology.ranks, -1, np.int64)
+        since[sorted(commodity.holders)] = 0
+        wanted = np.zeros(len(since), np.int64)
+        wanted[sorted(commodity.wanted)] = 1
+        own = len(self._src)
+        count = insert(self._src, self._dst, cost[:own], arrive[:own], since, wanted, self._tree)
+        if count < 0:
+            raise NoTreeError
+        return frozenset((int(e), int(t)) for e, t in self._tree[:count])
 
 
 class NoTreeError(Exception):
@@ -296,7 +311,7 @@ class NoTreeError(Exception):
 
 def _parts(problem: FluidProblem) -> list[_Part]:
     """Return the tables that are needed: one for each destination, or one for all."""
-    commodities = problem.commodities
+    commodities, topology = problem.commodities, problem.topology
     missing = [c.wanted - c.holders for c in commodities]
     if all(len(ranks) == 1 for ranks in missing):
         by_goal: dict[int, list[int]] = {}
@@ -305,19 +320,21 @@ def _parts(problem: FluidProblem) -> list[_Part]:
         return [_Sets(problem, [[goal]], tuple(all_)) for goal, all_ in by_goal.items()]
     every = sorted(frozenset().union(*missing))
     whole = tuple(range(len(commodities)))
-    if len(every) > MOST_RANKS and all(
-        len(c.wanted) == problem.topology.ranks for c in commodities
-    ):
+    if len(every) > MOST_RANKS and all(len(c.wanted) == topology.ranks for c in commodities):
         single = all(len(c.holders) == 1 for c in commodities)
-        alike = _alike(problem) if single else None
+        alike = alike_groups(problem) if single else None
         groupings = list(partitions(problem))
         parted: list[_Part] = [_Sets(problem, groups, whole) for groups in groupings]
         if alike is not None:  # the first partition, by chassis, in less work
             rest = parted[1:] if len(groupings) > 1 else []
             few = [part for part in rest if part.work(2) <= MOST_BESIDE]
             return [_Alike(*alike, whole), *few]
-        if light := [part for part in parted if part.work(2) <= MOST_PARTED]:
-            return light
+        light = [part for part in parted if part.work(2) <= MOST_PARTED]
+        large = max(map(len, topology.chassis), default=0) > MOST_RANKS
+        if not topology.chassis or (large and not has_ports(problem)):
+            few = [part for part in light if part.work(2) <= MOST_BESIDE]
+            return [*few, _Inserted(problem)]
+        return light or parted[:1]
     return [_Sets(problem, [every], whole)]
 
 

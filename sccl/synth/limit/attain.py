@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _ROUNDED_TIMES = (256, 64)  # C, in units, of an algorithm near a limit too large to write down
 _ASKED_TIMES = (1, 2)
 _TURNED = 1_000_000  # sends that are turned round one by one
-_AGAIN_EFFORT = 6.0  # 1.9 finds allgather (340, 7, 2771) on ndv2x2
 
 
 def attain(
@@ -41,7 +40,7 @@ def attain(
         KeyboardInterrupt: the user interrupted.
     """
     from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
+    from sccl.synth.limit.whole import few_whole  # noqa: PLC0415
 
     limit, packings, found = packed.limit, packed.packings, packed.direct
     if found is None and not packings:
@@ -51,19 +50,20 @@ def attain(
         topology = topology.reversed()
     if found is not None:  # of as few chunks as flows have, or the best that is known
         return _of_original(found, topology, dual)
+    one = len(packings) == 1 and from_packing  # not two that have to agree in C and in rounds
+    whole = few_whole(packings[0], limit.proofs[0]) if one else None
     for chunks, rounds in _smallest(limit, dual):
+        if whole and chunks >= whole.collective.chunks * dual.chunk_factor:
+            break
         if solve is None or chunks * topology.ranks > MAX_CLASSIFIED:
             break
         answer = ask(pose(topology, dual.original, chunks, limit.steps, rounds), solve)
         if isinstance(answer, Sat):
             return expand(answer.algorithm)
-    if len(packings) > 1 or not from_packing:
-        return None  # two phases that would have to agree in C and in rounds
+    if not one:
+        return None
     packing = packings[0]
-    found = multiply_out(packing)
-    if found is None and packing.exact:  # from other trees, perhaps with smaller denominators
-        found = multiply_out(solve_packing(packing.problem, packing.lower, effort=_AGAIN_EFFORT))
-    made = found or _without_search(packing) or near(packing)
+    made = whole or multiply_out(packing) or _without_search(packing) or near(packing)
     return None if made is None else _of_original(made, topology, dual)
 
 

@@ -18,9 +18,9 @@ from sccl.topo.symmetry.permutations import Permutation
 _GROUP = 512
 _SENDS = 200_000
 
-_Class = tuple[frozenset[Rank], frozenset[Rank]]
-_Sends = frozenset[tuple[Edge, int]]
-_Parts = dict[_Class, dict[_Sends, Fraction]]
+Class = tuple[frozenset[Rank], frozenset[Rank]]
+TimedSends = frozenset[tuple[Edge, int]]
+Parts = dict[Class, dict[TimedSends, Fraction]]
 
 
 def multiply_out(packing: Packing, most_chunks: int | None = None) -> Algorithm | None:
@@ -44,7 +44,7 @@ def multiply_out(packing: Packing, most_chunks: int | None = None) -> Algorithm 
     times = lcm(*(w.denominator for w in wholes))
     if most_chunks is not None and collective.chunks * times > most_chunks:
         return None
-    return _written(packing.problem, parts, times) if min(rounds) > 0 else None
+    return written(packing.problem, parts, times) if min(rounds) > 0 else None
 
 
 def round_off(packing: Packing, times: int) -> Algorithm | None:
@@ -54,10 +54,10 @@ def round_off(packing: Packing, times: int) -> Algorithm | None:
     :func:`multiply_out`.
     """
     parts = _spread(packing)
-    return None if parts is None else _written(packing.problem, parts, times)
+    return None if parts is None else written(packing.problem, parts, times)
 
 
-def _written(problem: Problem, parts: _Parts, times: int) -> Algorithm | None:
+def written(problem: Problem, parts: Parts, times: int) -> Algorithm | None:
     """Return the algorithm in which each tree carries its part of the chunks, rounded."""
     if problem.collective.num_chunks * times > _SENDS:
         return None
@@ -93,7 +93,7 @@ def _written(problem: Problem, parts: _Parts, times: int) -> Algorithm | None:
     return require_valid(algorithm, "multiplying a packing out")
 
 
-def _reduced(tree: _Sends, ranks: int) -> _Sends:
+def _reduced(tree: TimedSends, ranks: int) -> TimedSends:
     """Return the sends of trees up and down that are reduced where they arrive.
 
     They are those of ranks that do not know all contributions yet.
@@ -119,7 +119,7 @@ def _whole_numbers(parts: list[Fraction], total: int) -> list[int]:
     return counts
 
 
-def _elements(problem: Problem) -> list[Permutation] | None:
+def elements(problem: Problem) -> list[Permutation] | None:
     """Return the whole group, breadth first; None if it is large."""
     identity = tuple(range(problem.topology.ranks))
     group = {identity: None}
@@ -134,13 +134,13 @@ def _elements(problem: Problem) -> list[Permutation] | None:
     return list(group)
 
 
-def _spread(packing: Packing) -> _Parts | None:
+def _spread(packing: Packing) -> Parts | None:
     """Return, per class of chunks, its timed trees and their parts: the mean over the group."""
     problem = packing.problem
-    group = _elements(problem)
+    group = elements(problem)
     if group is None:
         return None
-    parts: _Parts = defaultdict(lambda: defaultdict(Fraction))
+    parts: Parts = defaultdict(lambda: defaultdict(Fraction))
     for share in packing.shares:
         commodity = problem.commodities[share.commodity]
         weight = share.part * len(commodity.members) / len(group)
@@ -152,7 +152,7 @@ def _spread(packing: Packing) -> _Parts | None:
     return parts
 
 
-def _rounds(problem: Problem, parts: _Parts) -> list[Fraction]:
+def _rounds(problem: Problem, parts: Parts) -> list[Fraction]:
     """Return the rounds per C of each step."""
     load: dict[tuple[Edge, int], Fraction] = defaultdict(Fraction)
     for key, trees in parts.items():

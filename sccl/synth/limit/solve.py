@@ -42,7 +42,7 @@ from sccl.core.topology import constraint_name
 from sccl.synth.limit.columns import Columns, Share
 from sccl.synth.limit.master import Solution
 from sccl.synth.limit.options import LIMIT_UNITS
-from sccl.synth.limit.problem import Problem
+from sccl.synth.limit.problem import Problem, Tree
 
 _CLOSE = 1e-6
 
@@ -58,6 +58,7 @@ class Packing:
         prices: they prove ``lower``, unless the bandwidth bound does (then empty).
         rounds: of column generation.
         effort: what it took: no clock has a part in it.
+        trees: by commodity, all that were priced on the way.
         timed_out: whether seconds ended it, so that the shares depend on how busy the machine was.
             The bounds hold, but nothing is written from such a packing.
     """
@@ -70,6 +71,7 @@ class Packing:
     rounds: int
     seconds: float
     effort: float = 0.0
+    trees: tuple[tuple[int, Tree], ...] = ()
     timed_out: bool = False
 
     @property
@@ -209,6 +211,7 @@ def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, 
         search.rounds,
         end - begin,
         columns.spent,
+        tuple((column.commodity, column.tree) for column in columns.master.columns),
         timed_out=end > deadline,
     )
 

@@ -124,18 +124,19 @@ class _Trees(PackedClass):
         return LimitProof(*of, found.value, found.prices, found.cuts)
 
     def algorithm(self, packed: Packed, *, known: bool, late: bool) -> Algorithm | None:  # noqa: ARG002 - it is made of packings alone
-        """Return the packing's; if it has many chunks, rather one that is the same backwards.
-
-        Of many ranks also a packing's has as many, by the symmetries that it is a mean over.
-        """
+        """Return the packing's; if it has many chunks, rather of whole trees, or a palindrome."""
         from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads solvers
         from sccl.synth.limit.palindrome import palindrome  # noqa: PLC0415
+        from sccl.synth.limit.whole import few_whole  # noqa: PLC0415
 
         if late:
             return None
         (packing,) = packed.packings
         found = multiply_out(packing)
         few = self.topology.ranks <= FEW_RANKS
-        if found is None or (few and found.collective.chunks > _FEW_CHUNKS):
-            found = (palindrome(packing) if few else None) or found or near(packing)
+        if found is None or found.collective.chunks > _FEW_CHUNKS:
+            fewer = few_whole(packing, packed.limit.proofs[0])
+            if few and fewer is None:
+                fewer = palindrome(packing)
+            found = fewer or found or near(packing)
         return found and replace(found, scope=self.scope)

@@ -132,6 +132,7 @@ def _step(events: Sequence[AnyRecord], step: RecordedStep) -> _Row:
     last: dict[int, AnyRecord] = {}
     for event in events[max(0, step.start - 64) : step.start]:
         last[event.thread] = event
+    seen = _awaited(events, step)
     unseen: list[CallRecord] = []
     for event in events[step.start : step.stop]:
         before = last.get(event.thread)
@@ -139,12 +140,18 @@ def _step(events: Sequence[AnyRecord], step: RecordedStep) -> _Row:
         if isinstance(event, MarkRecord) and event.what == "optimizer":
             row.gaps[-1] += event.end - event.begin
             unseen = []
-        elif isinstance(event, CallRecord) and event.in_future:
+        elif isinstance(event, CallRecord) and event.in_future and event.number not in seen:
             unseen.append(event)
         last[event.thread] = event
     end = events[step.stop].begin if step.stop < len(events) else events[step.stop - 1].end
     row.took_us = end - events[step.start].begin
     return row
+
+
+def _awaited(events: Sequence[AnyRecord], step: RecordedStep) -> frozenset[int]:
+    """Return the calls that are seen to be waited for."""
+    own = events[step.start : step.stop]
+    return frozenset(event.call for event in own if isinstance(event, WaitRecord))
 
 
 def _computed(
@@ -167,7 +174,7 @@ def _events(
     """Return the lines of a step, with computation between them as in the middle of all steps."""
     found: list[TraceEvent] = []
     unseen: dict[str, list[int]] = defaultdict(list)
-    main = events[step.start].thread
+    main, seen = events[step.start].thread, _awaited(events, step)
     for place, event in enumerate(events[step.start : step.stop]):
         thread = _MAIN if event.thread == main else f"thread-{event.thread}"
         took = round(median(row.gaps[place] for row in rows), 3)
@@ -176,7 +183,7 @@ def _events(
         match event:
             case CallRecord():
                 found.append(_call(event, thread))
-                if event.in_future:
+                if event.in_future and event.number not in seen:
                     unseen[thread].append(event.number)
             case WaitRecord():
                 found.append(Awaited(thread, event.call))

@@ -1,0 +1,80 @@
+"""What a job was heard to call, by which a rank judges whether a plan is of what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sccl.errors import InputError
+
+MOST_HEARD = 1 << 15
+"""Calls that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeardCall:
+    """A call.
+
+    Attributes:
+        key: tells it from others: collective, ranks, type, and more.
+        number: how many calls of all ranks there were by then.
+        at_s: when it was made.
+    """
+
+    key: tuple[Hashable, ...]
+    number: int
+    at_s: float
+
+
+def iterations_in(
+    heard: Sequence[HeardCall], program: Sequence[tuple[Hashable, ...]]
+) -> list[HeardCall]:
+    """Return where iterations of a plan begin in what a job called; none: it is not known yet.
+
+    Args:
+        program: what tells the calls of an iteration, in order.
+
+    Raises:
+        InputError: the job calls something else.
+    """
+    keys, size = [one.key for one in heard], len(program)
+    called = set(keys)
+    missing = [key for key in program if key not in called]
+    if missing and len(keys) >= 2 * size:
+        raise InputError(
+            f"the plan is of another job: it expects {_shown(missing[0])}, which is none of the "
+            f"last {len(keys)} calls"
+        )
+    found: list[HeardCall] = []
+    place = 0
+    while not missing and place <= len(keys) - size:
+        here = keys[place : place + size] == program
+        found += [heard[place]] if here else []
+        place += size if here else 1
+    if not found and len(keys) >= min(4 * size, MOST_HEARD):
+        raise InputError(
+            f"the plan is of another job: of the last {len(keys)} calls no {size} in a row are "
+            "those that it expects"
+        )
+    return found
+
+
+def periods_us(begins: Sequence[HeardCall], size: int) -> list[tuple[int, float]]:
+    """Return what iterations took that came right after one another, by the calls before their end.
+
+    Args:
+        size: how many calls of all ranks an iteration has.
+    """
+    return [
+        (after.number, (after.at_s - before.at_s) * 1e6)
+        for before, after in pairwise(begins)
+        if after.number - before.number == size
+    ]
+
+
+def _shown(key: tuple[Hashable, ...]) -> str:
+    collective, group, dtype, *rest = key
+    count = f" of {rest[0]}" if rest else ""
+    assert isinstance(group, tuple)
+    return f"{collective}{count} {dtype} of {len(group)} ranks"

@@ -1,0 +1,161 @@
+"""Where the processes of a job's ranks are: so whoever a call fails for can say which are gone.
+
+Ranks tell each other once, over the job's store, before they connect. What became of a process is
+then looked up where it runs, so no store is asked when something went wrong: it may be gone, too.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from sccl.errors import ToolError
+
+_SHOWN = 8
+
+
+class CallError(RuntimeError):
+    """A call failed; the message says which, for which ranks, and which of these are gone."""
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """A process.
+
+    Attributes:
+        machine: where its number means something.
+        began: tells it from a later one of that number.
+        ranks: how many there are, as it was told.
+    """
+
+    machine: str
+    pid: int
+    began: str
+    ranks: int
+
+
+class Peers:
+    """The processes of the ranks that this one has met."""
+
+    def __init__(self) -> None:
+        self._places: dict[int, _Place] = {}
+        self._own = _place(0)
+
+    def meet(self, store: Any, ranks: Sequence[int], place: int, timeout: timedelta) -> None:
+        """Meet those that are to make up a group.
+
+        Args:
+            store: of the group.
+            ranks: global ranks.
+            place: of this rank among them.
+
+        Raises:
+            ToolError: some don't come, or were told of another number of ranks.
+        """
+        self._own = _place(len(ranks))
+        keys = [f"place/{rank}" for rank in ranks]
+        store.set(keys[place], msgspec.json.encode(self._own))
+        try:
+            store.wait(keys, timeout)
+        except RuntimeError as error:
+            those = zip(ranks, keys, strict=True)
+            missing = [rank for rank, key in those if not store.check([key])]
+            raise ToolError(
+                f"{ranks_in_words(missing)} of {len(ranks)} did not come to the process group "
+                f"within {timeout.total_seconds():g} s: start all of them, or give all the same "
+                "WORLD_SIZE, as many as there are"
+            ) from error
+        decode = msgspec.json.Decoder(_Place).decode
+        for other, told in zip(ranks, store.multi_get(keys), strict=True):
+            its = self._places[other] = decode(told)
+            if its.ranks != len(ranks):
+                raise ToolError(
+                    f"rank {ranks[place]} was told of {len(ranks)} ranks, and rank {other} of "
+                    f"{its.ranks}: give all the same WORLD_SIZE, as many as there are"
+                )
+
+    def gone(self, ranks: Iterable[int]) -> str:
+        """Return which of some ranks run no more, in words; empty: all seem to."""
+        found: dict[str, list[int]] = {}
+        for rank in ranks:
+            if rank in self._places:
+                found.setdefault(self._state(self._places[rank]), []).append(rank)
+        told = [(words, found[state]) for state, words in _STATES.items() if state in found]
+        return ", ".join(
+            f"{ranks_in_words(those)} {'is' if len(those) == 1 else 'are'} {words}"
+            for words, those in told
+        )
+
+    def _state(self, place: _Place) -> str:
+        if place.machine != self._own.machine:
+            return "elsewhere"
+        letter, exiting, began = _stat(place.pid)
+        if exiting or letter in "ZX" or began != place.began:
+            return "gone"
+        return "stopped" if letter in "Tt" else "there"
+
+
+@cache
+def peers() -> Peers:
+    """Return those of this process."""
+    return Peers()
+
+
+_STATES = {
+    "gone": "gone",
+    "stopped": "stopped, by a signal",
+    "elsewhere": "on other machines, not looked for",
+}
+"""In which a process is that does not go on."""
+
+
+def ranks_in_words(ranks: Iterable[int]) -> str:
+    """Return ``rank 2``, or ``ranks 2, 3``; not more of them than can be read."""
+    those = list(ranks)
+    shown = ", ".join(map(str, those[:_SHOWN])) + (", ..." if len(those) > _SHOWN else "")
+    return f"rank{'' if len(those) == 1 else 's'} {shown}"
+
+
+def failed(what: str, ranks: Sequence[int], error: BaseException) -> CallError:
+    """Return an error that says in a sentence which call failed, for which ranks, and why."""
+    why = _GLOO_SAYS.sub("", str(error).splitlines()[0] if str(error) else repr(error))
+    gone = peers().gone(ranks)
+    return CallError(f"{what} by {ranks_in_words(ranks)} failed{gone and f', {gone}'}: {why}")
+
+
+_GLOO_SAYS = re.compile(r"^\[[^]]*\.cc:\d+\] |\.? This is typically caused by .*$")
+"""Where in gloo it was noticed, and advice."""
+
+
+def _place(ranks: int) -> _Place:
+    pid = os.getpid()
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        machine = " ".join([boot, str(Path("/proc/self/ns/pid").readlink())])
+    except OSError:  # no Linux: nothing is known of any other process
+        machine = f"{platform.node()} {pid}"
+    return _Place(machine, pid, _stat(pid)[2], ranks)
+
+
+def _stat(pid: int) -> tuple[str, bool, str]:
+    """Return the state of a process as one letter, whether it is ending, and when it began.
+
+    All are empty where there is none. Source: proc_pid_stat(5); the third field follows the name,
+    and the flag is PF_EXITING of Linux, set before what a process has open is closed.
+    """
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return "", False, ""
+    fields = text.rpartition(")")[2].split()  # its name may have blanks
+    return fields[0], bool(int(fields[6]) & _EXITING), fields[19]
+
+
+_EXITING = 0x4

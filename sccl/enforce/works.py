@@ -1,0 +1,128 @@
+"""Works of calls that others carry: what goes wrong says which call that was, and who is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from sccl.enforce.peers import CallError
+
+Naming = Callable[[BaseException], CallError]
+"""Makes an error that says which call it is of."""
+
+
+class CarriedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
+    """The work of a call, as what carries it has made it."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def wait(self, *args: Any, **kwargs: Any) -> bool:
+        """Wait until results are there."""
+        return bool(self._inner.wait(*args, **kwargs))
+
+    def get_future(self) -> Any:
+        """Return what is done when results are there."""
+        return self._inner.get_future()
+
+    def is_completed(self) -> bool:
+        """Return whether results are there."""
+        return bool(self._inner.is_completed())
+
+    def is_success(self) -> bool:
+        """Return whether all went well."""
+        return bool(self._inner.is_success())
+
+    def exception(self) -> Any:
+        """Return what went wrong."""
+        return self._inner.exception()
+
+    def result(self) -> Any:
+        """Return the results."""
+        return self._inner.result()
+
+    def synchronize(self) -> None:
+        """Let what follows wait."""
+        self._inner.synchronize()
+
+    def source_rank(self) -> int:
+        """Return who sent it."""
+        return int(self._inner.source_rank())
+
+    def _source_rank(self) -> int:
+        return int(self._inner._source_rank())  # noqa: SLF001 - torch's name
+
+
+class NamedWork(CarriedWork):
+    """One whose errors name the call, in one sentence."""
+
+    def __init__(self, inner: Any, naming: Naming) -> None:
+        super().__init__(inner)
+        self._naming = naming
+
+    def wait(self, *args: Any, **kwargs: Any) -> bool:
+        """Wait until results are there.
+
+        Raises:
+            CallError: they will not be.
+        """
+        try:
+            return bool(self._inner.wait(*args, **kwargs))
+        except RuntimeError as error:
+            raise self._naming(error) from error
+
+    def get_future(self) -> Any:
+        """Return what is done when results are there."""
+        return self._inner.get_future().then(self._value)
+
+    def _value(self, future: Any) -> Any:
+        try:
+            return future.value()
+        except RuntimeError as error:
+            raise self._naming(error) from error
+
+
+class SplitWork(CarriedWork):
+    """One whose results come in one tensor, and are put into those that a job wants filled."""
+
+    def __init__(self, inner: Any, came: torch.Tensor, wanted: Sequence[torch.Tensor]) -> None:
+        super().__init__(inner)
+        self._came, self._wanted = came, wanted
+        self._future = inner.get_future().then(self._filled)
+
+    def wait(self, *args: Any, **kwargs: Any) -> bool:
+        """Wait until results are in place."""
+        self._inner.wait(*args, **kwargs)  # raises what went wrong as it is
+        self._future.wait()
+        return True
+
+    def get_future(self) -> Any:
+        """Return what is done when results are in place."""
+        return self._future
+
+    def is_completed(self) -> bool:
+        """Return whether results are in place."""
+        return bool(self._future.done())
+
+    def result(self) -> Any:
+        """Return the results."""
+        return list(self._wanted)
+
+    def _filled(self, future: Any) -> Any:
+        future.value()  # raises what went wrong
+        parts = self._came.split([one.numel() for one in self._wanted])
+        for one, part in zip(self._wanted, parts, strict=True):
+            one.copy_(part.view(one.shape))
+        return list(self._wanted)
+
+
+def all_to_all_of_lists(group: Any, outputs: Any, inputs: Any, *_: Any) -> SplitWork:
+    """Return the work of an exchange of tensors of any sizes: gloo's own takes them of one size."""
+    given = torch.cat([one.reshape(-1) for one in inputs])
+    came = given.new_empty(sum(one.numel() for one in outputs))
+    sizes = [[one.numel() for one in those] for those in (outputs, inputs)]
+    return SplitWork(group.all_to_all_single(came, given, *sizes), came, outputs)

@@ -1,0 +1,145 @@
+"""Allreduce on powers of cliques: halving along some dimensions, doubling along the others.
+
+A hypercube is a power of two ranks joined both ways, a HyperX one of larger cliques. Along each of
+j dimensions in turn ranks reduce what each of the clique is to have; then along each of the other
+d - j all send all they have to all of their clique, and reduce it; then along the j, backwards,
+what is done is sent to all. That takes S = d + j steps. With d parts of the data side by side, each
+beginning with another dimension, the links of all dimensions are busy in every step, and
+
+    R/C = (2 (1 - n^-j) / (n - 1) + (d - j) n^-j) / (d lanes).
+
+With j = d this is recursive halving and doubling (Rabenseifner, ICCS 2004), a reducescatter and an
+allgather. Fewer steps than these have, or trees, are what the others are for: on hypercubes no
+allreduce of 2d - 2 steps has less than its 2 / d (by cuts through time, looked at for d up to 8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
+from math import lcm
+
+from sccl.collectives import Spec
+from sccl.core.algorithm import Algorithm, Send, send
+from sccl.core.topology import Topology
+from sccl.judge import require_valid
+from sccl.topo.symmetry.expand import MAX_EXPANDED
+
+SCOPE = "allreduce by halving along some dimensions and doubling along the others"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchanges:
+    """A power of a clique, and the allreduces on it.
+
+    Attributes:
+        side: n, the ranks of a clique.
+        dimensions: d.
+        lanes: of each link.
+    """
+
+    topology: Topology
+    side: int
+    dimensions: int
+    lanes: int
+
+    def cost(self, halved: int) -> Fraction:
+        """Return R/C with so many dimensions along which is halved."""
+        rest = Fraction(1, self.side**halved)
+        both = 2 * (1 - rest) / (self.side - 1) + (self.dimensions - halved) * rest
+        return both / (self.dimensions * self.lanes)
+
+    def halved(self) -> tuple[int, ...]:
+        """Return the numbers of dimensions that are worth halving along: each has less R/C."""
+        found = [0]
+        for more in range(1, self.dimensions + 1):
+            if self.cost(more) < self.cost(found[-1]):
+                found.append(more)
+        return tuple(found)
+
+    def algorithm(self, spec: Spec, halved: int, chunks: int | None = None) -> Algorithm | None:
+        """Return an allreduce, judged; None: it is too large, or does not come in so many chunks.
+
+        Args:
+            spec: allreduce.
+            halved: dimensions along which is halved.
+            chunks: C; None: the fewest.
+        """
+        whole = self.dimensions * self.side**halved
+        unit = lcm(spec.unit, whole * self.lanes)
+        chunks = chunks or unit
+        again = 2 * (self.side**halved - 1) + (self.dimensions - halved) * (self.side - 1)
+        sends = self.topology.ranks * (chunks // self.side**halved) * again
+        if chunks % unit or sends > MAX_EXPANDED:
+            return None
+        pieces = chunks // whole
+        half = [pieces * self.side ** (halved - 1 - step) for step in range(halved)]
+        rounds = [*half, *[pieces] * (self.dimensions - halved), *reversed(half)]
+        made = Algorithm(
+            self.topology,
+            spec.at(chunks),
+            tuple(r // self.lanes for r in rounds),
+            tuple(self._sends(halved, pieces)),
+            scope=SCOPE,
+        )
+        return require_valid(made, "halving and doubling")
+
+    def within(self, spec: Spec, chunks: int, steps: int, rounds: int) -> Algorithm | None:
+        """Return an allreduce of so many chunks, steps and rounds; None: this makes none."""
+        halved = steps - self.dimensions
+        if not 0 <= halved <= self.dimensions or self.cost(halved) * chunks > rounds:
+            return None
+        made = self.algorithm(spec, halved, chunks)
+        if made is None:
+            return None
+        first, *rest = made.rounds_per_step
+        return replace(made, rounds_per_step=(first + rounds - made.rounds, *rest))
+
+    def _sends(self, halved: int, pieces: int) -> Iterator[Send]:
+        """Yield all sends: of each part, each piece, and each group of ranks it is halved to."""
+        side, d = self.side, self.dimensions
+        strides = [side ** (d - 1 - k) for k in range(d)]
+        everyone = [(rank, [rank // stride % side for stride in strides]) for rank in self._ranks()]
+        groups = list(product(range(side), repeat=halved))
+        for part, (place, group) in product(range(d), enumerate(groups)):
+            order = [(part + k) % d for k in range(d)]
+            first = (part * len(groups) + place) * pieces
+            for rank, at in everyone:
+                agree = 0  # along how many dimensions it is where the group is
+                while agree < halved and at[order[agree]] == group[agree]:
+                    agree += 1
+                for step, dimension in enumerate(order):
+                    stride, own = strides[dimension], at[dimension]
+                    for to in range(side):
+                        there = rank + (to - own) * stride
+                        down = step < halved and step <= agree and own != to == group[step]
+                        across = step >= halved and agree == halved and own != to
+                        for chunk in range(first, first + pieces):
+                            if down or across:
+                                yield send(chunk, rank, there, step, reduce=True)
+                            if step < halved and step < agree and own != to:
+                                yield send(chunk, rank, there, d + halved - 1 - step)
+
+    def _ranks(self) -> range:
+        return range(self.topology.ranks)
+
+
+@lru_cache(maxsize=8)
+def exchanges(topology: Topology) -> Exchanges | None:
+    """Return the allreduces of a machine that is a power of a clique; None: it is none.
+
+    Ranks are numbered row by row.
+    """
+    from sccl.synth.direct.factors import factors  # noqa: PLC0415 - NumPy is slow to load
+
+    lanes = {link.lanes for link in topology.links}
+    if topology.ranks < 2 or len(lanes) != 1:
+        return None
+    parts = factors(topology)
+    side = parts[0].ranks
+    if any(p.ranks != side or len(p.links) != side * (side - 1) or p.budgets for p in parts):
+        return None
+    return Exchanges(topology, side, len(parts), lanes.pop())

@@ -1,0 +1,193 @@
+"""A cheap timed tree, made in no time: who is nearest is joined next, by the cheapest way.
+
+That is Takahashi and Matsuyama's rule (1980) on a network expanded in time, begun with each rank in
+turn; then each rank is joined anew, with all that it serves, where that is cheaper. The tree need
+not be the cheapest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sccl.compiled import compiled
+from sccl.synth.fluid.tables import INFINITE, Whole
+
+
+@compiled
+def insert(  # noqa: PLR0913, PLR0917 - a network, prices, and what is wanted
+    src: Whole,
+    dst: Whole,
+    cost: Whole,
+    arrive: Whole,
+    since: Whole,
+    wanted: Whole,
+    tree: Whole,
+) -> int:
+    """Put the (link, slot)s of a cheap tree into ``tree``; return how many, -1 if there is none.
+
+    Args:
+        src: of each link.
+        dst: of each link.
+        cost: shape (links, slots): of a send, 1 or more.
+        arrive: likewise: from which slot on what was sent is there; -1: it is not sent.
+        since: of each rank: 0 if it has the chunk from the start; else -1.
+        wanted: whether each rank wants it.
+        tree: shape (most, 2).
+    """
+    slots, ranks = cost.shape[1], len(since)
+    best, many = INFINITE, -1
+    by, have = np.empty((ranks, 2), np.int64), np.empty(ranks, np.int64)
+    far, via = np.empty((slots + 1, ranks), np.int64), np.empty((slots + 1, ranks), np.int64)
+    for first in range(ranks):
+        if wanted[first] and since[first] != 0:
+            by[:], have[:] = -1, np.where(since == 0, 0, slots + 1)
+            turn = first
+            while turn >= 0:
+                _spread(src, dst, cost, arrive, have, by, -1, far, via)
+                if far[slots, turn] >= INFINITE:
+                    break
+                _join(src, arrive, have, by, turn, slots, via)
+                turn = _nearest(far[slots], wanted, have, slots)
+            if turn >= 0:
+                continue
+            better = True
+            while better:
+                better = False
+                for v in range(ranks):
+                    if by[v, 0] >= 0:
+                        better |= _anew(src, dst, cost, arrive, have, by, wanted, v, far, via)
+            total = _price(src, cost, by, wanted)
+            if total < best:
+                best, many = total, 0
+                for v in range(ranks):
+                    if by[v, 0] >= 0:
+                        tree[many] = by[v]
+                        many += 1
+    return many
+
+
+@compiled
+def _spread(  # noqa: PLR0912, PLR0913, PLR0917
+    src: Whole,
+    dst: Whole,
+    cost: Whole,
+    arrive: Whole,
+    have: Whole,
+    by: Whole,
+    below: int,
+    far: Whole,
+    via: Whole,
+) -> None:
+    """Fill in what it costs to have the chunk at each rank by each slot, from who has it.
+
+    Args:
+        have: since which slot each rank has it.
+        by: link and slot by which each rank has it.
+        below: a rank that has it not, nor who has it from there; -1: none.
+        via: the link by which it is there first in a slot; -1: from the slot before; -2: it is
+            there anyway.
+    """
+    slots, ranks = cost.shape[1], len(have)
+    out = np.zeros(ranks, np.int64)
+    if below >= 0:
+        for v in range(ranks):
+            u = v
+            while u != below and by[u, 0] >= 0:
+                u = src[by[u, 0]]
+            out[v] = u == below
+    for k in range(slots + 1):
+        for v in range(ranks):
+            there = have[v] <= k and not out[v]
+            far[k, v] = 0 if there else INFINITE
+            via[k, v] = -2
+    for k in range(slots + 1):
+        if k > 0:
+            for v in range(ranks):
+                if far[k - 1, v] < far[k, v]:
+                    far[k, v], via[k, v] = far[k - 1, v], -1
+        again = k < slots
+        while again:  # what is sent on within the slot
+            again = False
+            for link in range(len(src)):
+                there, u, v = arrive[link, k], src[link], dst[link]
+                if there < 0 or far[k, u] >= INFINITE or (out[v] and v != below):
+                    continue
+                if far[k, u] + cost[link, k] < far[there, v]:
+                    far[there, v], via[there, v] = far[k, u] + cost[link, k], link * slots + k
+                    again = again or there == k
+
+
+@compiled
+def _nearest(far: Whole, wanted: Whole, have: Whole, slots: int) -> int:
+    """Return who wants the chunk, has not got it, and is the nearest; -1: nobody."""
+    found = -1
+    for v in range(len(have)):
+        if wanted[v] and have[v] > slots and (found < 0 or far[v] < far[found]):
+            found = v
+    return found
+
+
+@compiled
+def _join(  # noqa: PLR0913, PLR0917
+    src: Whole, arrive: Whole, have: Whole, by: Whole, rank: int, slot: int, via: Whole
+) -> None:
+    """Join a rank by the cheapest way to it by a slot, and all who are on that way."""
+    slots = arrive.shape[1]
+    while via[slot, rank] != -2:
+        if via[slot, rank] == -1:
+            slot -= 1
+            continue
+        link, slot = divmod(via[slot, rank], slots)
+        by[rank, 0], by[rank, 1], have[rank] = link, slot, arrive[link, slot]
+        rank = src[link]
+
+
+@compiled
+def _anew(  # noqa: PLR0913, PLR0917
+    src: Whole,
+    dst: Whole,
+    cost: Whole,
+    arrive: Whole,
+    have: Whole,
+    by: Whole,
+    wanted: Whole,
+    rank: int,
+    far: Whole,
+    via: Whole,
+) -> bool:
+    """Join a rank anew by when it is needed, if that is cheaper; return whether it was."""
+    need = cost.shape[1]
+    serves = False
+    for v in range(len(have)):
+        if by[v, 0] >= 0 and src[by[v, 0]] == rank:
+            need, serves = min(need, by[v, 1]), True
+    old = cost[by[rank, 0], by[rank, 1]]
+    if not serves and not wanted[rank]:
+        by[rank], have[rank] = -1, cost.shape[1] + 1
+        return True
+    _spread(src, dst, cost, arrive, have, by, rank, far, via)
+    if far[need, rank] >= old:
+        return False
+    _join(src, arrive, have, by, rank, need, via)
+    return True
+
+
+@compiled
+def _price(src: Whole, cost: Whole, by: Whole, wanted: Whole) -> int:
+    """Leave out who neither wants the chunk nor serves others; return what the others cost."""
+    again = True
+    while again:
+        again = False
+        for v in range(len(by)):
+            if by[v, 0] >= 0 and not wanted[v]:
+                serves = False
+                for w in range(len(by)):
+                    serves |= by[w, 0] >= 0 and src[by[w, 0]] == v
+                if not serves:
+                    by[v] = -1
+                    again = True
+    total = 0
+    for v in range(len(by)):
+        if by[v, 0] >= 0:
+            total += cost[by[v, 0], by[v, 1]]
+    return total

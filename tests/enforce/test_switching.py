@@ -1,0 +1,164 @@
+"""Running jobs come to other plans: in one iteration on all ranks, whoever stops or dies."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from sccl.enforce.script import PlanScript, script_text
+from sccl.tasks.scripting import script_of
+from tests.kit.enforced import ops_of, plan_of
+from tests.kit.paths import PROGRAMS
+from tests.kit.processes import PATIENCE_S, Pipe
+from tests.kit.torch_jobs import autoloading, environment, interpreter, torchrun
+
+RANKS = 2
+
+
+@dataclass
+class Run:
+    """A job, and who commits plans to it: two for what it calls, and such as are not for it.
+
+    Attributes:
+        said: by who commits, of what is decided.
+    """
+
+    folder: Path
+    release: str = "oldest"
+    said: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        ops = ops_of(RANKS)
+        own, other = [ops[0], ops[6]], [(replace(ops[0][0], count=50), "whole"), ops[6]]
+        self.write("a", script_of(plan_of(own, RANKS)))
+        self.write("b", script_of(plan_of(own, RANKS, first=2)))
+        self.write("other", script_of(plan_of(other, RANKS)))
+        self.write("four", script_of(plan_of(ops_of(4)[:1], 4)))
+        self.write("none", PlanScript(ranks=RANKS))
+        (self.folder / "damaged").write_text("{}")
+
+    def write(self, name: str, script: PlanScript) -> None:
+        (self.folder / name).write_text(script_text(script))
+
+    def done(self, *words: str, lives: tuple[str, ...] = (), **more: str) -> list[str]:
+        """Let a job run while words are said to it; return what its ranks print in the end."""
+        pipe = Pipe(self.folder / "pipe")
+        env = environment({"PYTHONPATH": autoloading(self.folder)} | more)
+        start = [*torchrun(self.release, RANKS), f"--max-restarts={len(lives)}"]
+        program = [str(PROGRAMS / "torch_switching.py"), str(self.folder / "a"), str(pipe.path)]
+        with subprocess.Popen(
+            [*start, *program, *lives],
+            env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        ) as job:  # fmt: skip
+            try:
+                self.commit(pipe.line(), words, env)
+                out, err = job.communicate(timeout=PATIENCE_S)
+            finally:
+                job.terminate()
+        assert job.returncode == 0, err[-6000:]
+        return sorted(out.splitlines())
+
+    def commit(self, address: str, words: tuple[str, ...], env: dict[str, str]) -> None:
+        """Say words to a job."""
+        program = [str(interpreter(self.release)), str(PROGRAMS / "torch_committing.py"), address]
+        said = subprocess.run(
+            [*program, *words],
+            check=False, env=env, cwd=self.folder,
+            capture_output=True, text=True, timeout=PATIENCE_S,
+        )  # fmt: skip
+        assert said.returncode == 0, said.stderr[-4000:]
+        self.said += said.stdout.splitlines()
+
+
+def switches(lines: list[str]) -> tuple[list[int], str]:
+    """Return to which versions all ranks switched, at the same calls, and if they keep to one."""
+    ranks, planned, *switched = zip(*(line.split() for line in lines), strict=True)
+    assert ranks == tuple(map(str, range(RANKS)))
+    assert all(len(set(at)) == 1 for at in (planned, *switched)), lines
+    return [int(at[0].partition(":")[2]) for at in switched], planned[0]
+
+
+def test_a_job_switches_between_plans_without_a_stop(tmp_path: Path) -> None:
+    """It begins without a plan, refuses what is not for it, and ends without one."""
+    run = Run(tmp_path)
+    lines = run.done(
+        "commit:a",
+        "seen:1",
+        "propose:other",
+        "propose:four",
+        "propose:damaged",
+        "commit:" + ",".join(["b", "a"] * 24),
+        "commit:none",
+        "end",
+    )
+    committed = [1, *range(5, 54)]
+    assert switches(lines) == (committed, "False")
+    assert [line for line in run.said if "committed" in line] == [
+        f"{k} committed" for k in committed
+    ]
+    rest = [line for line in run.said if "committed" not in line]
+    assert rest[0] == "seen under 1: motifs"
+    for line, why in zip(
+        rest[1:],
+        (
+            "2 aborted: .*: the plan is of another job: it expects allreduce of 50 float32",
+            "3 aborted: .*: the plan is for 4 ranks, and the job has 2",
+            "4 aborted: .*: plan 4: no script of a plan",
+        ),
+        strict=True,
+    ):
+        assert re.match(why, line), line
+
+
+@pytest.mark.parametrize("release", ["newest"])
+def test_whoever_decides_may_die_at_any_moment(release: str, tmp_path: Path) -> None:
+    """What was begun is ended by who comes later, and the job goes on all the while."""
+    run = Run(tmp_path, release)
+    lines = run.done(
+        "dies:before-plan:b",
+        "brief-settle",
+        *(word for at in MOMENTS for word in (f"dies:{at}:b", "finish")),
+        "end",
+        SCCL_SCRIPT=str(tmp_path / "a"),
+    )
+    assert switches(lines) == ([2, 3, 4, 5, 6], "True")
+    assert run.said[0] == "1 aborted: no vote within 0.5 s of rank 0, 1"
+
+
+MOMENTS = ("after-plan", "before-log", "after-log", "before-tell", "after-tell")
+
+
+def test_ranks_may_stop_or_die_at_any_moment(tmp_path: Path) -> None:
+    """A job that begins anew hears nothing of its former lives; a rank that stops is waited for
+    by the other ranks alone, as ever."""
+    run = Run(tmp_path)
+    lines = run.done(
+        "brief-propose:b", "resume:1/unvoted", "resume:1/voted",
+        *("propose:a", "resume:1/voted", "resume:1/committed", "finish"),
+        *("ask:b", "anew:2", "ask:a", "anew:3", "ask:a", "settle", "anew:4"),
+        *("commit:b", "end"),
+        lives=(
+            "1:stops-unvoted,stops-voted,stops-voted,stops-committed,dies-unvoted",
+            "2:dies-voted",
+            "3:dies-committed",
+        ),
+    )  # fmt: skip
+    assert switches(lines) == ([1], "True")
+    assert run.said[0] == "1 aborted: no vote within 0.5 s of rank 1"
+
+
+def test_a_job_goes_on_without_its_store(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(interpreter("newest")), str(PROGRAMS / "torch_store_lost.py")],
+        env=environment({"PYTHONPATH": autoloading(tmp_path)}),
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout == "['begun', 'begun'] 1 True [0, 0]\n"
+    for rank in range(RANKS):
+        said = re.findall(f"sccl: rank {rank}: .*: the job goes on under its plan", done.stderr)
+        assert len(said) == 1, done.stderr[-4000:]

@@ -1,0 +1,111 @@
+"""A job that goes on until it is told to end, whatever plans it comes to: see torch_committing.py.
+
+    torch_switching.py SCRIPT PIPE [LIFE:HOW-PHASE,.. ..]
+
+It calls the operations of a script, and compares results with gloo's. Rank 0 writes the address of
+the job's store into the pipe. Each rank prints at which calls it switched, and to which version,
+and whether it keeps to a plan in the end. In a life, counted from 1, rank 1 ``stops`` or ``dies``
+as it comes to phases, one after the other: ``unvoted``, ``voted``, and ``committed``, as it has
+heard.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from sccl.enforce import switching
+from sccl.enforce.control import Follower, Ledger, RankVote
+from sccl.enforce.script import read_script
+from sccl.enforce.session import session
+from sccl.enforce.switching import PlanSwitch
+from tests.programs.torch_planned import start
+
+switching.LISTEN_S, switching.AGREE_S = 0.01, 0.02
+
+
+def told_to_end(store: dist.TCPStore, group: dist.ProcessGroup) -> bool:
+    """Return whether all ranks have heard that the job is to end."""
+    end = torch.tensor([int(store.check(["test/end"]))])
+    dist.all_reduce(end, dist.ReduceOp.MIN, group)
+    return bool(end.item())
+
+
+def halting(store: dist.TCPStore, life: int, halts: list[str]) -> None:
+    """Let this rank come to a stop, or to its end, in phases that are still to come."""
+    vote, hear = Ledger.vote, Follower.listen
+
+    def come_to(phase: str) -> None:
+        how, _, next_one = (halts or [""])[0].partition("-")
+        if phase == next_one:
+            halts.pop(0)
+            store.set(f"test/{life}/{phase}", str(os.getpid()))
+            fatal = signal.SIGSTOP if how == "stops" else signal.SIGKILL
+            signal.pthread_kill(threading.get_ident(), fatal)  # at once, and not soon
+
+    def voted(self: Ledger, version: int, rank: int, one: RankVote) -> None:
+        come_to("unvoted")
+        vote(self, version, rank, one)
+        come_to("voted")
+
+    def heard(self: Follower[object]) -> None:
+        before = self.contribution()
+        hear(self)
+        if self.contribution() > before:
+            come_to("committed")
+
+    setattr(Ledger, "vote", voted)  # noqa: B010 - of a class, and so typed otherwise
+    setattr(Follower, "listen", heard)  # noqa: B010 - likewise
+
+
+def main() -> None:
+    script, pipe, *lives = sys.argv[1:]
+    rank, life = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"]) + 1
+    address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = dist.TCPStore(*address)
+    halts = dict(word.split(":") for word in lives).get(str(life), "")
+    if rank == 1:
+        halting(store, life, halts.split(","))
+    switched: list[str] = []
+    switch = PlanSwitch._switch
+
+    def logged(self: PlanSwitch, version: int) -> None:
+        switch(self, version)
+        switched.append(f"{self.number}:{version}")
+        if rank == 0:
+            store.set(f"test/{life}/under/{version}", "1")
+
+    PlanSwitch._switch = logged  # type: ignore[method-assign]
+    # Torch's own keys of a former life would be heard in the next, as they share a store.
+    own = dist.PrefixStore(f"test/{life}", store)
+    dist.init_process_group("sccl", store=own, rank=rank, world_size=int(os.environ["WORLD_SIZE"]))
+    beside = dist.new_group(backend="gloo")
+    if rank == 0:
+        with Path(pipe).open("w") as file:
+            file.write(f"{address[0]}:{address[1]}\n")
+    ops, step = read_script(Path(script)).ops, 0
+    while not told_to_end(store, beside):
+        works = [(op, *start(op, step, dist.group.WORLD)) for op in ops]
+        for op, work, got in works:
+            work.wait()
+            theirs, wanted = start(op, step, beside)
+            theirs.wait()
+            assert all(map(torch.equal, got, wanted)), f"{op.id} in step {step}"
+        step += 1
+    plans = session().plans
+    assert plans is not None
+    planned = plans.enforcer is not None and plans.enforcer.sequence.planned
+    line = f"{rank} {planned} {' '.join(switched)}\n"
+    dist.barrier(beside)
+    dist.destroy_process_group()
+    sys.stdout.write(line)
+
+
+if __name__ == "__main__":
+    main()

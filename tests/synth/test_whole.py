@@ -1,0 +1,74 @@
+"""Few chunks at a limit, by whole numbers of timed trees."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.collectives import named
+from sccl.core.topology import Topology
+from sccl.judge import violations
+from sccl.prove.bounds import lower_bounds
+from sccl.synth.limit.steps import Packed, step_limit
+from sccl.synth.limit.whole import WholeTrees, few_whole
+from sccl.topo import resolve
+from tests.kit.nightly import times
+from tests.kit.strategies import topologies
+
+
+def limits(machine: Topology, name: str, last: int) -> list[Packed]:
+    """Return the limits from the fewest steps on, each begun with the one before."""
+    spec = named(name, machine.ranks)
+    bounds = lower_bounds(machine, spec)
+    found: list[Packed] = []
+    for steps in range(bounds.steps, last + 1):
+        found.append(step_limit(machine, spec, steps, bounds, earlier=found[-1] if found else None))
+    return found
+
+
+def test_two_boxes_take_the_fewest_chunks_there_can_be() -> None:
+    """Of no fewer than 2, 20 and 20 chunks R is whole."""
+    found = []
+    for packed in limits(resolve("ndv2x2"), "allgather", 7):
+        made = few_whole(packed.packings[0], packed.limit.proofs[0])
+        assert made is not None
+        assert violations(made) == []
+        assert made.bandwidth_cost == packed.limit.lower
+        found.append((made.collective.chunks, made.steps, made.rounds))
+    assert found == [(2, 5, 19), (20, 6, 167), (40, 7, 326)]
+
+
+@settings(max_examples=times(25))
+@given(topologies(max_ranks=5), st.sampled_from(("allgather", "broadcast", "alltoall", "scatter")))
+def test_what_is_made_is_valid_and_at_the_limit(machine: Topology, name: str) -> None:
+    spec = named(name, machine.ranks)
+    bounds = lower_bounds(machine, spec)
+    packed = step_limit(machine, spec, bounds.steps, bounds)
+    for packing in packed.packings:
+        made = few_whole(packing, packed.limit.proofs[0])
+        if made is not None:
+            assert violations(made) == []
+            assert made.steps == bounds.steps
+            assert made.bandwidth_cost == packed.limit.lower == packed.limit.upper
+
+
+def test_c_at_which_rounds_are_no_whole_number_are_not_looked_at() -> None:
+    (packed,) = limits(resolve("dgx1"), "broadcast", 2)
+    whole = WholeTrees(packed.packings[0], packed.limit.proofs[0])
+    assert packed.limit.lower == Fraction(1)
+    assert whole.at(2) is not None
+    packed = limits(resolve("dgx1"), "broadcast", 3)[-1]
+    whole = WholeTrees(packed.packings[0], packed.limit.proofs[0])
+    assert packed.limit.lower == Fraction(9, 22)
+    assert [whole.at(chunks) is None for chunks in (21, 22)] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["dgx1", "ndv2x2"])
+def test_the_same_again(name: str) -> None:
+    packed = limits(resolve(name), "allgather", 2 if name == "dgx1" else 5)[-1]
+    made = [few_whole(packed.packings[0], packed.limit.proofs[0]) for _ in range(2)]
+    assert made[0] is not None
+    assert made[0] == made[1]
