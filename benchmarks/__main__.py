@@ -16,6 +16,7 @@ from benchmarks import (
     astra_exported,
     astra_steps,
     enforce_report,
+    growth,
     pictures,
     process,
     reach,
@@ -220,6 +221,24 @@ def figures(
     out().print(figures_table(results))
 
 
+@app.command("growth")
+@reported
+def growing(timeout: Timeout = TIMEOUT_S, smoke: Smoke = False, output: Output = None) -> None:
+    """Time limits of every collective at the fewest steps, on 16 to 1,024 ranks of four kinds."""
+    families = growth.SMOKE if smoke else growth.FAMILIES
+    record = begin("growth", writable(output), {"timeout_s": timeout, "smoke": smoke}, {})
+    results: list[growth.GrowthResult] = []
+    for result in growth.run(families, timeout):
+        results.append(result)
+        record.write(results, len(results) + 1)
+        what = f"{result.collective} on {result.topology}: {result.verdict}"
+        _progress(what, result.seconds or timeout)
+    grows = {name: growth.growth(results, name) for name in ("user_seconds", "memory_mb")}
+    record.write(results, len(results), {"grows_with_ranks_to_the_power": grows})
+    out().print(report.growth_table(results))
+    _leave("sat" for _ in results)
+
+
 @app.command()
 @reported
 def plot(
@@ -233,7 +252,7 @@ def plot(
         str, typer.Option(help="Of tacos these figures, with commas between.", show_default="all")
     ] = "",
 ) -> None:
-    """Draw results of scale, table4, table5, collectives, tacos, taccl and the three of TE-CCL."""
+    """Draw results of growth, scale, tables 4 and 5, collectives, tacos, taccl, TE-CCL's three."""
     check_picture(output)
     pictures.draw(files, output, [name for name in only.split(",") if name])
 

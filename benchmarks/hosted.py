@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.table import Table
 
+from benchmarks.record import begin
 from sccl.core.cost import bytes_text
 from sccl.runtime.processes import lines_of
+from sccl.view.charts import measured_chart
+
+if TYPE_CHECKING:
+    from sccl.view.charts import ChartType
 
 ROOT = Path(__file__).parent.parent
 PART = "bundles"
@@ -69,13 +76,28 @@ def run(python: Path, *, smoke: bool) -> Iterator[BundleResult]:
         words = [str(python), *start, program, str(rounds), ",".join(map(str, sizes))]
         paths = os.pathsep.join([str(ROOT), sysconfig.get_path("purelib")])
         settings = {"OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "PYTHONPATH": paths}
-        failed = f"the job of {ranks} ranks failed"
-        said = lines_of(words, ROOT, {**os.environ, **settings}, lambda _: failed, begin="{")  # noqa: B023 - done before the next
+        failed = partial("the job of {} ranks ended with exit code {}".format, ranks)
+        said = lines_of(words, ROOT, {**os.environ, **settings}, failed, begin="{")
         with closing(said) as lines:
             for line in lines:
                 row = msgspec.json.decode(line, type=_Row)
                 own = (row.collective, ranks, row.size_bytes, row.us, row.gloo_us)
                 yield BundleResult(PART, *own, os.getloadavg()[0])
+
+
+def measure(python: Path, output: Path | None, *, smoke: bool) -> list[BundleResult]:
+    """Measure all, and write what came of it, if it is to be written.
+
+    Raises:
+        ToolError: a job failed.
+    """
+    record = begin("bundles", output, {"smoke": smoke}, {})
+    results: list[BundleResult] = []
+    for result in run(python, smoke=smoke):
+        results.append(result)
+        record.write(results, len(results) + 1, times_as_fast(results))
+    record.write(results, len(results), times_as_fast(results))
+    return results
 
 
 def times_as_fast(results: Sequence[BundleResult]) -> dict[str, float]:
@@ -100,3 +122,20 @@ def hosted_table(results: Sequence[BundleResult]) -> Table:
                 for r in row)  # fmt: skip
         table.add_row(bytes_text(size), *told)
     return table
+
+
+def charts(results: Sequence[Mapping[str, Any]]) -> list[ChartType]:
+    """Return a chart of how many times as fast bundles are, by size."""
+    rows = [
+        {
+            "bytes": r["size_bytes"],
+            "times": r["gloo_us"] / r["us"],
+            "series": f"{r['collective']} of {r['ranks']}",
+        }
+        for r in results
+    ]
+    return [
+        measured_chart(rows, "bytes", "times", "series", title="Bundles in PyTorch jobs",
+                       x_title="Bytes that a rank gives", y_title="Times as fast as gloo",
+                       x_bytes=True, log_y=True)
+    ]  # fmt: skip

@@ -63,20 +63,20 @@ _IRREGULAR = {
     "gather": "Gatherv",
     "scatter": "Scatterv",
 }
-"""By collective of a bundle: what `irregular.cpp` serves, beside the barrier."""
+"""By collective of a bundle: what `irregular.cpp` serves."""
 
 
-def passed_on(names: Iterable[str], *, irregular: bool) -> list[dict[str, object]]:
+def passed_on(names: Iterable[str], *, barrier: bool) -> list[dict[str, object]]:
     """Return MPI's variants, each with the functions that a project passes on, and why.
 
     Args:
         names: its collectives.
-        irregular: whether it has `irregular.cpp`.
+        barrier: whether it serves that.
     """
     known = [name for name in names if name in _SERVED]
     served = {function for name in known for function in _SERVED[name]}
-    if irregular:
-        served |= {"Barrier"} | {_IRREGULAR[name] for name in known if name in _IRREGULAR}
+    served |= {_IRREGULAR[name] for name in known if name in _IRREGULAR}
+    served |= {"Barrier"} if barrier else set()
     forms: list[dict[str, object]] = []
     for variant in VARIANTS:
         forms.append(variant | {"functions": list(_passed(served, variant))})

@@ -47,11 +47,19 @@ MEMORY_CONTRACT = """\
 
 _DEVICE = {"Half": "DeviceHalf", "BFloat": "DeviceBFloat"}
 MACHINES = {"kernel": "gpu/machine.hpp.jinja", "dma": "gpu/dma.hpp.jinja"}
+COUNTED_CONTRACT = """\
+ * Arrays lie in memory of the host or of a GPU. An algorithm of the bundle carries the blocks, by
+ * way of scratch, whether it is direct or passes them on: hosts tell one another all counts before.
+ * So a call meets all ranks, no stream may capture it (SCCL_UNSUPPORTED), and counts that do not
+ * fit together are SCCL_INVALID on every rank."""
+
 OWN = (
     "gpu.hpp",
     "emulated.hpp",
     "view.hpp",
     "group.hpp",
+    "work.hpp",
+    "counted.hpp",
     "combine.hpp",
     "memory.hpp",
     "communicator.cpp",
@@ -94,9 +102,10 @@ def files(
         "bench_stream": ", nullptr",
         "any_root": "false",  # links differ from GPU to GPU: an algorithm is for the root it names
         "without_mpi": False,
-        "irregular": False,
+        "straight": False,
+        "counted_contract": COUNTED_CONTRACT,
         "variants": VARIANTS,
-        "passed": passed_on(common["names"], irregular=False),
+        "passed": passed_on(common["names"], barrier=False),
         "gpu_types": [
             {"name": name, "cpp": _DEVICE.get(cpp, cpp)} for name, (_, cpp, _) in TYPES.items()
         ],

@@ -22,6 +22,9 @@ MEMORY_CONTRACT = """\
  *  - Buffers are ordinary memory of the process. The call returns when the buffers may be used
  *    again. Several threads may call at once on different communicators."""
 
+COUNTED_CONTRACT = """\
+ * By no algorithm: every rank reaches every other, so each block goes straight to its rank."""
+
 OWN = (
     "window.hpp",
     "machine.hpp",
@@ -32,7 +35,6 @@ OWN = (
     "serving.cpp",
     "communicator.cpp",
     "joined.cpp",
-    "irregular.cpp",
     "Makefile",
 )
 
@@ -50,10 +52,11 @@ def files(made: Bundle, _options: EmitOptions) -> dict[str, str]:
         "stream_argument": "nullptr",
         "bench_stream": "",
         "without_mpi": True,
-        "irregular": True,  # what blocks of different lengths need
+        "straight": True,  # blocks may go from rank to rank by no program
+        "counted_contract": COUNTED_CONTRACT,
         "any_root": "true",  # in shared memory, ranks are alike
         "variants": VARIANTS,
-        "passed": passed_on(common["names"], irregular=True),
+        "passed": passed_on(common["names"], barrier=True),
     }
     found = {name: render(f"common/{name}.jinja", values) for name in COMMON_FILES}
     return found | {name: render(f"host/{name}.jinja", values) for name in OWN}

@@ -40,6 +40,7 @@ COMMON_FILES = (
     "plain.hpp",
     "api.cpp",
     "preload.cpp",
+    "irregular.cpp",
     "passed.cpp",
     "bench.cpp",
 )

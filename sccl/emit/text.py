@@ -76,6 +76,7 @@ def values_of(bundle: Bundle, slices: Mapping[str, int] | None = None) -> dict[s
         "blocks": blocks,
         "steps": max(p.steps for _, _, p in programs),
         **_gpus(bundle.bus_ids),
+        "data": max(s.period for s in layouts),
         "patterns": max(len(b) for s in layouts for b in (*s.inputs, *s.outputs)),
         "neighbours": _neighbours(bundle.ranks, [p for _, _, p in programs]),
         "copies": PROTOCOL.copies,
@@ -125,12 +126,14 @@ class _Line:
     """A row of the table of instructions, by the names of its fields.
 
     Attributes:
+        about: the block that it moves, by the number of its data.
         other: a slot, or the flag of a send's credit.
         parts: of a block.
     """
 
     code: str
     step: int
+    about: int = 0
     peer: int = 0
     flag: int = 0
     part: int = 0
@@ -182,7 +185,11 @@ def _programs(bundle: Bundle, most_blocks: int) -> list[dict[str, Any]]:
                 {
                     "number": rank,
                     "blocks": [
-                        {"number": b, "lines": [line.text() for line in lines]}
+                        {
+                            "number": b,
+                            "lines": [line.text() for line in lines],
+                            "about": "".join(f"{line.about}, " for line in lines),
+                        }
                         for b, lines in enumerate(blocks)
                     ],
                     "begins": _list(begins + [total] * (most_blocks + 1 - len(begins))),
@@ -230,6 +237,7 @@ def _instruction(program: Program, line: Instruction) -> _Line:
     return _Line(
         line.op.value,
         line.step,
+        about=line.chunk % program.layout.period,
         peer=line.peer or 0,
         flag=line.flag or 0,
         part=program.layout.part(line.chunk),

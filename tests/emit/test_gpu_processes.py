@@ -29,7 +29,7 @@ RING = "0-1,1-2,2-3,3-0"
 def algorithms() -> list[Algorithm]:
     """Return some of a ring, and one that needs all links; ranks ascend with bus ids."""
     found = [frontier("ring:4", name)[0] for name in COLLECTIVES]
-    found.append(frontier("ring:4", "broadcast")[0])
+    found += [frontier("ring:4", name)[0] for name in ("broadcast", "reducescatter", "scatter")]
     found.append(frontier("full:4", "alltoall")[0])
     return [replace(a, topology=replace(a.topology, pci_bus_ids=ASCENDING)) for a in found]
 
@@ -93,7 +93,41 @@ def test_what_is_preloaded_serves_memory_of_gpus(landing: str) -> None:
         assert f"{name} of 4 bytes served by {name}-ring-4" in done.stderr
     assert ("allgather-ring-4-c1-s2-r2, direct" in done.stderr) == (landing == "d")
     lacking = "GPU 0000:01:00.0 of rank 0 cannot reach the memory of GPU 0000:03:00.0 of rank 2"
-    assert f"1 of 6 algorithms are left out: {lacking} (no peer access)" in done.stderr
+    assert f"1 of 8 algorithms are left out: {lacking} (no peer access)" in done.stderr
+
+
+COUNTED = ("allgather", "alltoall", "gather", "reducescatter", "scatter")
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize("slices", [1, pytest.param(2, marks=pytest.mark.nightly)])
+def test_counts_are_given_at_run_time(slices: int, transport: str) -> None:
+    """By algorithms that pass on blocks whose lengths the caller tells their ends alone."""
+    done = user("counts_vary", transport, slices, CALLS=str(times(200, by_day=12)))
+    assert done.returncode == 0, done.stderr
+    assert "counts_vary is done" in done.stdout
+    for name in COUNTED:
+        assert re.search(rf"{name}v of \d+ bytes at most served by {name}-ring-4", done.stderr)
+    assert "passed on" not in done.stderr
+
+
+def test_ranks_need_not_be_in_the_order_of_their_gpus_for_counts() -> None:
+    done = user("counts_vary", SCCL_EMULATED_DEVICES="0,2,3,1")
+    assert done.returncode == 0, done.stderr
+    assert "counts_vary is done" in done.stdout
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_counts_that_do_not_fit_together_are_refused_by_all(transport: str) -> None:
+    """No deadline is set: all hear of it from hosts, and the next call is served."""
+    done = user("counts_unlike", transport)
+    assert done.returncode == 0, done.stderr
+    said = "rank 1 has 12 bytes for rank 2, which counts on 8"
+    assert sorted(done.stdout.splitlines()) == [
+        "counts_unlike is done",
+        said,
+        "there are no counts",
+    ]
 
 
 def test_ranks_play_those_whose_gpus_they_have() -> None:

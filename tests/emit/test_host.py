@@ -166,7 +166,7 @@ def test_programs_under_preload_get_the_results_of_numpy(flavour: str, reach: st
     assert "allreduce passed on: its element type or reduction is not one of ours" in done.stderr
 
 
-IRREGULAR = ("allgatherv", "alltoallv", "barrier", "gatherv", "reduce_scatter", "scatterv")
+IRREGULAR = ("allgatherv", "alltoallv", "barrier", "gatherv", "reducescatterv", "scatterv")
 
 
 @pytest.mark.parametrize(
@@ -198,6 +198,19 @@ def test_barriers_and_v_variants_under_preload(flavour: str, reach: str) -> None
     if flavour == "mpich":  # Open MPI 5 has those of MPI 3.1
         assert "sccl: barrier passed on: it is persistent" in done.stderr
     assert "barrier passed on: the communicator has 8 ranks, this bundle is for 4" in done.stderr
+
+
+@pytest.mark.parametrize("reach", [DIRECT, pytest.param("0", marks=pytest.mark.nightly)])
+def test_counts_are_given_at_run_time(reach: str) -> None:
+    """To the C API: other ones in each call, and MPI's own calls say what is right."""
+    mpi = mpich()
+    words = [sys.executable, str(PROGRAMS / "counts_by_c_api.py")]
+    words += [str(project(4, mpi) / "libsccl.so"), str(times(400, by_day=60))]
+    done = launch(mpi, 4, words, SCCL_REACH=reach, SCCL_DEBUG="1")
+    assert "all right" in done.stdout, done.stdout + done.stderr
+    for name in IRREGULAR:
+        told = f"sccl: {name} served directly between ranks"
+        assert (told in done.stderr) == (name != "barrier")
 
 
 def test_the_thread_sanitizer_finds_no_race_in_exchanges(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_ranks_that_are_struck_are_named_by_all_others(
     """Also rank 0, which holds the job's store then."""
     script = script_of(plan_of(ops_of(RANKS)[:3], RANKS))
     (tmp_path / "script.json").write_text(script_text(script))
-    env = {"MASTER_PORT": str(free_port())}
+    env = {"MASTER_PORT": str(free_port()), "SCCL_BUNDLES": "0"}
     if where == "planned":
         env["SCCL_SCRIPT"] = str(tmp_path / "script.json")
     state = {"killed": "gone", "stopped": "stopped"}[how]

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from sccl.enforce.bundles import bundle_for
+from sccl.errors import InputError
 from tests.kit.commands import sccl
 from tests.kit.torch_jobs import finished, run_job
 
@@ -26,6 +28,17 @@ def said(env: dict[str, str], ranks: int = 2) -> str:
 def test_what_bundles_serve_is_what_gloo_does(release: str, ranks: int) -> None:
     lines = finished(run_job(release, ranks, "torch_hosted.py"))
     assert lines == sorted(f"{r}: {n}" for r in range(ranks) for n in (461, 18))
+
+
+def test_bundles_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="9 ranks, more than the 8 that bundles are made for"):
+        bundle_for(9, "")
+    words = ["baseline", "ring", "--topo", "ring:4", "--collective", "allgather"]
+    assert sccl(*words, "-o", tmp_path / "a.json")[0] == 0
+    project = tmp_path / "project"
+    assert sccl("codegen", tmp_path / "a.json", "--target", "cuda", "-o", project)[0] == 0
+    with pytest.raises(InputError, match="is a project for cuda, expected one for host"):
+        bundle_for(4, str(project))
 
 
 def test_bundle_is_kept_for_the_next_job(tmp_path: Path) -> None:

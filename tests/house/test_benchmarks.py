@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from benchmarks import enforce, pictures
+from benchmarks import enforce, hosted, pictures
 from benchmarks import syndicate_jobs as training_jobs
 from benchmarks.__main__ import app
 from benchmarks.enforce_report import summary
 from sccl.errors import FormatError, ParameterError
 from tests.kit.paths import PROGRAMS, ROOT
+from tests.kit.torch_jobs import interpreter
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,7 @@ from tests.kit.paths import PROGRAMS, ROOT
         "syndicate",
         "files",
         "fuzz",
+        "growth",
         "routed",
         "lab",
         "enforce",
@@ -122,9 +124,11 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
+        "growth",
         "scale",
         "table4",
         "table5",
+        "bundles",
         "collectives-mpich",
         "tacos-machines",
         "teccl",
@@ -186,6 +190,20 @@ def test_there_are_twenty_plans_and_what_they_come_to_is_told() -> None:
     assert found["dlrm: losses differ by"] == "1.0e-02"
 
 
+def test_bundles_beside_gloo(tmp_path: Path) -> None:
+    file = tmp_path / "bundles.json"
+    results = hosted.measure(interpreter("newest"), file, smoke=True)
+    assert [(r.collective, r.size_bytes) for r in results] == [
+        (name, size) for name in ("allreduce", "allgather", "alltoall") for size in (4, 65536)
+    ]
+    assert all(r.us > 0 and r.gloo_us > 0 for r in results)
+    told = json.loads(file.read_text())
+    assert told["complete"]
+    assert set(told["summary"]) == {f"{r.collective} of 2: times gloo" for r in results}
+    assert hosted.hosted_table(results).row_count == 2
+    pictures.draw([file], tmp_path / "p.svg")
+
+
 def test_what_a_planned_call_costs_is_told() -> None:
     gloo = ((4, 100.0, 30.0), (1024, 110.0, 30.0), (2**20, 900.0, 90.0))
     ours = ((4, 150.0, 70.0), (1024, 170.0, 80.0), (2**20, 910.0, 95.0))
@@ -209,7 +227,7 @@ def test_a_part_that_is_none_is_told() -> None:
 
 def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
     kept = ROOT / "benchmarks" / "results" / "startup.json"
-    with pytest.raises(ParameterError, match="only of scale, table4, table5, collectives"):
+    with pytest.raises(ParameterError, match="only of growth, scale, table4, table5, collectives"):
         pictures.draw([kept], tmp_path / "p.svg")
     tables = ROOT / "benchmarks" / "results" / "teccl-epochs.json"
     with pytest.raises(ParameterError, match="no result is of fig10, fig11, astar"):

@@ -148,8 +148,8 @@ MAY_IMPORT = {
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/direct"}
     | {"topo/symmetry", "transform", "msgspec", "pysmt"},
     "synth/limit": _NOUNS
-    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/direct"}
-    | {"topo/symmetry", "transform", "msgspec", "flint", "numpy"},
+    | {"collectives", "compiled", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
+    | {"synth/direct", "topo/symmetry", "transform", "msgspec", "flint", "numpy"},
     "synth/fluid": _NOUNS
     | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth"}
     | {"synth/flows", "synth/network", "msgspec", "numpy"},

@@ -32,6 +32,7 @@ BY_NAME = {
     "tests/emit/test_profiler.py": "compiler",
     "tests/runtime/test_profile.py::test_every_row": "mpi",
     "tests/cli/test_profile.py::test_two_ranks": "mpi",
+    "tests/house/test_benchmarks.py::test_bundles": "torch",
     "tests/house/test_benchmarks.py::test_smoke[collectives]": "mpi",
     "tests/house/test_benchmarks.py::test_smoke[enforce]": "torch",
     "tests/house/test_benchmarks.py::test_osu": "mpi",

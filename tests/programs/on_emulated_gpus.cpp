@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
@@ -77,6 +78,150 @@ void plain_mpi() {
           for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == block(r, 0, i), "gather is wrong");
       }
     }
+}
+
+// Counts for each rank and where its block is: the last first, with a gap of ones before each.
+struct Places {
+  std::vector<std::size_t> counts, at;
+  std::size_t room = 0;
+  Places(const std::vector<std::size_t> &many, std::size_t gap) : counts(many), at(many.size()) {
+    for (std::size_t r = many.size(); r-- > 0;) at[r] = room + gap, room += gap + many[r];
+  }
+  std::vector<int> ints(const std::vector<std::size_t> &from) const { return {from.begin(), from.end()}; }
+};
+
+// Such a buffer on the GPU, in which what is not in a block has to stay as it is.
+struct Spread {
+  const Places places;
+  Numbers data;
+  Spread(const std::vector<std::size_t> &many, std::size_t gap) : places(many, gap), data(places.room + 1) { clear(); }
+  void clear() { std::fill(data.at, data.at + data.count, -1); }
+  template <class Value> void fill(int r, const Value &of) {
+    for (std::size_t i = 0; i < places.counts[r]; ++i) data.at[places.at[r] + i] = of(i);
+  }
+  template <class Value> void expect(const char *what, const Value &of) const {
+    std::vector<int> want(data.count, -1);
+    for (std::size_t r = 0; r < places.counts.size(); ++r)
+      for (std::size_t i = 0; i < places.counts[r]; ++i) want[places.at[r] + i] = of(static_cast<int>(r), i);
+    check(std::equal(want.begin(), want.end(), data.at), what);
+  }
+};
+
+// Numbers of a call in memory of the host or of the GPU.
+struct Told {
+  std::vector<std::size_t> here;
+  void *there = nullptr;
+  Told(const std::vector<std::size_t> &numbers, bool on_gpu) : here(numbers) {
+    const std::size_t bytes = here.size() * sizeof here[0];
+    if (on_gpu) check(gpu_alloc(&there, bytes) && gpu_copy_now(there, here.data(), bytes), "no memory");
+  }
+  Told(const Told &) = delete;
+  Told &operator=(const Told &) = delete;
+  ~Told() { if (there) gpu_free(there); }
+  operator const std::size_t *() const { return there ? static_cast<const std::size_t *>(there) : here.data(); }
+};
+
+// Calls with other counts each, of which many are none: of the C API, then of MPI.
+void counts_vary() {
+  unsigned random = 7;
+  const auto next = [&](unsigned below) { return (random = random * 1103515245 + 12345) / 65536 % below; };
+  const char *const calls = std::getenv("CALLS");
+  Stream stream{};
+  check(gpu_stream(&stream), "no stream");
+  for (int call = 0; call < (calls ? std::atoi(calls) : 12); ++call) {
+    const unsigned most = (const unsigned[]){2, 40, 3000, 20000}[call % 4];
+    std::vector<std::vector<std::size_t>> table(ranks);
+    for (auto &row : table)
+      for (int r = 0; r < ranks; ++r) row.push_back(next(3) ? next(most) : next(2));
+    std::vector<std::size_t> column;
+    for (const auto &row : table) column.push_back(row[rank]);
+    const auto of = [&](int from, int to, std::size_t i) { return value(from * ranks + to, call, i); };
+    const bool mpi = call % 3 == 2, on_gpu = call % 2;
+    void *const on = call % 3 == 1 ? stream : nullptr;
+    const auto done = [&](int code) {
+      check(code == SCCL_SUCCESS, sccl_explain());
+      check(gpu_sync(stream), "the call failed");
+    };
+    Spread out(table[rank], 1), in(column, 2);
+    for (int r = 0; r < ranks; ++r) out.fill(r, [&](std::size_t i) { return of(rank, r, i); });
+    {
+      const Told counts(out.places.counts, on_gpu), at(out.places.at, on_gpu), own(column, on_gpu), there(in.places.at, false);
+      const Places &o = out.places, &p = in.places;
+      if (mpi) MPI_Alltoallv(out.data.at, o.ints(o.counts).data(), o.ints(o.at).data(), MPI_INT, in.data.at, p.ints(p.counts).data(), p.ints(p.at).data(), MPI_INT, MPI_COMM_WORLD);
+      else done(sccl_alltoallv(out.data.at, counts, at, in.data.at, own, there, SCCL_INT32, MPI_COMM_WORLD, on));
+      in.expect("alltoallv is wrong", [&](int r, std::size_t i) { return of(r, rank, i); });
+    }
+    std::vector<std::size_t> both;
+    for (int r = 0; r < ranks; ++r) both.push_back(table[std::min(rank, r)][std::max(rank, r)]);
+    Spread turned(both, 1);
+    const Told both_counts(both, on_gpu), both_at(turned.places.at, on_gpu);
+    for (int r = 0; r < ranks; ++r) turned.fill(r, [&](std::size_t i) { return of(rank, r, i); });
+    done(sccl_alltoallv(SCCL_IN_PLACE, nullptr, nullptr, turned.data.at, both_counts, both_at, SCCL_INT32, MPI_COMM_WORLD, on));
+    turned.expect("alltoallv in place is wrong", [&](int r, std::size_t i) { return of(r, rank, i); });
+
+    const std::vector<std::size_t> &each = table[0];
+    const auto part = [&](int r, std::size_t i) { return of(r, 0, i); };
+    Spread own({each[rank]}, 0), whole(each, 3);
+    const Told counts(each, on_gpu), at(whole.places.at, on_gpu);
+    const auto ints = whole.places.ints(each), starts = whole.places.ints(whole.places.at);
+    own.fill(0, [&](std::size_t i) { return part(rank, i); });
+    if (mpi) MPI_Allgatherv(own.data.at, ints[rank], MPI_INT, whole.data.at, ints.data(), starts.data(), MPI_INT, MPI_COMM_WORLD);
+    else done(sccl_allgatherv(own.data.at, each[rank], whole.data.at, counts, at, SCCL_INT32, MPI_COMM_WORLD, on));
+    whole.expect("allgatherv is wrong", part);
+    whole.clear();
+    whole.fill(rank, [&](std::size_t i) { return part(rank, i); });
+    done(sccl_allgatherv(SCCL_IN_PLACE, 0, whole.data.at, counts, at, SCCL_INT32, MPI_COMM_WORLD, on));
+    whole.expect("allgatherv in place is wrong", part);
+    for (const bool in_place : {false, true}) {
+      const bool root = rank == 0;
+      whole.clear();
+      if (root && in_place) whole.fill(0, [&](std::size_t i) { return part(0, i); });
+      const void *const from = root && in_place ? SCCL_IN_PLACE : own.data.at;
+      if (mpi) MPI_Gatherv(from, ints[rank], MPI_INT, whole.data.at, ints.data(), starts.data(), MPI_INT, 0, MPI_COMM_WORLD);
+      else done(sccl_gatherv(from, each[rank], whole.data.at, counts, at, SCCL_INT32, 0, MPI_COMM_WORLD, on));
+      if (root) whole.expect("gatherv is wrong", part);
+      Spread mine({each[rank]}, 0);
+      void *const to = root && in_place ? SCCL_IN_PLACE : mine.data.at;
+      if (mpi) MPI_Scatterv(whole.data.at, ints.data(), starts.data(), MPI_INT, to, ints[rank], MPI_INT, 0, MPI_COMM_WORLD);
+      else done(sccl_scatterv(whole.data.at, counts, at, to, each[rank], SCCL_INT32, 0, MPI_COMM_WORLD, on));
+      if (to == mine.data.at) mine.expect("scatterv is wrong", [&](int, std::size_t i) { return part(rank, i); });
+    }
+    Spread wide(each, 0), result({each[rank]}, 0);
+    Numbers packed(wide.places.room + 1);
+    std::vector<std::size_t> first(1, 0);
+    for (int r = 0; r < ranks; ++r) first.push_back(first.back() + each[r]);
+    const auto sum = [&](int, std::size_t i) {
+      int total = 0;
+      for (int r = 0; r < ranks; ++r) total += of(r, 1, first[rank] + i);
+      return total;
+    };
+    for (std::size_t i = 0; i < wide.places.room; ++i) packed.at[i] = of(rank, 1, i);
+    if (mpi) MPI_Reduce_scatter(packed.at, result.data.at, ints.data(), MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    else done(sccl_reducescatterv(packed.at, result.data.at, counts, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, on));
+    result.expect("reducescatterv is wrong", sum);
+    done(sccl_reducescatterv(SCCL_IN_PLACE, packed.at, counts, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, on));
+    std::copy(packed.at, packed.at + each[rank], result.data.at);
+    result.expect("reducescatterv in place is wrong", sum);
+  }
+}
+
+// Counts that do not fit together, a buffer that is not on a GPU: all ranks refuse, and calls go on.
+void counts_unlike() {
+  Numbers send(8 * ranks), recv(8 * ranks);
+  std::vector<std::size_t> few(ranks, 2), own(ranks, 2);
+  if (rank == 1) own[2] = 3;
+  const auto call = [&](const void *from, const std::size_t *counts) {
+    return sccl_alltoallv(from, counts, nullptr, recv.at, few.data(), nullptr, SCCL_INT32, MPI_COMM_WORLD, nullptr);
+  };
+  check(call(send.at, own.data()) == SCCL_INVALID, "counts that differ were taken");
+  if (rank == 0) std::printf("%s\n", sccl_explain());
+  std::vector<int> host(8 * ranks);
+  check(call(rank == 1 ? host.data() : send.at, few.data()) == SCCL_UNSUPPORTED, "memory of the host was taken");
+  check(call(send.at, rank == 3 ? nullptr : few.data()) == SCCL_INVALID, "no counts were taken");
+  if (rank == 3) std::printf("%s\n", sccl_explain());
+  for (int i = 0; i < 2 * ranks; ++i) send.at[i] = value(rank, 0, i);
+  check(call(send.at, few.data()) == SCCL_SUCCESS, sccl_explain());
+  for (int r = 0; r < ranks; ++r) check(recv.at[2 * r] == value(r, 0, 2 * rank), "alltoallv is wrong");
 }
 
 // Rank 1 has its buffers elsewhere, or misaligned.
@@ -512,6 +657,8 @@ const struct {
     {"told_in_a_call", [] { told_on_hosts(false); }},
     {"told_when_freed", [] { told_on_hosts(true); }},
     {"plain_mpi", plain_mpi},
+    {"counts_vary", counts_vary},
+    {"counts_unlike", counts_unlike},
     {"refused", refused},
     {"own_context", own_context},
     {"unlike_memory", unlike_memory},

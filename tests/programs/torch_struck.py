@@ -6,6 +6,7 @@ others go on until an error ends them, which they print, and no more.
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -90,6 +91,8 @@ def planned() -> Callable[[int], None]:
 
 def main() -> None:
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if WHERE == "training":
+        importlib.import_module("torch._dynamo")  # which else comes when the model does
     store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), ranks, rank == 0)
     store.set(f"here/{rank}", "")
     store.wait([f"here/{k}" for k in range(ranks)])  # however long it takes to load torch

@@ -104,9 +104,10 @@ class Least(FloorSearch):
             then = (self._few_alphas, self._any_lengths, self._steady, self._raise)
             return (self._rounded, *then)
         if any(self.problem.potentials()):
-            last = (self._steady, self._any_lengths, self._few_alphas)
-            soon = self.floor <= _MANY * self._farthest(hops=False)
-            return (self._raise, self._rounded, *last) if soon else (*last, self._raise)
+            if self.floor > _MANY * self._farthest(hops=False):
+                return (self._steady, self._any_lengths, self._few_alphas, self._raise)
+            first = (self._steady, self._raise, self._rounded, self._any_lengths)
+            return (*first, self._few_alphas)
         return (self._any_lengths, self._steady, self._few_alphas, self._raise)
 
     def _take(self, packing: TimedPacking | None) -> None:

@@ -39,17 +39,19 @@ _TRIES = ((100, (1, 2)), (300, (1, 2, 3, 4, 5)))
 
 _NOISE = 200  # of prices, the largest
 _TRIED = 3.0  # units of effort, for these trees
-_UNITS, _ALL_UNITS = 2.0, 6.0  # of effort, for a C and for all; those above take 0.3 to 1.3
+_UNITS = 2.0  # of effort, for a C; those above take 0.3 to 1.3
+ALL_UNITS, FEW_UNITS = 6.0, 0.5  # for all; and where another algorithm is at hand
 _TREES = 6_000  # that whole numbers are looked for of, about
 _SEED = 1
 _STRATEGY = Strategy(workers=1)
 
 
-def few_whole(packing: Packing, proof: LimitProof) -> Algorithm | None:
+def few_whole(packing: Packing, proof: LimitProof, effort: float = ALL_UNITS) -> Algorithm | None:
     """Return an algorithm at a limit with few chunks, judged; None: none is found.
 
     Args:
         proof: of the limit, on the packing's machine.
+        effort: after which no further C is looked at.
 
     Raises:
         KeyboardInterrupt: the user interrupted; the solver has been stopped.
@@ -62,9 +64,11 @@ def few_whole(packing: Packing, proof: LimitProof) -> Algorithm | None:
         least += unit * (packing.upper * unit).denominator
     spent = 0.0
     for disturbed, multiples in _TRIES:
+        if spent >= effort:
+            break
         whole = WholeTrees(packing, proof, disturbed)
         for times in multiples:
-            made = whole.at(least * times) if spent < _ALL_UNITS else None
+            made = whole.at(least * times, effort) if spent < effort else None
             if made is not None:
                 return made
             spent += whole.spent
@@ -87,7 +91,7 @@ class WholeTrees:
     disturbed: int = _TRIES[0][0]
     spent: float = field(default=0.0, init=False)
 
-    def at(self, chunks: int) -> Algorithm | None:
+    def at(self, chunks: int, effort: float = _UNITS) -> Algorithm | None:
         """Return an algorithm at the limit with C = ``chunks``, judged; None: none is found.
 
         Raises:
@@ -115,7 +119,7 @@ class WholeTrees:
                 load = [x for edge in constraint.edges for x in loads.get((edge, step), ())]
                 if load:
                     model.add(LinearExpr.sum(load) <= constraint.chunks_per_round * r)
-        result = solve(model, Effort(None, _SEED, _UNITS), _STRATEGY)
+        result = solve(model, Effort(None, _SEED, min(effort, _UNITS)), _STRATEGY)
         self.spent = result.units
         if not result.found:
             return None

@@ -164,11 +164,25 @@ SCCL_TABLE int begins[][RANKS][BLOCKS + 1] = {
     {{44, 51, 51}, {51, 66, 81}, {81, 88, 88}, },
 };
 
+// The data that each of those instructions is about, by its number: calls of counts have its length in a table.
+SCCL_TABLE std::uint32_t about[] = {
+    // program 0
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 
+    // program 1
+    0, 0, 0, 0, 0, 0, 0, 
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 
+    0, 0, 0, 0, 0, 0, 0, 
+};
+
 template <class Machine>
 SCCL_STEPS void run_lines(const Instruction *lines, int count, Machine &m) {
   for (int i = 0; i < count; ++i) {
     const Instruction x = lines[i];
-    if (!m.step(x.step)) continue;
+    if (!m.step(x.step, i)) continue;
     switch (x.code) {
       case Code::after: m.after(x.peer, x.flag); break;
       case Code::publish: m.publish(x.flag); break;

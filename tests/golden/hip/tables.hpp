@@ -15,6 +15,7 @@ constexpr std::size_t SLOT_BYTES = 1048576;
 constexpr std::size_t PACKET_BYTES = 16384;  // most of a chunk that packets carry; 0: there are none
 constexpr char PROTOCOLS[] = "edp";  // letters of a selection
 constexpr int PATTERNS = 1;  // most blocks in a buffer
+constexpr int DATA = 1;  // most blocks that a collective tells apart
 
 // What keeps epochs apart (sccl/lower/protocol.py): copies of flags and slots, and how many epochs a peer
 // may be behind when it is written to.

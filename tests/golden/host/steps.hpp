@@ -142,7 +142,7 @@ template <class Machine>
 SCCL_STEPS void run_lines(const Instruction *lines, int count, Machine &m) {
   for (int i = 0; i < count; ++i) {
     const Instruction x = lines[i];
-    if (!m.step(x.step)) continue;
+    if (!m.step(x.step, i)) continue;
     switch (x.code) {
       case Code::after: m.after(x.peer, x.flag); break;
       case Code::publish: m.publish(x.flag); break;
