@@ -115,3 +115,32 @@ def test_ranks_that_are_struck_are_named_by_all_others(
             gone = re.search(rf"ranks? ([\d, ]*) (?:is|are) {state}", line)
             assert gone, line
             assert str(victim) in gone[1].split(", "), line
+
+
+BADLY = """
+import sys
+from datetime import timedelta
+import torch.distributed as dist
+
+def begin(**how):
+    try:
+        dist.init_process_group("sccl", **how)
+    except Exception as error:
+        sys.stdout.write(f"{type(error).__name__}: {str(error).splitlines()[0]}\\n")
+
+soon = {"world_size": 2, "timeout": timedelta(seconds=1)}
+begin(init_method="tcp://127.0.0.1:1", rank=1, **soon)
+begin(init_method="tcp://127.0.0.1:0", rank=0, **soon)
+begin()
+begin()
+"""
+
+
+def test_groups_that_cannot_be_made_are_told_in_a_sentence(tmp_path: Path) -> None:
+    """A store that is not there, ranks that don't come, and a second group of all ranks."""
+    env = {"PYTHONPATH": autoloading(tmp_path)}
+    told = sorted(finished(run_job("newest", 1, "run_code.py", BADLY, env=env)))
+    assert len(told) == 3
+    for line, start in zip(told, ("DistNetworkError: The client", "DistStoreError: Timed out",
+                                  "ValueError: trying to initialize"), strict=True):  # fmt: skip
+        assert line.startswith(start)

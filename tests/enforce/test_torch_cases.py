@@ -20,7 +20,12 @@ MOST_SKIPPED = 200
 
 
 def ended(
-    folder: Path, release: str, ranks: int, like: str, *names: str, patience_s: float = PATIENCE_S
+    folder: Path,
+    release: str,
+    ranks: int,
+    like: str,
+    *names: str,
+    patience_s: float = 3 * PATIENCE_S,
 ) -> dict[str, dict[str, str]]:
     """Return how cases ended, by their names."""
     program = str(PROGRAMS / "torch_own_cases.py")

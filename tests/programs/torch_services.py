@@ -327,6 +327,7 @@ def main() -> None:
             continue
         ours, theirs = digest(service, dist.group.WORLD), digest(service, beside)
         sys.stdout.write(f"{dist.get_rank()} {service.__name__} {ours} {theirs}\n")  # at once
+        sys.stdout.flush()
     dist.barrier()  # gloo's groups don't wait for the others to have read all
     dist.destroy_process_group()
 
