@@ -18,7 +18,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
 from sccl.synth.fluid.curve import LeastCurve, SlotFloor, least_curve
-from sccl.synth.fluid.least import Least
+from sccl.synth.fluid.floors import FloorSearch
 from sccl.tasks.entrants import ClassicalEntrant, Contest
 from sccl.tasks.planned import best_of
 from sccl.topo import resolve
@@ -158,6 +158,6 @@ def test_who_interrupts_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Least, "raise_floor", interrupt)
+    monkeypatch.setattr(FloorSearch, "raise_floor", interrupt)
     with pytest.raises(KeyboardInterrupt):
         curve_of("ring:4", "alltoall")
