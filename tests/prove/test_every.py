@@ -248,7 +248,8 @@ def full_4(tmp_path_factory: pytest.TempPathFactory) -> Case:
 
 def test_what_is_optimal_among_all_is_certified(full_4: Case) -> None:
     best = [c for c in full_4.claims if isinstance(c, LimitPointWire) and c.every]
-    assert [(c.steps, Fraction(c.rounds, c.chunks)) for c in best] == [(2, Fraction(1, 2))]
+    costs = [(c.steps, Fraction(c.rounds, c.chunks)) for c in best]
+    assert costs == [(1, Fraction(1)), (2, Fraction(1, 2))]
     assert [verdict.state for verdict in check(full_4)] == ["ok"] * len(full_4.claims)
 
 
@@ -310,6 +311,5 @@ def test_the_claim_is_of_allreduce_alone(full_4: Case) -> None:
 def test_a_point_is_optimal_among_all_only_with_claims_that_say_so(full_4: Case) -> None:
     kept = tuple(c for c in full_4.claims if not isinstance(c, EveryWire))
     verdicts = list(check(replace(full_4, claims=kept)))
-    assert [v.state for v in verdicts].count("failed") == 1
-    (failed,) = [v for v in verdicts if v.state == "failed"]
-    assert "of every class" in failed.claim
+    failed = [v for v in verdicts if v.state == "failed"]
+    assert ["of every class" in v.claim for v in failed] == [True, True]
