@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -14,6 +15,8 @@ from benchmarks import (
     astra_cases,
     astra_exported,
     astra_steps,
+    enforce_report,
+    growth,
     pictures,
     process,
     reach,
@@ -26,6 +29,7 @@ from benchmarks import (
 from benchmarks import astra as clocks
 from benchmarks import certificates as kept
 from benchmarks import collectives as runs
+from benchmarks import enforce as jobs
 from benchmarks import files as others
 from benchmarks import frontier as frontiers
 from benchmarks import lab as channels
@@ -217,6 +221,24 @@ def figures(
     out().print(figures_table(results))
 
 
+@app.command("growth")
+@reported
+def growing(timeout: Timeout = TIMEOUT_S, smoke: Smoke = False, output: Output = None) -> None:
+    """Time limits of every collective at the fewest steps, on 16 to 1,024 ranks of four kinds."""
+    families = growth.SMOKE if smoke else growth.FAMILIES
+    record = begin("growth", writable(output), {"timeout_s": timeout, "smoke": smoke}, {})
+    results: list[growth.GrowthResult] = []
+    for result in growth.run(families, timeout):
+        results.append(result)
+        record.write(results, len(results) + 1)
+        what = f"{result.collective} on {result.topology}: {result.verdict}"
+        _progress(what, result.seconds or timeout)
+    grows = {name: growth.growth(results, name) for name in ("user_seconds", "memory_mb")}
+    record.write(results, len(results), {"grows_with_ranks_to_the_power": grows})
+    out().print(report.growth_table(results))
+    _leave("sat" for _ in results)
+
+
 @app.command()
 @reported
 def plot(
@@ -230,7 +252,7 @@ def plot(
         str, typer.Option(help="Of tacos these figures, with commas between.", show_default="all")
     ] = "",
 ) -> None:
-    """Draw results of scale, table4, table5, collectives, tacos, taccl and the three of TE-CCL."""
+    """Draw results of growth, scale, tables 4 and 5, collectives, tacos, taccl, TE-CCL's three."""
     check_picture(output)
     pictures.draw(files, output, [name for name in only.split(",") if name])
 
@@ -305,6 +327,34 @@ def rates(
         results.append(result)
         record.write(results, len(cases))
     out().print(report.rates_table(results))
+
+
+@app.command("enforce")
+@reported
+def enforced_jobs(
+    only: Parts = "",
+    torch: Annotated[
+        Path, typer.Option(help="A Python that has torch.", show_default="what 'make test' made")
+    ] = jobs.TORCH,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
+    """PyTorch jobs in the lab: recorded, planned and kept to their plans, beside gloo."""
+    cases = jobs.SMOKE if smoke else _chosen(jobs.PARTS, only, smoke=False)
+    record = begin("enforce", writable(output), {"only": only, "smoke": smoke}, {})
+    results: list[jobs.Result] = []
+    lab, batches = jobs.JobLab(torch), jobs.batches(cases)
+    for batch in batches:
+        began = time.perf_counter()
+        results += lab.run(batch)
+        came_to = enforce_report.summary(results)
+        record.write(results, len(results) + (batch is not batches[-1]), came_to)
+        words = (batch[0].part, batch[0].channels, *(case.way for case in batch))
+        _progress(", ".join(dict.fromkeys(words)), time.perf_counter() - began)
+    for table in enforce_report.tables(results):
+        out().print(table)
+    for name, value in enforce_report.summary(results).items():
+        out().print(f"{name}: {value if isinstance(value, str) else f'{value:.4g}'}")
 
 
 @app.command("teccl-scale")

@@ -64,8 +64,8 @@ def run(row: PaperRow, command: str, timeout_s: float) -> Run:
         process.wait()
     whole = time.perf_counter() - begin
     if heard is not None:
-        verdict, seconds, printed = heard
-        return Run(verdict, seconds, whole, printed)
+        verdict, seconds, printed, used = heard
+        return Run(verdict, seconds, whole, printed, used)
     return Run("unknown" if whole >= timeout_s else "failed", whole, whole)
 
 
@@ -76,25 +76,37 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _listen(process: subprocess.Popen[bytes]) -> tuple[Verdict, float, float] | None:
-    """Return its verdict, the seconds it took to say so, and those it printed.
+def _listen(process: subprocess.Popen[bytes]) -> tuple[Verdict, float, float, float | None] | None:
+    """Return its verdict, the seconds it took to say so, those it printed, and the processor's.
 
     It prints tenths, too coarse for most rows, so the time between its "solving" and its verdict is
     taken from outside as well. That spans encoding, solving and decoding, like sccl's own seconds.
     """
     assert process.stdout is not None
-    text, begun, heard = "", 0.0, None
+    text, begun, before, heard = "", 0.0, None, None
     while piece := os.read(process.stdout.fileno(), 1 << 16):
-        now = time.perf_counter()
+        now, used = time.perf_counter(), _processor_seconds(process.pid)
         if heard is not None:
             continue  # the algorithm, which nobody reads; but the pipe must not fill up
         text += piece.decode(errors="replace")
         if not begun and _BEGUN in text:
-            begun = now
+            begun, before = now, used
         if said := _ENDED.search(text):
-            heard = _VERDICTS[said[1]], now - begun, float(said[2])
+            spent = None if used is None or before is None else used - before
+            heard = _VERDICTS[said[1]], now - begun, float(said[2]), spent
     process.stdout.close()
     return heard
+
+
+def _processor_seconds(pid: int) -> float | None:
+    """Return what a process has used so far, all its threads; None where no clock says it.
+
+    It is one process: Z3 is a library in it. The clock is that of clock_getcpuclockid(3) on Linux.
+    """
+    try:
+        return time.clock_gettime(~pid << 3 | 2)
+    except OSError:
+        return None
 
 
 def versions(command: str) -> dict[str, str]:

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import hosted
 from benchmarks import syndicate_charts as syndicate
 from benchmarks import taccl_charts as taccl
 from benchmarks import teccl_charts as teccl
+from benchmarks.enforce_report import charts as enforced
 from benchmarks.scale import series_of
 from benchmarks.tacos import charts as tacos
 from sccl.core.files.disk import read_text
@@ -93,6 +95,26 @@ def _scale(results: Results) -> list[ChartType]:
     ]  # fmt: skip
 
 
+def _growth(results: Results) -> list[ChartType]:
+    """Return processor seconds and memory of every collective against ranks, family by family."""
+    charts = []
+    for family in dict.fromkeys(r["family"] for r in results):
+        rows = [
+            {**r, "series": r["collective"]}
+            for r in results
+            if r["family"] == family and r["user_seconds"] is not None
+        ]
+        charts += [
+            measured_chart(rows, "ranks", field, "series", title=f"{family}: {title}",
+                           x_title="Ranks", y_title=unit, log_x=True, log_y=True)
+            for field, title, unit in (
+                ("user_seconds", "processor time of sccl limits", "seconds"),
+                ("memory_mb", "memory", "MB"),
+            )
+        ]  # fmt: skip
+    return charts
+
+
 def _table(results: Results) -> list[ChartType]:
     """Return how many rows each solver answers within which time, each by itself."""
     rows = []
@@ -160,10 +182,13 @@ def _least_times(results: Results) -> list[ChartType]:
 
 
 _DRAWN: dict[str, Callable[[Results], list[ChartType]]] = {
+    "growth": _growth,
     "scale": _scale,
     "table4": _table,
     "table5": _table,
+    "bundles": hosted.charts,
     "collectives": _collectives,
+    "enforce": enforced,
     "syndicate": syndicate.charts,
     "taccl": taccl.charts,
     "teccl": _least_times,

@@ -64,17 +64,20 @@ class Run:
     text: str
 
 
-def measure(*arguments: str) -> Run:
+def measure(*arguments: str, timeout_s: float | None = None) -> Run:
     """Run ``sccl`` and return what it took and printed.
 
     Raises:
         ScclError: it failed; a solver that gives up (exit code 3) is not a failure.
+        subprocess.TimeoutExpired: it took longer than that, and was ended.
     """
     with tempfile.TemporaryDirectory() as folder:
         left = Path(folder, "status")
         command = [sys.executable, "-c", _PROGRAM, str(left), *arguments]
         before, begin = os.times().children_user, time.perf_counter()
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=timeout_s
+        )
         seconds, user = time.perf_counter() - begin, os.times().children_user - before
         status = left.read_text() if left.exists() else ""
     if done.returncode not in (ExitCode.OK, ExitCode.UNKNOWN):

@@ -18,6 +18,7 @@ from benchmarks.collectives import CollectiveResult, GenerationResult
 from benchmarks.files import FilesResult
 from benchmarks.frontier import FoundPoint, FrontierResult
 from benchmarks.fuzz import FuzzResult
+from benchmarks.growth import GrowthResult
 from benchmarks.lab import RateResult
 from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
@@ -121,8 +122,10 @@ def ratio_text(ratio: Ratio) -> str:
     """Return a ratio as a sentence."""
     if ratio.median is None:
         return f"{ratio.numerator} / {ratio.denominator}: no row was solved by both"
+    used = "" if ratio.processor is None else f" (of the processor's time {ratio.processor:.2f})"
     return (
-        f"{ratio.numerator} / {ratio.denominator}, row by row: median {ratio.median:.2f} "
+        f"{ratio.numerator} / {ratio.denominator}, row by row: median {ratio.median:.2f}, "
+        f"geometric mean {ratio.geometric_mean:.2f}{used}, least {ratio.least:.2f}, "
         f"over the {ratio.rows} rows that both solved"
     )
 
@@ -191,6 +194,18 @@ def scale_table(results: Sequence[ScaleResult], growth: Mapping[str, float]) -> 
         table.add_row(s.topology, *numbers, s.symmetry, r.verdict, *cells)
     grown = (f"{name}: ranks^{power:g}" for name, power in growth.items())
     table.caption = f"seconds grow, from 64 ranks on, as {'; '.join(grown)}" if growth else None
+    return table
+
+
+def growth_table(results: Sequence[GrowthResult]) -> Table:
+    """Return what limits of every collective take, and how near to them what is found comes."""
+    title = "Limits at the fewest steps: sccl limits, the whole process"
+    table = _table(title, "Collective", "Topology", "Ranks", "S", "Found", "Processor", "MB")
+    for r in results:
+        found = "met" if r.above == 0 else r.verdict if r.above is None else f"{r.above:.1%} above"
+        took = seconds_text(r.user_seconds) if r.user_seconds is not None else "-"
+        memory = f"{r.memory_mb:.0f}" if r.memory_mb is not None else "-"
+        table.add_row(r.collective, r.topology, str(r.ranks), str(r.steps), found, took, memory)
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import resource
 import time
 from functools import partial
 
@@ -34,9 +35,16 @@ def answer(row: PaperRow, solver: str, timeout_s: float) -> Run:
     asked = question(row)
     solve = partial(backends.solve, solver=solver, effort=backends.Effort(timeout_s))
     gc.collect()  # what an earlier row left behind is not this row's time
-    begin = time.perf_counter()
+    begin, used = time.perf_counter(), _processor_seconds()
     found = ask(asked, solve)
-    return Run(verdict(found), time.perf_counter() - begin)
+    seconds, used = time.perf_counter() - begin, _processor_seconds() - used
+    return Run(verdict(found), seconds, processor_seconds=used)
+
+
+def _processor_seconds() -> float:
+    """Return what this process used so far, and its children that have ended."""
+    of = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, of))
 
 
 def contender(solver: str, timeout_s: float) -> Contender[PaperRow]:

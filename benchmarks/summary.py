@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import geometric_mean, median
 
 from benchmarks.paper import PaperRow
 from benchmarks.timing import Raced
@@ -33,12 +33,18 @@ class Ratio:
 
     Attributes:
         median: over the rows that both solved; None if there is none.
+        geometric_mean: likewise.
+        least: likewise.
+        processor: the geometric mean of seconds of the processor; None where some are not known.
     """
 
     numerator: str
     denominator: str
     median: float | None
     rows: int
+    geometric_mean: float | None = None
+    least: float | None = None
+    processor: float | None = None
 
 
 def total(name: str, results: Sequence[Raced[PaperRow]]) -> Total:
@@ -54,10 +60,23 @@ def paper_total(results: Sequence[Raced[PaperRow]]) -> Total:
 
 
 def ratio(numerator: str, denominator: str, results: Sequence[Raced[PaperRow]]) -> Ratio:
-    """Return the median of ``numerator`` / ``denominator`` over the rows that both solved."""
-    pairs = [(r.timings[numerator], r.timings[denominator]) for r in results]
-    quotients = [a.seconds / b.seconds for a, b in pairs if a.verdict == b.verdict == "sat"]
-    return Ratio(numerator, denominator, median(quotients) if quotients else None, len(quotients))
+    """Return ``numerator`` / ``denominator`` over the rows that both solved."""
+    raced = [(r.timings[numerator], r.timings[denominator]) for r in results]
+    pairs = [(a, b) for a, b in raced if a.verdict == b.verdict == "sat"]
+    if not pairs:
+        return Ratio(numerator, denominator, None, 0)
+    quotients = [a.seconds / b.seconds for a, b in pairs]
+    used = [(a.processor_seconds, b.processor_seconds) for a, b in pairs]
+    known = [a / b for a, b in used if a and b]
+    return Ratio(
+        numerator,
+        denominator,
+        median(quotients),
+        len(pairs),
+        geometric_mean(quotients),
+        min(quotients),
+        geometric_mean(known) if len(known) == len(pairs) else None,
+    )
 
 
 def _total(name: str, solved: Sequence[tuple[float, str]], rows: int) -> Total:

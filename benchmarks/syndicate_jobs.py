@@ -44,7 +44,7 @@ PARTS = {
 """Presets; of ``beside`` a fabric, and MiB of the allreduce and of the alltoall."""
 
 SMOKE: dict[str, tuple[str, dict[str, int]]] = {
-    "moe": ("moe-156", {}),
+    "moe": ("moe-156", {"layers": 4}),
     "scale": ("moe-512", {"layers": 2, "dp": 64}),
     "models": ("A1", {}),
     "beside": ("hgx2 1 1", {}),

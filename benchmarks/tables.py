@@ -14,6 +14,7 @@ from benchmarks.record import begin
 from benchmarks.summary import Ratio, Total, paper_total, ratio, total
 from benchmarks.timing import Raced, race
 from sccl.cli.report import err, out
+from sccl.synth.ksync import backends
 
 REFERENCE = "z3"
 """Our solver with the paper's own encoding: what to hold against ``msccl``, which has it too."""
@@ -31,10 +32,16 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a table comes to."""
+    """What a table comes to.
+
+    Attributes:
+        ratio: ``msccl`` beside :data:`REFERENCE`.
+        default: ``msccl`` beside the default solver.
+    """
 
     totals: tuple[Total, ...]
     ratio: Ratio | None
+    default: Ratio | None
 
 
 def run(
@@ -70,8 +77,12 @@ def run(
 
 def _summary(results: Sequence[Raced[PaperRow]], names: Sequence[str]) -> Summary:
     totals = (paper_total(results), *(total(name, results) for name in names))
-    both = {REFERENCE, peer.NAME} <= set(names)
-    return Summary(totals, ratio(peer.NAME, REFERENCE, results) if both else None)
+    beside = {
+        solver: ratio(peer.NAME, solver, results)
+        for solver in (REFERENCE, backends.DEFAULT)
+        if {solver, peer.NAME} <= set(names)
+    }
+    return Summary(totals, beside.get(REFERENCE), beside.get(backends.DEFAULT))
 
 
 def _progress(result: Raced[PaperRow], timeout_s: float) -> None:
@@ -93,5 +104,6 @@ def _print(
     if not with_peer:
         console.print("msccl: not on the path, so its columns are empty (--msccl COMMAND).")
     console.print(report.totals_table(summary.totals))
-    if summary.ratio:
-        console.print(report.ratio_text(summary.ratio))
+    for one in (summary.ratio, summary.default):
+        if one:
+            console.print(report.ratio_text(one))

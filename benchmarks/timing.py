@@ -22,12 +22,15 @@ class Run:
         seconds: encoding, solving and decoding, wall clock.
         process_seconds: of the whole process, where the contender is one.
         printed_seconds: what it says of itself, where it says anything.
+        processor_seconds: of all processors in ``seconds``, which other work on the machine changes
+            less; None where there is no way to know.
     """
 
     verdict: Verdict
     seconds: float
     process_seconds: float | None = None
     printed_seconds: float | None = None
+    processor_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,12 @@ class Timing:
     def seconds(self) -> float:
         """Return the median; a run without an answer counts as longer than any with one."""
         return median(r.seconds if r.verdict in ("sat", "unsat") else math.inf for r in self.runs)
+
+    @property
+    def processor_seconds(self) -> float | None:
+        """Return the median of the processors' time; None where some of it is not known."""
+        known = [r.processor_seconds for r in self.runs if r.processor_seconds is not None]
+        return median(known) if len(known) == len(self.runs) else None
 
     @property
     def verdict(self) -> Verdict:

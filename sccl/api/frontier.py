@@ -12,10 +12,10 @@ from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import check_made_of, checked
 from sccl.api.html import heading, paragraph, table
 from sccl.api.machine import Topology
-from sccl.api.shared import COLUMNS, Point, Shared
+from sccl.api.shared import COLUMNS, COLUMNS_OF_SEVERAL, Point, Shared
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.frontiers import frontier_to_plain, frontiers_of_plain
-from sccl.core.frontier import TREES, ClassFrontier, Open, Refuted
+from sccl.core.frontier import EXCHANGED, TREES, ClassFrontier, Open, Refuted
 from sccl.core.frontier import Frontier as Known
 from sccl.core.frontier import Point as KnownPoint
 from sccl.core.limit import StepLimit
@@ -28,7 +28,7 @@ from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.subject import Subject
 from sccl.view.shown import Bounds
 from sccl.view.text.reasons import in_words
-from sccl.view.words import class_summary, summary, unswept_words
+from sccl.view.words import EVERY_WORDS, above_words, class_summary, summary, unswept_words
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -93,10 +93,11 @@ class Searched(Shared):
         if not found.several:
             rows = [point.cells for point in self.points]
             return table(COLUMNS, rows) + "".join(map(paragraph, [*notes, self.summary]))
-        rows = [(*point.cells, point.of_class) for point in self.points]
+        rows = [point.cells_of_several for point in self.points]
+        notes += [EVERY_WORDS] if found.every else []
         notes += map(class_summary, found.classes)
         notes += [unswept_words(found.unswept)] if found.unswept else []
-        return table((*COLUMNS, "Class"), rows) + "".join(map(paragraph, notes))
+        return table(COLUMNS_OF_SEVERAL, rows) + "".join(map(paragraph, notes))
 
 
 def _of_classes(found: Known) -> Iterator[Bounds]:
@@ -109,7 +110,7 @@ def _of_classes(found: Known) -> Iterator[Bounds]:
 
 def _kept(part: ClassFrontier, folder: Folder) -> ClassFrontier:
     """Return a class with its points' algorithms written."""
-    suffix = TREES if part.name == TREES else ""
+    suffix = part.name if part.name in {TREES, EXCHANGED} else ""
     points = (
         replace(p, file=folder.save(p.algorithm, suffix) if p.algorithm else None)
         for p in part.points
@@ -266,10 +267,13 @@ class SavedFrontier(Shared):
         known, found = self.known, heading(self.name)
         if known[0].several:
             rows: list[tuple[object, ...]] = [
-                (*_shape(p), p.cost, name, p.state_words) for name, p in known[0].stairs
+                (*_shape(p), p.cost, name, above_words(known[0].above_every(p)), p.state_words)
+                for name, p in known[0].stairs
             ]
-            columns = ("C", "S", "R", "R/C", "Class", "State")
-            return found + table(columns, rows) + paragraph(self.summary)
+            columns = ("C", "S", "R", "R/C", "Class", "Above all", "State")
+            words = [EVERY_WORDS] if known[0].every else []
+            notes = "".join(map(paragraph, [*words, self.summary]))
+            return found + table(columns, rows) + notes
         for one in known:
             rows = [(*_shape(p), p.cost, p.state_words) for p in one.points]
             scope = one.bounds.scope if one.bounds else one.scope

@@ -22,7 +22,7 @@ from sccl.errors import InputError, ToolError
 from sccl.tasks.explore import shown
 from sccl.view import charts
 from sccl.view.explorer.html import page
-from sccl.view.words import state, summary
+from sccl.view.words import above_words, state, summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +46,8 @@ class Point:
         rounds: R of the algorithm; None: there is none.
         of_class: the class of algorithms that it is of, where a collective has several.
         within: the k and C that the proof is restricted to, such as ``"k = 2"``; empty: none.
+        above_every: of an allreduce, by which part R/C is above what no algorithm of any class
+            beats in as many steps: 0: none has less; None: that is not known.
     """
 
     steps: int
@@ -59,9 +61,12 @@ class Point:
     rounds: int | None = None
     within: str = ""
     of_class: str = ""
+    above_every: Fraction | None = None
 
     @classmethod
-    def of(cls, point: KnownPoint, algorithm: Algorithm | None, of_class: str) -> Point:
+    def of(
+        cls, point: KnownPoint, algorithm: Algorithm | None, of_class: str, above: Fraction | None
+    ) -> Point:
         """Return a point with its algorithm."""
         return cls(
             point.steps,
@@ -75,6 +80,7 @@ class Point:
             point.rounds,
             point.within.words if point.proved and point.within else "",
             of_class,
+            above,
         )
 
     @property
@@ -104,8 +110,14 @@ class Point:
     def __repr__(self) -> str:
         return f"Point({self.text}, {self.state})"
 
+    @property
+    def cells_of_several(self) -> tuple[object, ...]:
+        """Return the row of a table of several classes: also its class, and what is above all."""
+        return (*self.cells, self.of_class, above_words(self.above_every))
+
 
 COLUMNS = ("C", "S", "R", "R/C", "Optimal in", "State")
+COLUMNS_OF_SEVERAL = (*COLUMNS, "Class", "Above all")
 
 
 class Shared(ABC):
@@ -133,10 +145,11 @@ class Shared(ABC):
 
     @property
     def classes(self) -> dict[str, tuple[Point, ...]]:
-        """Return the points of each class of algorithms, by class; allreduce has up to three."""
+        """Return the points of each class of algorithms, by class; allreduce has up to four."""
         return {
             part.scope or (one.bounds.scope if one.bounds else ""): tuple(
-                Point.of(point, self._algorithm_of(point), part.name) for point in part.points
+                Point.of(point, self._algorithm_of(point), part.name, one.above_every(point))
+                for point in part.points
             )
             for one in self.known
             for part in one.classes
@@ -145,8 +158,11 @@ class Shared(ABC):
     @property
     def points(self) -> tuple[Point, ...]:
         """Return the points by ascending S, each with a smaller R/C than the one before."""
-        stairs = self.known[0].stairs
-        return tuple(Point.of(point, self._algorithm_of(point), name) for name, point in stairs)
+        known = self.known[0]
+        return tuple(
+            Point.of(point, self._algorithm_of(point), name, known.above_every(point))
+            for name, point in known.stairs
+        )
 
     def _algorithms(self) -> Sequence[Algorithm]:
         """Return the algorithms of the points of all classes."""
@@ -199,8 +215,9 @@ class Shared(ABC):
         """Return the points of all classes as a table of pandas.
 
         Each row says its machine and its class, so that the tables of several frontiers can be
-        laid under one another. R/C is a float, beside its exact text; seconds are those that
-        finding the point took.
+        laid under one another. R/C is a float, beside its exact text; so is by which part it is
+        above what no algorithm of any class beats, of allreduces; seconds are those that finding
+        the point took.
 
         Raises:
             ToolError: pandas is not installed.
@@ -242,9 +259,16 @@ class Shared(ABC):
         \bottomrule
         \end{tabular}
         """
-        parts = {scope: [p.cells for p in points] for scope, points in self.classes.items()}
-        named = parts if len(parts) > 1 else {"": next(iter(parts.values()))}
-        return tabular(COLUMNS, "rrrrll", named, caption, label)
+        classes = self.classes
+        if all(point.above_every is None for points in classes.values() for point in points):
+            parts = {scope: [p.cells for p in points] for scope, points in classes.items()}
+            named = parts if len(parts) > 1 else {"": next(iter(parts.values()))}
+            return tabular(COLUMNS, "rrrrll", named, caption, label)
+        parts = {
+            scope: [(*p.cells, above_words(p.above_every)) for p in points]
+            for scope, points in classes.items()
+        }
+        return tabular((*COLUMNS, "Above all"), "rrrrlll", parts, caption, label)
 
     def _repr_latex_(self) -> str:
         return self.to_latex()
@@ -292,15 +316,16 @@ def _charts(frontiers: Iterable[Shared]) -> list[charts.FrontierData]:
 
 _FRAME = (
     *("chunks", "steps", "rounds", "bandwidth_cost", "exact"),
-    *("attained", "proved", "optimal", "seconds"),
+    *("attained", "proved", "optimal", "above_every", "seconds"),
 )
 
 
 def _plain(point: Point) -> dict[str, Any]:
-    cost = point.bandwidth_cost
+    cost, above = point.bandwidth_cost, point.above_every
     found = {name: getattr(point, name) for name in _FRAME if name != "exact"}
     return found | {
         "bandwidth_cost": float(cost),
         "exact": str(cost),
         "optimal": ", ".join(point.optimal),
+        "above_every": None if above is None else float(above),
     }

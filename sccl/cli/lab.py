@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +13,7 @@ from sccl.cli import options
 from sccl.cli.report import err, print_output, reported
 from sccl.core.words import counted
 from sccl.runtime.lab import Heard, Lab, LabEnd, Limiter, channels_of, check_lab, run_lab, ways_of
-from sccl.tasks.lab import lab_output
+from sccl.tasks.lab import lab_output, write_fabric
 
 _LAST_LINES = 15
 
@@ -37,6 +38,14 @@ Quiet = Annotated[
     typer.Option(
         "--quiet",
         help="Print what rank 0 says, as it is, and of a rank that fails its last lines.",
+    ),
+]
+FabricFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--fabric",
+        metavar="FILE",
+        help="Write the channels as a fabric here, for 'sccl plan', before COMMAND is run.",
     ),
 ]
 By = Annotated[
@@ -78,6 +87,7 @@ def lab(
     ranks: Ranks = 4,
     quiet: Quiet = False,
     by: By = None,
+    fabric: FabricFile = None,
     json: options.Json = False,
 ) -> None:
     """Run a command on ranks that have a network of a known rate for every channel.
@@ -90,6 +100,9 @@ def lab(
     wanted = channels_of(channels)
     check_lab(command, ranks)
     ways = ways_of(by)
+    if fabric is not None:
+        options.writable(fabric)
+        write_fabric(wanted, ranks, fabric)
     rates = ", ".join(f"{one.name} {one.bits_per_s / 1e6:g} Mb/s" for one in wanted)
     told = f"{counted(ranks, 'rank')}, {rates}, by {ways.told}"
     err().print(told, markup=False, soft_wrap=True)

@@ -101,6 +101,7 @@ def files(
         "stream_argument": "stream",
         "bench_stream": ", nullptr",
         "any_root": "false",  # links differ from GPU to GPU: an algorithm is for the root it names
+        "without_mpi": False,
         "straight": False,
         "counted_contract": COUNTED_CONTRACT,
         "variants": VARIANTS,

@@ -31,7 +31,10 @@ OWN = (
     "exchange.hpp",
     "combine.hpp",
     "memory.hpp",
+    "attach.hpp",
+    "serving.cpp",
     "communicator.cpp",
+    "joined.cpp",
     "Makefile",
 )
 
@@ -48,6 +51,7 @@ def files(made: Bundle, _options: EmitOptions) -> dict[str, str]:
         "stream_parameter": "",
         "stream_argument": "nullptr",
         "bench_stream": "",
+        "without_mpi": True,
         "straight": True,  # blocks may go from rank to rank by no program
         "counted_contract": COUNTED_CONTRACT,
         "any_root": "true",  # in shared memory, ranks are alike

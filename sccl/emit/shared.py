@@ -33,6 +33,8 @@ COMMON_FILES = (
     "selection.cpp",
     "call.hpp",
     "library.hpp",
+    "meeting.hpp",
+    "by_mpi.hpp",
     "shared_memory.hpp",
     "types.hpp",
     "plain.hpp",

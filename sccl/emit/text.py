@@ -339,7 +339,7 @@ def _function(entry: Entry) -> dict[str, str]:
     passed = "buffer, buffer" if entry.identifier == "broadcast" else "send, recv"
     return {
         "name": entry.identifier,
-        "parameters": f"{buffers}, size_t count, sccl_type type{op}{root}, MPI_Comm comm",
+        "parameters": f"{buffers}, size_t count, sccl_type type{op}{root}, sccl_comm comm",
         "arguments": f"{passed}, count, type, {'op' if op else 'SCCL_SUM'}, "
         f"{'root' if root else '0'}, comm",
     }

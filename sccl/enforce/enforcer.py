@@ -14,10 +14,11 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from sccl.enforce.carrying import by_gloo, transfer
+from sccl.enforce.carrying import by_gloo
 from sccl.enforce.channels import Channels, Group, Lane
 from sccl.enforce.described import Described
-from sccl.enforce.measuring import Measures
+from sccl.enforce.exchanges import RankExchange
+from sccl.enforce.measuring import Stopwatch
 from sccl.enforce.peers import peers, ranks_in_words
 from sccl.enforce.planned import PlannedCall, PlannedWork
 from sccl.enforce.script import PlanScript, ScriptOp
@@ -62,11 +63,17 @@ class Enforcer:
         self._own = [_own_group(op, rank) for op in script.ops]
         self.program = program_of(script, rank)
         self.sequence = CallSequence(self.program, script.order)
-        self.measures = Measures()
+        self.measures = Stopwatch()
         self._calling = False  # it is about to call: then it does not stand
         self._lock = threading.RLock()
         self._open: dict[tuple[int, int], PlannedCall] = {}
         self._stalls = Stalls(store, rank, script.ranks, timeout.total_seconds())
+        self._exchanges = {
+            id(motif): RankExchange(motif, rank)
+            for op in script.ops
+            for motif in op.motifs
+            if motif.transfers
+        }
         self._channels = Channels(script, rank, set(_needs(script, self._world)))
         self._channels.open(make, store, timeout)
         self._closing = threading.Event()
@@ -83,7 +90,10 @@ class Enforcer:
         """
         with self._lock:
             self._go_on()
+            iterations = self.sequence.iterations
             own, issued = self.sequence.submit(key_of_call(group, described))
+            if self.sequence.iterations > iterations:
+                self.measures.came_to(self.sequence.iterations)
             self._issue(issued)
             made: PlannedCall | None = None
             if own is not None:
@@ -95,8 +105,8 @@ class Enforcer:
             self._calling = False
         return None if made is None else PlannedWork(made, self._timeout, self._before_wait)
 
-    def boundary(self) -> int | None:
-        """Return how many iterations were planned since the last cut; None: it is between none.
+    def inside(self) -> bool:
+        """Return whether the next call is expected, and begins no iteration.
 
         It is asked right before a call. So from here to that call, or until it is told that there
         is none for it, this rank does not stand: all ranks come to the same.
@@ -104,7 +114,7 @@ class Enforcer:
         with self._lock:
             self._calling = True
             self._go_on()
-            return self.sequence.iterations
+            return self.sequence.planned and not self.sequence.between
 
     def passed(self) -> None:
         """Take note that the call which was to come is none for it."""
@@ -114,6 +124,7 @@ class Enforcer:
         """Take the last calls before this plan, no more than an iteration has."""
         with self._lock:
             self.sequence.follow(calls)
+            self.measures.came_to(self.sequence.iterations)
 
     def retire(self) -> None:
         """Let all that was submitted end, without what was not; nothing waits for that."""
@@ -162,7 +173,7 @@ class Enforcer:
             by_gloo(motif, op, call.row, self._channels.group(lane, call.group))
         elif motif.transfers:
             world = self._channels.group(lane, self._world)
-            transfer(motif, op, call.row, self._rank, world)
+            self._exchanges[id(motif)].run(call.row, world, op.reduce)
         else:
             assert call.row  # what stays where it is, is put in place
 

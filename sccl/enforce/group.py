@@ -6,6 +6,7 @@ ZeRO and FSDP2 find them all.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -14,10 +15,12 @@ import torch
 import torch.distributed as dist
 
 from sccl.enforce.described import DESCRIBE
+from sccl.enforce.hosted import HostService
+from sccl.enforce.hostwork import HowCalled
 from sccl.enforce.peers import CallError, failed, peers
 from sccl.enforce.releases import NAMES
 from sccl.enforce.session import Session, session
-from sccl.enforce.works import NamedWork
+from sccl.enforce.works import NamedWork, all_to_all_of_lists
 
 Method = Callable[..., Any]
 
@@ -27,7 +30,8 @@ class ScclGroup(dist.ProcessGroup):
 
     Attributes:
         ranks: global ranks, in the order of the group.
-        inner: what carries calls that no plan is about.
+        inner: what carries calls that no plan is about, and no bundle serves.
+        hosted: what serves those that a bundle serves.
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class ScclGroup(dist.ProcessGroup):
         peers().meet(dist.PrefixStore("peers", store), ranks, rank, timeout)
         self.inner = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
         self._own_name, self._description = name, "undefined"
+        self.hosted: HostService
         self._session: Session = session()
         self._session.joined(self, store, timeout, gloo_group)
 
@@ -76,8 +81,16 @@ class ScclGroup(dist.ProcessGroup):
 
     def abort(self) -> None:
         """End what it does, however far that is."""
-        self._session.left(self)
+        self._session.left(self, at_once=True)
         self.inner.abort()
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return list(self.inner._device_types)  # noqa: SLF001 - torch's name
+
+    def _get_backend(self, device: torch.device) -> Any:
+        # Torch asks it what it can do: that is what it does as it was made.
+        return self.inner._get_backend(device)  # noqa: SLF001 - torch's name
 
     def monitored_barrier(self, *args: Any, **kwargs: Any) -> None:
         """Wait for all ranks, and say which don't come."""
@@ -85,6 +98,7 @@ class ScclGroup(dist.ProcessGroup):
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Set after which time a call gives up."""
+        self.hosted.set_timeout(timeout)
         self.inner.set_timeout(timeout)
 
 
@@ -108,8 +122,19 @@ def gloo_group(store: Any, rank: int, size: int, timeout: timedelta, device: Any
     return group
 
 
+_CARRY = {"all_to_all": all_to_all_of_lists}
+"""What gloo's own methods don't do."""
+
+
+def _own_method(name: str) -> Method:
+    def carry(group: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(group, name)(*args, **kwargs)
+
+    return carry
+
+
 def _method(does: str, name: str) -> Method:
-    describe = DESCRIBE[does]
+    describe, carry = DESCRIBE[does], _CARRY.get(does, _own_method(name))
 
     def method(self: ScclGroup, *args: Any, **kwargs: Any) -> Any:
         # Torch names no arguments but the last, its options.
@@ -122,7 +147,8 @@ def _method(does: str, name: str) -> Method:
             self,
             does,
             lambda: describe(*every),
-            lambda group: NamedWork(getattr(group, name)(*args, **kwargs), naming),
+            lambda group: NamedWork(carry(group, *args, **kwargs), naming),
+            HowCalled(bool(every) and not getattr(every[-1], "asyncOp", True), naming),
         )
 
     method.__name__ = name
@@ -139,6 +165,7 @@ for _does, _names in NAMES.items():
 def create(options: Any, _own: Any = None) -> ScclGroup:
     """Return the group that torch asks for, by ``init_process_group("sccl")`` or ``new_group``."""
     ranks = tuple(options.global_ranks_in_group) or tuple(range(options.group_size))
-    return ScclGroup(
-        options.store, options.group_rank, ranks, options.timeout, str(options.group_id)
-    )
+    # What is written for ranks that are gone is not for those that torchrun starts after them.
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = dist.PrefixStore(f"attempt-{attempt}", options.store)
+    return ScclGroup(store, options.group_rank, ranks, options.timeout, str(options.group_id))

@@ -14,22 +14,22 @@ _MOST_TIMES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Where time went.
+    """Where time of some iterations went.
 
     Attributes:
-        us: all of it.
-        idle_us: of that, without any motif under way: what is left of computation by overlap.
-        waited_us: of that, while a call was there that the plan does not let begin yet.
+        period_us: of one of them, in the mean.
+        idle: the part of it without any motif under way.
+        waited: the part of it in which, besides, a call was there that the plan held back.
         motifs: what they took.
     """
 
-    us: float
-    idle_us: float
-    waited_us: float
+    period_us: float
+    idle: float
+    waited: float
     motifs: tuple[MotifTime, ...]
 
 
-class Measures:
+class Stopwatch:
     """Counts motifs that are under way, and calls that are not all issued, as they come and go."""
 
     def __init__(self) -> None:
@@ -38,6 +38,13 @@ class Measures:
         self._times: list[MotifTime] = []
         self._idle = self._waited = 0.0
         self._began = self._last = time.perf_counter()
+        self._now: tuple[int, float] | None = None
+        self._then: tuple[int, float] | None = None
+
+    def came_to(self, iterations: int) -> None:
+        """Take note of how many iterations there were by now; 0: it is not known yet."""
+        if iterations:
+            self._now = iterations, time.perf_counter()
 
     def begun(self, motifs: int) -> None:
         """Take note of motifs that are issued."""
@@ -68,14 +75,22 @@ class Measures:
                     )
                 )
 
-    def taken(self) -> Spent:
-        """Return where time went since the last time that this was asked."""
+    def taken(self) -> Spent | None:
+        """Return where time went since the last time that this was told; None: in no iteration."""
+        then, now = self._then, self._now
+        if now is None or then is None or now[0] == then[0]:
+            self._then = then or now
+            return None
+        self._then = now
         with self._lock:
-            now = self._pass()
+            whole = max(self._pass() - self._began, 1e-9)
             spent = Spent(
-                (now - self._began) * 1e6, self._idle * 1e6, self._waited * 1e6, merged(self._times)
+                (now[1] - then[1]) * 1e6 / (now[0] - then[0]),
+                self._idle / whole,
+                self._waited / whole,
+                merged(self._times),
             )
-            self._began, self._idle, self._waited, self._times = now, 0.0, 0.0, []
+            self._began, self._idle, self._waited, self._times = self._last, 0.0, 0.0, []
         return spent
 
     def _pass(self) -> float:

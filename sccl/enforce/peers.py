@@ -96,8 +96,8 @@ class Peers:
     def _state(self, place: _Place) -> str:
         if place.machine != self._own.machine:
             return "elsewhere"
-        letter, began = _stat(place.pid)
-        if not letter or letter in "ZX" or began != place.began:
+        letter, exiting, began = _stat(place.pid)
+        if exiting or letter in "ZX" or began != place.began:
             return "gone"
         return "stopped" if letter in "Tt" else "there"
 
@@ -141,14 +141,21 @@ def _place(ranks: int) -> _Place:
         machine = " ".join([boot, str(Path("/proc/self/ns/pid").readlink())])
     except OSError:  # no Linux: nothing is known of any other process
         machine = f"{platform.node()} {pid}"
-    return _Place(machine, pid, _stat(pid)[1], ranks)
+    return _Place(machine, pid, _stat(pid)[2], ranks)
 
 
-def _stat(pid: int) -> tuple[str, str]:
-    """Return the state of a process as one letter, empty if it is none, and when it began."""
+def _stat(pid: int) -> tuple[str, bool, str]:
+    """Return the state of a process as one letter, whether it is ending, and when it began.
+
+    All are empty where there is none. Source: proc_pid_stat(5); the third field follows the name,
+    and the flag is PF_EXITING of Linux, set before what a process has open is closed.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return "", ""
+        return "", False, ""
     fields = text.rpartition(")")[2].split()  # its name may have blanks
-    return fields[0], fields[19]
+    return fields[0], bool(int(fields[6]) & _EXITING), fields[19]
+
+
+_EXITING = 0x4

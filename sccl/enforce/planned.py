@@ -40,7 +40,9 @@ class PlannedCall:
         self.issued = threading.Event()
         self.done = [threading.Event() for _ in op.motifs]
         self.ended = threading.Event()
-        self.future: torch.futures.Future[Any] = torch.futures.Future()
+        self._settled: torch.futures.Future[Any] = torch.futures.Future()
+        # DistributedDataParallel takes an error only from what was to follow.
+        self.future = self._settled.then(self._outcome)
         self.error: BaseException | None = None
         self._lock = threading.Lock()
         self._place = group.index(rank)
@@ -107,11 +109,13 @@ class PlannedCall:
             if self.ended.is_set():  # it was given up
                 return
             self.ended.set()
+        self._settled.set_result(None)
+
+    def _outcome(self, _: Any) -> list[torch.Tensor]:
         error = self.told()
-        if error is None:
-            self.future.set_result(list(self.described.got))
-        else:
-            self.future.set_exception(error)
+        if error is not None:
+            raise error
+        return list(self.described.got)
 
 
 class PlannedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from

@@ -137,27 +137,29 @@ class Recorder:
             self._add(WaitRecord(**fields, call=number))
         return result
 
-    def future_of(self, number: int, future: Future) -> None:
-        """Note that a future of a call was asked for.
+    def future_of(self, number: int, future: Any) -> Any:
+        """Note that a future of a call was asked for, and return it, or one that tells its waits.
 
-        DistributedDataParallel does so in a backward pass, and waits for it in what autograd calls
-        at the end of that: so autograd calls this recorder right before, and right after.
+        DistributedDataParallel asks in a backward pass, and waits for it in what autograd calls at
+        the end of that: so autograd calls this recorder right before, and right after.
         """
         self._in_future.add(number)
         if torch._C._current_graph_task_id() < 0:  # noqa: SLF001 - torch has no other
-            return
+            recorded = RecordedFuture(self, number)
+            future.add_done_callback(recorded.follow)
+            return recorded
+        future.add_done_callback(lambda _: self.done(number))
         with self._lock:
             first = not self._in_backward
             self._in_backward[number] = future
         if first:
-            torch.autograd.Variable._execution_engine.queue_callback(self._backward_ends)  # noqa: SLF001 - likewise
+            _at_end_of_backward(self._backward_ends)
+        return future
 
     def _backward_ends(self) -> None:
         begin = _Timer(self)
         # What is called last comes after what was asked for until now.
-        torch.autograd.Variable._execution_engine.queue_callback(  # noqa: SLF001 - likewise
-            lambda: self._waited_in_backward(begin)
-        )
+        _at_end_of_backward(lambda: self._waited_in_backward(begin))
 
     def _waited_in_backward(self, begin: _Timer) -> None:
         """Take it that what is done was waited for, one after the other, and first of all."""
@@ -219,6 +221,11 @@ class Recorder:
         self.mark("optimizer", self._began_optimizer.pop(threading.get_ident(), None))
 
 
+def _at_end_of_backward(call: Callable[[], None]) -> None:
+    engine = torch.autograd.Variable._execution_engine  # noqa: SLF001 - torch has no other
+    engine.queue_callback(call)
+
+
 class RecordedWork(CarriedWork):
     """The work of a call, and who waits for it."""
 
@@ -235,9 +242,7 @@ class RecordedWork(CarriedWork):
     def get_future(self) -> Any:
         """Return what is done when results are there."""
         if self._future is None:
-            self._future = RecordedFuture(self._recorder, self._number)
-            self._inner.get_future().add_done_callback(self._future.follow)
-            self._recorder.future_of(self._number, self._future)
+            self._future = self._recorder.future_of(self._number, self._inner.get_future())
         return self._future
 
 

@@ -18,7 +18,7 @@ from sccl.core.workload_ops import COLLECTIVES
 from sccl.errors import FormatError
 
 _Number = Annotated[int, Meta(ge=0)]
-_Transfer = tuple[_Number, _Number, _Number, _Number, _Number, bool]
+Transfer = tuple[_Number, _Number, _Number, _Number, _Number, bool]
 
 
 class _ScriptPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,7 +46,7 @@ class ScriptMotif(_ScriptPart, frozen=True, kw_only=True):
     native: bool = False
     part: tuple[_Number, _Number] = (0, 0)
     timed: tuple[str, str, _Number, _Number] | None = None
-    transfers: tuple[_Transfer, ...] = ()
+    transfers: tuple[Transfer, ...] = ()
 
 
 class ScriptOp(_ScriptPart, frozen=True, kw_only=True):

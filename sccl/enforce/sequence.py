@@ -33,6 +33,7 @@ class CallSequence:
         planned: whether calls are expected.
         calls: that were submitted, in all.
         cuts: how often they were others than expected.
+        iterations: how many were submitted as the plan has them, expected or not.
     """
 
     program: Sequence[Hashable]
@@ -40,6 +41,7 @@ class CallSequence:
     planned: bool = False
     calls: int = 0
     cuts: int = 0
+    iterations: int = 0
     _last: deque[Hashable] = field(default_factory=deque)
     _iteration: int = 0
     _next: int = 0
@@ -64,12 +66,13 @@ class CallSequence:
         self._next += 1
         if self._next == len(self.program):
             self._iteration, self._next = self._iteration + 1, 0
+            self.iterations += 1
         return own, issued
 
     @property
-    def iterations(self) -> int | None:
-        """Return how many were planned since the last cut; None: this is not between two."""
-        return self._iteration if self.planned and not self._next else None
+    def between(self) -> bool:
+        """Return whether the next call is expected to begin an iteration."""
+        return self.planned and not self._next
 
     def follow(self, calls: Iterable[Hashable]) -> None:
         """Take the last calls before this plan, no more than an iteration has.
@@ -121,6 +124,7 @@ class CallSequence:
             self._last.popleft()
         if call == self.program[-1] and list(self._last) == list(self.program):
             self.planned = True
+            self.iterations += 1
             self._last.clear()
             self._iteration = self._next = self._place = 0
             # What is issued ahead of its window was so in windows before the first.

@@ -7,13 +7,15 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
 
 from sccl.enforce.described import Described
+from sccl.enforce.hosted import HostService, wished
+from sccl.enforce.hostwork import HowCalled
 from sccl.enforce.recorder import Recorder
 from sccl.enforce.releases import BETWEEN_TWO
 from sccl.enforce.script import PlanScript, read_script
@@ -50,8 +52,16 @@ class Session:
         Args:
             make: makes a group over gloo.
         """
-        if self._first is not None:
-            return
+        if self._first is None:
+            self._begin(group, store, timeout, make)
+        planned = self.plans is not None and self.plans.enforcer is not None
+        alone = planned or self._recorder is not None
+        group.hosted = HostService(store, group, timeout, "0" if alone else wished())
+        if self._debug:
+            why = group.hosted.refusal
+            self._say(f"bundles serve {group.hosted.shown}{f': no, {why}' if why else ''}")
+
+    def _begin(self, group: Any, store: Any, timeout: timedelta, make: Callable[..., Any]) -> None:
         self._first = group
         folder = os.environ.get(RECORD, "")
         if folder and self._recorder is None:
@@ -61,8 +71,13 @@ class Session:
         place = dist.PrefixStore(f"sccl-{self._lives}", store)
         self.plans = PlanSwitch(group, place, timeout, make, script)
 
-    def left(self, group: Any) -> None:
-        """Take note of a group that is destroyed."""
+    def left(self, group: Any, *, at_once: bool = False) -> None:
+        """Take note of a group that is destroyed.
+
+        Args:
+            at_once: what it does ends however far it is.
+        """
+        group.hosted.close(at_once=at_once)
         if group is self._first:
             self._first = None
             if self.plans is not None:
@@ -82,6 +97,7 @@ class Session:
         does: str,
         describe: Callable[[], Described],
         carry: Callable[[Any], Any],
+        how: HowCalled,
     ) -> Any:
         """Return the work of a call.
 
@@ -89,24 +105,40 @@ class Session:
             does: as in :data:`~sccl.enforce.releases.NAMES`.
             describe: reads its arguments.
             carry: lets a group over gloo do it.
+            how: as it is called.
         """
         plans = self.plans
         if plans is not None and does not in BETWEEN_TWO:
             plans.before(group)
         if self._recorder is None and (plans is None or plans.takes_none):
-            if self._debug:
-                self._say(f"{does}: gloo")
-            return carry(group.inner)
+            return self._unplanned(group, does, describe, carry, how)
         described = describe()
         work = None if plans is None else plans.call(group.ranks, described, carry)
+        if self._recorder is None and work is None:
+            return self._unplanned(group, does, lambda: described, carry, how)
         if self._debug:
             self._say(f"{does}: gloo{'' if work is None else ', as planned'}")
         if self._recorder is None:
-            return carry(group.inner) if work is None else work
+            return work
         own = work
         return self._recorder.call(
             group.ranks, described, lambda: carry(group.inner) if own is None else own
         )
+
+    def _unplanned(
+        self,
+        group: Any,
+        does: str,
+        describe: Callable[[], Described],
+        carry: Callable[[Any], Any],
+        how: HowCalled,
+    ) -> Any:
+        work: Any = None
+        if not group.hosted.refusal:
+            work = group.hosted.call(does, describe(), partial(carry, group.inner), how)
+        if self._debug:
+            self._say(f"{does}: {'gloo' if work is None else 'bundle'}")
+        return carry(group.inner) if work is None else work
 
     def _say(self, line: str) -> None:
         if line not in self._said:

@@ -54,7 +54,7 @@ LISTEN_S = 0.2
 AGREE_S = 0.25
 """About so often ranks agree. An agreement takes a tenth of a millisecond of a rank's cores."""
 
-FIRST_CALLS, MOST_CALLS = 16, 1024
+FIRST_CALLS, MOST_CALLS = 4, 1024
 """Before the first agreement, and at most from one to the next; it can no more than double."""
 
 ALLOCATE = timedelta(seconds=20)
@@ -113,7 +113,6 @@ class PlanSwitch:
         self._retired: Enforcer | None = None
         self._listener: Listener | None = None
         self._since, self._stretch, self._begun = 0, FIRST_CALLS, time.monotonic()
-        self._marked: tuple[int, int] | None = None
         self._agreement: tuple[Any, torch.Tensor] | None = None
         if script is not None:
             self.enforcer = Enforcer(script, self._rank, store, timeout, make)
@@ -175,12 +174,8 @@ class PlanSwitch:
             self._since += 1
             if self._since <= self._stretch:
                 return
-            iterations: int | None = None
-            if self.enforcer is not None and self.enforcer.sequence.planned:
-                iterations = self.enforcer.boundary()
-                if iterations is None and self.enforcer.sequence.planned:
-                    return
-            self._agree(iterations)
+            if self.enforcer is None or not self.enforcer.inside():
+                self._agree()
 
     def call(
         self, ranks: Group, described: Described, whole: Callable[[Any], Any]
@@ -210,9 +205,9 @@ class PlanSwitch:
 
     # --- agreements --------------------------------------------------------------------------
 
-    def _agree(self, iterations: int | None) -> None:
+    def _agree(self) -> None:
         """Read what was agreed on, switch to it, and begin the next agreement."""
-        self._measure(iterations)
+        self._measure()
         stretch = FIRST_CALLS
         if self._agreement is not None:
             work, told = self._agreement
@@ -234,29 +229,24 @@ class PlanSwitch:
         before, self.enforcer = self.enforcer, prepared.enforcer
         if before is not None:
             before.retire()  # peers may be at it yet: it is kept until the next switch
-        self._retired, self._marked = before, None
+        self._retired = before
         if self.enforcer is not None:
             calls = [one.key for one in self._heard]
             self.enforcer.follow(calls[-len(self.enforcer.program) :])
 
-    def _measure(self, iterations: int | None) -> None:
-        """Report what iterations of a plan took since the last agreement, if there were any."""
+    def _measure(self) -> None:
+        """Report what iterations took since the last report, if there were any."""
         enforcer = self.enforcer
-        if enforcer is None or iterations is None:
-            self._marked = None
+        spent = None if enforcer is None else enforcer.measures.taken()
+        if enforcer is None or spent is None:
             return
-        marked, self._marked = self._marked, (enforcer.sequence.cuts, iterations)
-        spent = enforcer.measures.taken()
-        if marked is None or marked[0] != self._marked[0] or marked[1] >= iterations:
-            return
-        count = iterations - marked[1]
         self._reports.append(
             IterationReport(
                 iteration=self.number // self._size(enforcer.program),
                 version=self.version,
-                period_us=spent.us / count,
-                waited_us=spent.waited_us / count,
-                idle_us=spent.idle_us / count,
+                period_us=spent.period_us,
+                waited_us=spent.period_us * spent.waited,
+                idle_us=spent.period_us * spent.idle,
                 motifs=spent.motifs,
             )
         )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from sccl.enforce.peers import CallError
@@ -83,3 +84,45 @@ class NamedWork(CarriedWork):
             return future.value()
         except RuntimeError as error:
             raise self._naming(error) from error
+
+
+class SplitWork(CarriedWork):
+    """One whose results come in one tensor, and are put into those that a job wants filled."""
+
+    def __init__(self, inner: Any, came: torch.Tensor, wanted: Sequence[torch.Tensor]) -> None:
+        super().__init__(inner)
+        self._came, self._wanted = came, wanted
+        self._future = inner.get_future().then(self._filled)
+
+    def wait(self, *args: Any, **kwargs: Any) -> bool:
+        """Wait until results are in place."""
+        self._inner.wait(*args, **kwargs)  # raises what went wrong as it is
+        self._future.wait()
+        return True
+
+    def get_future(self) -> Any:
+        """Return what is done when results are in place."""
+        return self._future
+
+    def is_completed(self) -> bool:
+        """Return whether results are in place."""
+        return bool(self._future.done())
+
+    def result(self) -> Any:
+        """Return the results."""
+        return list(self._wanted)
+
+    def _filled(self, future: Any) -> Any:
+        future.value()  # raises what went wrong
+        parts = self._came.split([one.numel() for one in self._wanted])
+        for one, part in zip(self._wanted, parts, strict=True):
+            one.copy_(part.view(one.shape))
+        return list(self._wanted)
+
+
+def all_to_all_of_lists(group: Any, outputs: Any, inputs: Any, *_: Any) -> SplitWork:
+    """Return the work of an exchange of tensors of any sizes: gloo's own takes them of one size."""
+    given = torch.cat([one.reshape(-1) for one in inputs])
+    came = given.new_empty(sum(one.numel() for one in outputs))
+    sizes = [[one.numel() for one in those] for those in (outputs, inputs)]
+    return SplitWork(group.all_to_all_single(came, given, *sizes), came, outputs)

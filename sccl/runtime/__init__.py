@@ -4,11 +4,12 @@ from sccl.runtime.compare import Timing, Trial, by_collective, fastest, speedup,
 from sccl.runtime.mpi import Mpi, find_mpi, mpi_folder
 from sccl.runtime.profile import LinkTrial, link_timings
 from sccl.runtime.profile_gpus import gpu_profiler
-from sccl.runtime.project import Project, build, load_project, select, select_on
+from sccl.runtime.project import PLAIN, Project, build, build_plain, load_project, select, select_on
 from sccl.runtime.tools import Check, CheckResult, ToolState, answer, try_all
 from sccl.runtime.tune import tuned
 
 __all__ = [
+    "PLAIN",
     "Check",
     "CheckResult",
     "LinkTrial",
@@ -19,6 +20,7 @@ __all__ = [
     "Trial",
     "answer",
     "build",
+    "build_plain",
     "by_collective",
     "fastest",
     "find_mpi",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,9 @@ from sccl.emit import PROGRAM_FILE, Selection, selected, selection_on
 from sccl.errors import FormatError, InputError, ParameterError, ToolError
 from sccl.runtime.mpi import Mpi
 from sccl.runtime.processes import lines_of
+
+PLAIN = "libsccl-plain.so"
+"""What a project for the host has for ranks that no MPI has brought together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +99,32 @@ def build(project: Project, mpi: Mpi, notify: Callable[[str], None] = lambda _: 
     Raises:
         ToolError: make or a compiler is missing, or the compiler rejects the code.
     """
+    _make(project, [f"MPICXX={mpi.compiler}"], mpi.environment(), notify)
+
+
+def build_plain(project: Project, notify: Callable[[str], None] = lambda _: None) -> None:
+    """Build what serves ranks that no MPI has brought together: a library in the project's folder.
+
+    Args:
+        notify: as of :func:`build`.
+
+    Raises:
+        ToolError: make or a compiler is missing, or the compiler rejects the code.
+    """
+    _make(project, [PLAIN], dict(os.environ), notify)
+
+
+def _make(
+    project: Project,
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    notify: Callable[[str], None],
+) -> None:
     make = shutil.which("make")
     if make is None:
         raise ToolError("no make found: install it (Debian, Ubuntu: apt-get install make)")
-    words = [make, "-s", f"MPICXX={mpi.compiler}"]
     failed = f"building {project.directory} failed"
-    lines_made = lines_of(words, project.directory, mpi.environment(), lambda _: failed)
+    lines_made = lines_of([make, "-s", *words], project.directory, environment, lambda _: failed)
     with closing(lines_made) as lines:
         for line in lines:
             notify(line.rstrip())

@@ -167,6 +167,7 @@ class Controller:
         self._reader, self._rule = FeedbackReader(ledger), Replanning()
         self._active: bytes | None = None
         self._former: bytes | None = None
+        self._does: object = None
         self._started = not ledger.job.plan  # then that is what it is started under
         self._back: set[int] = set()
         ledger.watch()
@@ -206,14 +207,14 @@ class Controller:
             content = self.ledger.read_plan(version, self._settings.key)
             if content is None:
                 return
-            claimed_us = script_in(content, f"plan {version}").period_us
+            script = script_in(content, f"plan {version}")
         except InputError as error:  # the ranks have judged it otherwise
             self._tell(f"plan {version} cannot be read here: {error}")
             return
         self._started = True
         self._former = self._active or without_plan(self.ledger.ranks)
-        self._active = content
-        self._rule.switched(version, claimed_us or None, back=version in self._back)
+        self._active, self._does = content, _does(script)
+        self._rule.switched(version, script.period_us or None, back=version in self._back)
 
     def _follow(self, seen: IterationSeen, planner: Planner) -> None:
         advice: Advice = self._rule.saw(seen)
@@ -239,9 +240,12 @@ class Controller:
         self._end_planning()
 
     def _weigh(self, content: bytes) -> None:
-        period_us = script_in(content, "the plan that was found").period_us
+        script = script_in(content, "the plan that was found")
+        period_us = script.period_us
         claimed = f"a plan of {duration_text(period_us)} an iteration was found"
-        if self._rule.worth(period_us):
+        if _does(script) == self._does:
+            self._tell("no better plan was found than the active one")
+        elif self._rule.worth(period_us):
             self._tell(f"{claimed}, and is proposed as plan {self.propose(content)}")
         else:
             self._tell(f"{claimed}, which is not worth a switch")
@@ -250,6 +254,11 @@ class Controller:
         if self._planning is not None:
             self._planning.close()
             self._planning = None
+
+
+def _does(script: PlanScript) -> object:
+    """Return what ranks do by a script, whatever was measured or claimed of that."""
+    return script.channels, script.ops, script.order
 
 
 def told_decision(decision: Decision) -> str:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,7 +18,7 @@ from sccl.core.files.fields import FileText
 from sccl.core.files.workload_shapes import WorkloadWire
 from sccl.core.files.workloads import workload_to_wire
 from sccl.enforce.script import script_text
-from sccl.errors import InputError, ToolError
+from sccl.errors import InputError, ScclWarning, ToolError
 from sccl.runtime.processes import running
 from sccl.tasks.outputs import Output
 from sccl.tasks.workload import ImportedWorkload, import_workload
@@ -25,8 +26,13 @@ from sccl.workloads import TraceHints
 
 _STDERR = 2
 
-RECORD, SCRIPT = "SCCL_RECORD", "SCCL_SCRIPT"
+RECORD, SCRIPT, TAKEN = "SCCL_RECORD", "SCCL_SCRIPT", ".taken"
 """As :mod:`sccl.enforce.session` has them, which needs torch."""
+
+_ASK = (
+    "let it say init_process_group('sccl'), and import sccl.torch where torch loads no extensions "
+    "by itself"
+)
 
 
 class EnforceOutput(Output, frozen=True, kw_only=True):
@@ -76,6 +82,9 @@ def enforced(
         output: a file for the workload that ranks make up by what they do; None: it is not looked
             at.
 
+    Warns:
+        ScclWarning: the job did not ask for the plan.
+
     Raises:
         InputError: there is no such command, the plan is none, nothing was recorded, or nothing in
             it repeats.
@@ -90,14 +99,16 @@ def enforced(
             environment[SCRIPT] = str(folder / "script.json")
             write_atomically(folder / "script.json", script_text(script_of_file(plan)))
         run_job(words, environment, aside=aside)
+        if plan is not None and not (folder / f"script{TAKEN}").exists():
+            told = f"the job has not asked for the plan, and ran without it: {_ASK}"
+            warnings.warn(told, ScclWarning, stacklevel=2)
         if output is None:
             return None
         files = sorted(folder.glob("rank-*.json"), key=lambda file: int(file.stem[5:]))
         if not files:
             raise InputError(
-                "the job recorded nothing: let it say init_process_group('sccl'), and import "
-                "sccl.torch where torch loads no extensions by itself; it has to let go of its "
-                "groups, or to end by itself"
+                f"the job recorded nothing: {_ASK}; it has to let go of its groups, or to end by "
+                "itself"
             )
         return import_workload(files, TraceHints(), output.name.partition(".")[0], output)
 

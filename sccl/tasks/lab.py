@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from sccl.core.fabric import Channel, Fabric
+from sccl.core.files.disk import write_atomically
+from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.fields import Count, Part
-from sccl.runtime.lab import Lab, LabEnd
+from sccl.core.files.text import text_of
+from sccl.runtime.lab import Lab, LabChannel, LabEnd
 from sccl.tasks.outputs import Output
+from sccl.topo import resolve
+
+_OF_USE = 0.97
+"""Of a channel's rate: the rest are headers, and what is told back of what has come."""
+
+_ALPHA_US, _LAUNCH_US = 100.0, 200.0
+"""Of a message and of a motif: what it takes a thread of the job's, in Python, to begin it."""
 
 
 class LabChannelPart(Part, frozen=True, kw_only=True):
@@ -33,6 +47,28 @@ class LabOutput(Output, frozen=True, kw_only=True):
         Meta(description="By rank; 128 and the signal; null: ended after another had failed."),
     ]
     failed_first: Annotated[int | None, Meta(description="A rank; null: none failed.")]
+
+
+def lab_fabric(channels: Sequence[LabChannel], ranks: int) -> Fabric:
+    """Return the fabric that a lab is: each rank sends and receives at the rate of a channel."""
+    found = []
+    for one in channels:
+        speed = one.bits_per_s / 8e9 * _OF_USE
+        machine = resolve(f"switch:{ranks}")
+        links = tuple(replace(link, alpha_us=_ALPHA_US, gb_per_s=speed) for link in machine.links)
+        own = replace(machine, name=one.name, source="", gb_per_s=speed, links=links)
+        found.append(Channel(one.name, own, launch_us=_LAUNCH_US))
+    rates = ", ".join(f"{one.name} {one.bits_per_s / 1e6:g} Mb/s" for one in channels)
+    source = (
+        f"sccl lab: {rates}, of which {_OF_USE:g} is of use; {_ALPHA_US:g} us a message and "
+        f"{_LAUNCH_US:g} us a motif"
+    )
+    return Fabric("lab", tuple(found), source=source)
+
+
+def write_fabric(channels: Sequence[LabChannel], ranks: int, path: Path) -> None:
+    """Write the fabric that a lab is."""
+    write_atomically(path, text_of(fabric_to_wire(lab_fabric(channels, ranks))))
 
 
 def lab_output(lab: Lab, end: LabEnd) -> LabOutput:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +40,9 @@ _IN_PARTS = ("allgather", "allreduce", "alltoall")
 """Of what gloo does a part of each block, too."""
 
 _MOST_TRANSFERS = 2**22
+
+_PIECE_BYTES, _MOST_PIECES = 2**15, 12
+"""Of a message of a step in which all send to all: about as long, and not more of them."""
 
 _Row = tuple[int, int, int, int, int, bool]
 """As :class:`~sccl.enforce.script.ScriptMotif` has them."""
@@ -129,6 +134,7 @@ class _Maker:
         from sccl.train.rings import LinkedRings  # noqa: PLC0415 - loads NumPy
 
         self._plan, self._options = plan, dict(plan.options)
+        self._ranks = plan.workload.ranks
         self._planner: MotifPlanner | None = None
         self._rings = [LinkedRings(channel.topology) for channel in plan.fabric.channels]
 
@@ -177,6 +183,10 @@ class _Maker:
         carrier = by.carrier.partition(BESIDE)[0]
         first, last = _part(motif)
         gloos = carrier in _NATIVE.get(op.collective, ()) and _is_whole(op, motif)
+        in_pieces = carrier == "direct" and size > motif.places * _PIECE_BYTES
+        if op.collective == "alltoall" or not alone:
+            # Gloo sends all at once, or around a ring in which all wait for all: see in_turns.
+            gloos = gloos and not (in_pieces and op.collective in ("allreduce", "alltoall"))
         if gloos and (alone or op.collective in _IN_PARTS):
             return ScriptMotif(
                 channel=channel,
@@ -205,7 +215,8 @@ class _Maker:
         known = {one.name: one for one in CARRIERS}
         if carrier in known:
             sends = known[carrier].sends(motif, self._rings[channel])
-            return list(zip(*(column.tolist() for column in sends), strict=True))
+            rows = list(zip(*(column.tolist() for column in sends), strict=True))
+            return in_turns(rows, self._ranks, item_bytes) if carrier == "direct" else rows
         if carrier != self._plan.planned_by:
             raise ParameterError(f"a motif is carried by {carrier!r:.60}, which is not known")
         return self._planned(motif, channel, item_bytes)
@@ -233,6 +244,36 @@ class _Maker:
                 for one in sends
             ]
         return found
+
+
+def in_turns(rows: Sequence[_Row], ranks: int, item_bytes: int) -> list[_Row]:
+    """Return transfers, those of each step in smaller ones, of which ranks send to all in turn.
+
+    Where each sends to several at once, what comes to a rank at once is left to chance, and some
+    links stand idle in the end. What is sent to the next rank, then to the one after it, and so on,
+    piece by piece, comes to each from one at a time. A step has to send nothing that it brings.
+    """
+    found: list[_Row] = []
+    for _, own in groupby(rows, key=lambda row: row[0]):
+        step = list(own)
+        sizes: dict[tuple[int, int], int] = defaultdict(int)
+        for _, start, stop, source, target, _ in step:
+            sizes[source, target] += (stop - start) * item_bytes
+        count = min(_MOST_PIECES, -(-max(sizes.values()) // _PIECE_BYTES))
+        before = 1 + (found[-1][0] if found else -1)
+        turns = [
+            (before + piece * ranks + (target - source) % ranks, *span, source, target, adds)
+            for _, start, stop, source, target, adds in step
+            for piece, span in enumerate(_evenly(start, stop, count))
+            if span[0] < span[1]
+        ]
+        found += sorted(turns, key=lambda row: row[0])
+    return found
+
+
+def _evenly(start: int, stop: int, parts: int) -> Iterable[tuple[int, int]]:
+    ends = [start + (stop - start) * k // parts for k in range(parts + 1)]
+    return pairwise(ends)
 
 
 def _is_whole(op: CommOp, motif: Motif) -> bool:

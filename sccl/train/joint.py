@@ -16,8 +16,8 @@ MOST_EXACT = 500
 11 collectives at the most it proves all, each in some hundredths of a second; of 200 collectives,
 with 8,220 motifs, it finds nothing in 80 s."""
 
-_UNITS = 1.0
-"""Of effort, for that."""
+UNITS = 1.0
+"""Of effort, at the most, for that."""
 
 Told = Callable[[int, int], None]
 """Is told what the best takes, and what no plan takes less than, in ticks."""
@@ -42,12 +42,13 @@ class PlannedStep:
         return self.finish <= self.bound.ticks
 
 
-def planned(
+def planned(  # noqa: PLR0913, PLR0917 - how far, and what is told when
     problem: StepProblem,
     proposals: int,
     seed: int = 0,
     told: Told = lambda _finish, _bound: None,
     kept: Kept = lambda _: False,
+    units: float = UNITS,
 ) -> PlannedStep:
     """Return the best plan that is found.
 
@@ -55,6 +56,7 @@ def planned(
         proposals: of annealing.
         told: whenever there is something better.
         kept: is given what is better now and then, and where the user interrupts.
+        units: of effort, for CP-SAT.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
@@ -66,7 +68,7 @@ def planned(
     finish = plan.finish(problem)
     motifs = sum(len(option.motifs) for op in problem.ops for option in op.options)
     if finish > bound.ticks and motifs <= MOST_EXACT and not kept(plan):
-        found = exact(problem, Effort(seed=seed, units=_UNITS), plan)
+        found = exact(problem, Effort(seed=seed, units=units), plan)
         if found.plan is not None:
             plan, finish = found.plan, found.plan.finish(problem)
         if found.proved:

@@ -9,7 +9,7 @@ from functools import partial
 from sccl.solvers.effort import UNIT_S, Effort
 from sccl.train.cyclic import CyclicPlan, CyclicProblem
 from sccl.train.exact_periods import exact_by_choice, exact_period
-from sccl.train.joint import MOST_EXACT, planned
+from sccl.train.joint import MOST_EXACT, UNITS, planned
 from sccl.train.placing import NEVER
 from sccl.train.problem import StepPlan, StepProblem
 from sccl.train.searches import all_choices, fastest, serial
@@ -75,9 +75,10 @@ def periodic(  # noqa: PLR0913, PLR0917 - what is told, and when
     for _, number, window, _ in begun[:MOST_WINDOWS]:
         if best.period <= enough:
             return
-        proposals = placed_in(window.step, left / min(MOST_WINDOWS, len(begun)))
+        each = left / min(MOST_WINDOWS, len(begun))
+        proposals, units = placed_in(window.step, each), min(UNITS, each / UNIT_S)
         kept = partial(_kept, best, window, enough)
-        found = planned(window.step, proposals, seed, lambda ticks, _: nearing(ticks), kept)
+        found = planned(window.step, proposals, seed, lambda ticks, _: nearing(ticks), kept, units)
         ended.append((best.tell(window.cyclic(found.plan)), number, window, found.plan.options))
     if not small and best.period > enough:
         _, _, window, options = min(ended, key=lambda row: row[:2])

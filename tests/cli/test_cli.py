@@ -68,11 +68,11 @@ def test_pareto_json_goes_alone_to_stdout() -> None:
 
 def test_pareto_with_open_candidates_exits_3() -> None:
     code, out, _ = sccl(
-        "pareto", "--collective", "allgather", "--topo", "dgx1", "--timeout", "0.0001",
+        "pareto", "--collective", "alltoall", "--topo", "dgx1", "--timeout", "0.0001",
         "--max-steps", "2", "--k", "1", "--no-store",
     )  # fmt: skip
     assert code == 3
-    assert "open: C=2 S=2 R=3" in out
+    assert "open: C=8 S=2 R=3" in out
     assert "larger --timeout" in out
 
 

@@ -126,7 +126,7 @@ def test_plans_bring_all_elements(data: st.DataObject) -> None:
         )
     try:
         found = registry.plan(
-            synthesizer, Request(topology, spec, size), options, Effort(units=0.3)
+            synthesizer, Request(topology, spec, size), options, Effort(units=0.04)
         )
     except TooLargeError:  # epochs are as short as the fastest link asks for
         assume(False)

@@ -21,6 +21,7 @@ from sccl.enforce.control import (
     Listener,
     MemoryJobStore,
     RankState,
+    RemoteJobStore,
     StoreError,
     SwitchError,
     TorchJobStore,
@@ -327,23 +328,30 @@ def test_what_unpacks_to_more_than_it_claims_is_refused() -> None:
         seal(bytes(MOST_BYTES + 1), "x", None)
 
 
-def test_what_a_store_should_not_have_ends_the_listening_alone() -> None:
+def test_what_a_store_should_not_have_is_said_once_and_looked_at_again() -> None:
     job = Job()
     failed: list[ScclError] = []
-    heard = threading.Event()
+    heard, looks = threading.Event(), []
+
+    def look() -> None:
+        looks.append(1)
+        job.followers[0].listen()
+        heard.set()
 
     def fail(error: ScclError) -> None:
         failed.append(error)
-        heard.set()
 
     job.coordinator.propose(b"good")
     under = f"sccl/{job.ledger.job.run}/0"
     job.store.set(f"{under}/told/1", b"perhaps")
-    listener = Listener(job.followers[0].listen, fail, every_s=0.001)
+    listener = Listener(look, fail, every_s=0.001)
+    while len(looks) < 3:
+        pass
+    assert (isinstance(failed[0], StoreError), len(failed)) == (True, 1)
+    assert job.followers[0].contribution() == 0
+    job.store.set(f"{under}/told/1", b"abort")
     assert heard.wait(PATIENCE_S)
     listener.close()
-    assert isinstance(failed[0], StoreError)
-    assert job.followers[0].contribution() == 0
     job.store.set(f"{under}/versions", b"99999999")
     with pytest.raises(StoreError, match="counts 99999999 plans"):
         job.followers[1].listen()
@@ -417,6 +425,68 @@ def test_a_store_of_torch_that_does_not_answer_is_a_sentence() -> None:
         ledger.versions()
     with pytest.raises(ParameterError, match="expected at most"):
         ledger.store.set("x", bytes(5 << 20))
+
+
+def test_a_store_that_was_lost_is_connected_to_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner, connected = MemoryJobStore(), []
+    broken: list[int] = []
+
+    class Lost(MemoryJobStore):
+        def get(self, key: str) -> bytes | None:
+            if broken:
+                raise StoreError("it does not answer")
+            return inner.get(key)
+
+    def connected_to(address: str, seconds: float) -> MemoryJobStore:
+        connected.append((address, seconds))
+        return Lost()
+
+    monkeypatch.setattr("sccl.enforce.control.stores.connect", connected_to)
+    store = RemoteJobStore("host:1", 2.0)
+    inner.set("x", b"1")
+    assert (store.get("x"), store.get("x"), connected) == (b"1", b"1", [("host:1", 2.0)])
+    broken.append(1)
+    with pytest.raises(StoreError, match="does not answer"):
+        store.get("x")
+    broken.clear()
+    assert (store.get("x"), len(connected)) == (b"1", 2)
+
+
+def test_a_plan_of_which_it_is_not_known_yet_is_judged_again() -> None:
+    job, calls = Job(), []
+
+    def fit(content: bytes, version: int) -> bytes | None:
+        calls.append(version)
+        return content if len(calls) > 2 else None
+
+    dropped: list[bytes] = []
+    follower = Follower(job.ledger, 0, fit, drop=dropped.append)
+    for _ in range(2):
+        job.coordinator.propose(b"good")
+    follower.listen()
+    assert job.ledger.votes(1) == {}
+    follower.listen()
+    assert (job.ledger.votes(1)[0].yes, calls, dropped) == (True, [1, 2, 1, 2], [])
+    job.ledger.tell(1, b"abort")
+    job.ledger.tell(2, b"commit")
+    follower.listen()
+    assert dropped == [b"good"]
+    assert (follower.agreed(2), dropped) == (b"good", [b"good"])
+    follower.close()
+    assert dropped == [b"good"] * 2
+
+
+def test_a_job_says_what_it_was_started_under() -> None:
+    store = MemoryJobStore()
+    ledger = announce(store, job_of("run", 3, 2, "a plan", "a workload"))
+    assert current(store).job == ledger.job
+    assert not ledger.watched()
+    ledger.watch()
+    assert current(store).watched()
+    assert not ledger.has_plan(0)
+    ledger.write_started(b"plan", KEY)
+    assert (ledger.read_plan(0, KEY), ledger.versions()) == (b"plan", 0)
+    assert ledger.lanes(1) != ledger.lanes(2)
 
 
 def test_without_torch_there_is_no_store() -> None:

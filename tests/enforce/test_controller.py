@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 
 from sccl.cli import optimizer as verb
@@ -23,6 +24,7 @@ from sccl.enforce.control import (
     job_of,
 )
 from sccl.enforce.control.feedback import IN_A_ROW, WARM_UP
+from sccl.enforce.script import script_in, script_text
 from sccl.errors import FormatError, ScclError, ToolError
 from sccl.tasks.controlling import (
     Controller,
@@ -30,6 +32,7 @@ from sccl.tasks.controlling import (
     PlanningProcess,
     content_of,
     plan_in,
+    without_plan,
 )
 from tests.kit.commands import sccl
 from tests.kit.training_plans import plan_file, prefetching_plan
@@ -118,6 +121,13 @@ def claiming(us: float) -> TrainingPlan:
     return replace(PLAN, period_ns=round(us * 1000))
 
 
+def another(us: float) -> bytes:
+    """Return a plan that does not do the same: it has another channel."""
+    script = script_in(content_of(claiming(us)), "it")
+    channels = (*script.channels, ("more", 1))
+    return script_text(msgspec.structs.replace(script, channels=channels)).encode()
+
+
 NEEDED = WARM_UP + IN_A_ROW
 
 
@@ -132,7 +142,7 @@ def controlled() -> Job:
 
 def test_a_job_that_waits_is_planned_anew_and_switches_if_that_gains() -> None:
     job = controlled()
-    better = content_of(claiming(CLAIMED_US * 0.9))
+    better = another(CLAIMED_US * 0.9)
     job.results = [better]
     job.iterate(NEEDED, CLAIMED_US, waited=0.2)
     assert job.said == ["ranks wait 20% of an iteration, 20 in a row: planning anew"]
@@ -159,11 +169,39 @@ def test_who_only_commits_plans_nothing_anew_and_cannot_be_held_up_by_an_unsigne
 
 def test_a_plan_that_gains_too_little_is_not_proposed() -> None:
     job = controlled()
-    job.results = [content_of(claiming(CLAIMED_US * 0.98))]
+    job.results = [another(CLAIMED_US * 0.98)]
     job.iterate(NEEDED, CLAIMED_US, waited=0.2)
     job.controller.step()
     assert job.said[-1].endswith("which is not worth a switch")
     assert job.ledger.versions() == 1
+
+
+def test_the_plan_that_is_active_is_not_proposed_again() -> None:
+    job = controlled()
+    job.results = [content_of(claiming(CLAIMED_US * 0.9))]
+    job.iterate(NEEDED, 2 * CLAIMED_US, waited=0.2)
+    job.controller.step()
+    assert job.said[-1] == "no better plan was found than the active one"
+    assert job.ledger.versions() == 1
+
+
+def test_a_job_is_taken_back_to_what_it_was_started_under() -> None:
+    """A plan that a rank writes down once somebody attends to it, or none."""
+    for started in (content_of(PLAN), without_plan(2)):
+        job = Job()
+        if started != without_plan(2):
+            job.ledger = announce(job.store, job_of("run", 1, 2, "a digest"))
+            job.followers = [Follower(job.ledger, rank, lambda c, _: c) for rank in range(2)]
+            job.controller.step()
+            assert job.ledger.watched()
+            job.ledger.write_started(started, None)
+        job.iterate(NEEDED, CLAIMED_US)
+        other = content_of(claiming(CLAIMED_US * 0.9))
+        job.controller.propose(other)
+        assert job.switched(other) == 1
+        job.iterate(NEEDED, CLAIMED_US)
+        assert job.said[-1].endswith("plan 2 goes back to the plan before")
+        assert job.switched(started) == 2
 
 
 @pytest.mark.parametrize("result", [ToolError("it broke"), b"\xff", b"{}"])

@@ -14,8 +14,10 @@ from sccl.core.training_plan import OptionMotif, TrainingPlan
 from sccl.enforce.script import PlanScript, read_script, script_text, wrong_in
 from sccl.errors import FormatError, ParameterError
 from sccl.tasks.scripting import script_of
+from tests.kit.commands import sccl
 from tests.kit.enforced import ops_of, plan_of
 from tests.kit.torch_jobs import autoloading, finished, run_job
+from tests.kit.training_plans import plan_file, prefetching_plan
 
 RANKS = 4
 
@@ -98,6 +100,14 @@ def test_what_cannot_be_done_is_said(
     done = CliRunner().invoke(app, ["enforce", *words])
     assert done.exit_code == 2
     assert told in " ".join(done.output.split())
+
+
+def test_a_command_that_asks_for_no_plan_is_told_of(tmp_path: Path) -> None:
+    plan = plan_file(prefetching_plan(), tmp_path / "plan.json")
+    code, _, err = sccl("enforce", "--plan", plan, "--", "true")
+    assert code == 0
+    why = "the job has not asked for the plan, and ran without it: let it say init_process_group"
+    assert why in " ".join(err.split())
 
 
 def test_a_job_of_other_ranks_goes_on_without_the_plan(tmp_path: Path) -> None:

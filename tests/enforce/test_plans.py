@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from sccl.enforce.script import script_text
+from sccl.tasks import scripting
 from sccl.tasks.scripting import script_of
-from tests.kit.enforced import ops_of, plan_of
+from tests.kit.enforced import BLOCK, ops_of, plan_of
 from tests.kit.torch_jobs import autoloading, finished, run_job
 
 RANKS = 4
@@ -25,14 +26,25 @@ def outcome(folder: Path, text: str, *words: str, release: str = "oldest") -> se
     return {tuple(line.split()[1:]) for line in lines}
 
 
-@pytest.mark.parametrize(("release", "first"), [("oldest", 0), ("newest", 2)])
-def test_every_collective_by_every_rule(release: str, first: int, tmp_path: Path) -> None:
-    """By carriers of motifs, by schedules of a synthesiser, and by gloo's own collectives."""
+@pytest.mark.parametrize(
+    ("release", "first", "piece"), [("oldest", 0, 2**15), ("newest", 2, 2**15), ("oldest", 2, 4)]
+)
+def test_every_collective_by_every_rule(
+    release: str, first: int, piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By carriers of motifs, by schedules of a synthesiser, and by gloo's own collectives.
+
+    What all send to all is in one piece, or in many.
+    """
+    monkeypatch.setattr(scripting, "_PIECE_BYTES", piece)
     ops = ops_of(RANKS)
     plan = plan_of(ops, RANKS, first=first)
     assert "tacos" in {motif.carrier for _, _, motif in plan.motifs()}
     script = script_of(plan)
-    assert {motif.native for op in script.ops for motif in op.motifs} == {True, False}
+    motifs = [motif for op in script.ops for motif in op.motifs]
+    assert {motif.native for motif in motifs} == {True, False}
+    most_steps = max(len({row[0] for row in motif.transfers}) for motif in motifs)
+    assert (most_steps > 8) == (piece < BLOCK)
     found = outcome(tmp_path, script_text(script), "3", release=release)
     assert found == {("0", "True", str(3 * len(ops)))}
 
@@ -59,6 +71,10 @@ def test_what_is_not_planned_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
         (
             "stands",
             r"ToolError: allreduce-1 \(allreduce\) by ranks 0, 1 .* rank 1 has not come as far",
+        ),
+        (
+            "unseen",
+            r"RuntimeError: .* ToolError: allreduce-1 \(allreduce\) .* rank 1 has not come as far",
         ),
     ],
 )

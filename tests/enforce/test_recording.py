@@ -25,6 +25,9 @@ from sccl.core.files.recording_shapes import (
 from sccl.core.files.workloads import load_workload
 from sccl.core.workload_ops import HostAction
 from sccl.errors import InputError
+from sccl.workloads.readers import recording
+from sccl.workloads.readers.contract import WantedStep
+from sccl.workloads.readers.rank_trace import Kernel
 from sccl.workloads.readers.recorded_steps import steps_of
 from tests.kit.paths import PROGRAMS
 from tests.kit.torch_jobs import autoloading, environment, finished, run_job, torchrun
@@ -148,6 +151,26 @@ def test_steps_lie_side_by_side_and_are_alike(words: str) -> None:
     assert len(steps) > 1
     assert all(a.stop == b.start for a, b in itertools.pairwise(steps))
     assert len({words[one.start : one.stop] for one in steps}) == 1
+
+
+def test_where_no_future_ends_a_thread_computes_for_all_of_the_time() -> None:
+    """However long it waited for the processor; where one ends, it may have waited for that."""
+    events: list[AnyRecord] = []
+    for step in range(3):
+        at, cpu = 100.0 * step, 50.0 * step
+        made = {"thread": 0, "collective": "allreduce", "dtype": "float32", "group": (0, 1)}
+        for number, (begin, cpu_begin, done) in enumerate([(0, 0, 40), (21, 11, None)]):
+            moment = {"begin": at + begin, "end": at + begin + 1}
+            own = {"cpu_begin": cpu + cpu_begin, "cpu_end": cpu + cpu_begin + 1}
+            last = {"done": None if done is None else at + done, "in_future": done is not None}
+            what = {**made, **moment, **own, **last, "given": 8 + number, "got": 8 + number}
+            events.append(CallRecord(**what, number=2 * step + number))  # type: ignore[arg-type]
+        mark = {"begin": at + 60, "end": at + 60, "cpu_begin": cpu + 27, "cpu_end": cpu + 27}
+        events.append(MarkRecord(thread=0, what="optimizer", **mark))
+    wire = RecordingWire(sccl_recording=1, rank=0, world=2, torch="2.13", events=tuple(events))
+    trace = recording.read(msgspec.json.encode(wire), "here", WantedStep())
+    took = [event.duration_us for event in trace.events if isinstance(event, Kernel)]
+    assert took == [40.0, 20.0, 20.0]  # the first since the step before, then as said above
 
 
 def test_a_job_that_records_nothing_is_told_what_to_do(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -101,9 +102,16 @@ def test_a_job_switches_between_plans_without_a_stop(tmp_path: Path) -> None:
     ]
     rest = [line for line in run.said if "committed" not in line]
     assert rest[0] == "seen under 1: motifs"
-    assert "2 aborted: rank 0: the plan is of another job: it expects allreduce of 50" in rest[1]
-    assert "the plan is for 4 ranks, and the job has 2" in rest[2]
-    assert "4 aborted: rank 0: plan 4: no script of a plan" in rest[3]
+    for line, why in zip(
+        rest[1:],
+        (
+            "2 aborted: .*: the plan is of another job: it expects allreduce of 50 float32",
+            "3 aborted: .*: the plan is for 4 ranks, and the job has 2",
+            "4 aborted: .*: plan 4: no script of a plan",
+        ),
+        strict=True,
+    ):
+        assert re.match(why, line), line
 
 
 @pytest.mark.parametrize("release", ["newest"])
@@ -141,3 +149,16 @@ def test_ranks_may_stop_or_die_at_any_moment(tmp_path: Path) -> None:
     )  # fmt: skip
     assert switches(lines) == ([1], "True")
     assert run.said[0] == "1 aborted: no vote within 0.5 s of rank 1"
+
+
+def test_a_job_goes_on_without_its_store(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(interpreter("newest")), str(PROGRAMS / "torch_store_lost.py")],
+        env=environment({"PYTHONPATH": autoloading(tmp_path)}),
+        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout == "['begun', 'begun'] 1 True [0, 0]\n"
+    for rank in range(RANKS):
+        said = re.findall(f"sccl: rank {rank}: .*: the job goes on under its plan", done.stderr)
+        assert len(said) == 1, done.stderr[-4000:]

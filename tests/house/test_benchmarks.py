@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from benchmarks import pictures
+from benchmarks import enforce, hosted, pictures
 from benchmarks import syndicate_jobs as training_jobs
 from benchmarks.__main__ import app
+from benchmarks.enforce_report import summary
 from sccl.errors import FormatError, ParameterError
 from tests.kit.paths import PROGRAMS, ROOT
+from tests.kit.torch_jobs import interpreter
 
 
 @pytest.mark.parametrize(
@@ -37,8 +39,10 @@ from tests.kit.paths import PROGRAMS, ROOT
         "syndicate",
         "files",
         "fuzz",
+        "growth",
         "routed",
         "lab",
+        "enforce",
     ],
 )
 def test_smoke(verb: str, tmp_path: Path) -> None:
@@ -120,9 +124,11 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
+        "growth",
         "scale",
         "table4",
         "table5",
+        "bundles",
         "collectives-mpich",
         "tacos-machines",
         "teccl",
@@ -143,6 +149,75 @@ def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "p.svg").read_text()
 
 
+def test_jobs_and_calls_alone_are_drawn(tmp_path: Path) -> None:
+    case = enforce.EnforceCase("dlrm", "dlrm", enforce.GLOO)
+    run: dict[str, object] = {
+        "part": case.part,
+        "job": case.job,
+        "way": case.way,
+        "channels": case.channels,
+    }
+    run |= {"search": "", "seed": 0, "claimed_ms": None, "period_ms": 1600.0}
+    planned = run | {"way": enforce.PLANNED, "search": "sgs", "claimed_ms": 900, "period_ms": 950}
+    call = {"part": "overhead", "way": enforce.GLOO, "size_bytes": 4, "us": 90.0}
+    rows = [run, planned, call | {"processor_us": 30.0, "load": 0.1}]
+    (tmp_path / "e.json").write_text(json.dumps({"benchmark": "enforce", "results": rows}))
+    pictures.draw([tmp_path / "e.json"], tmp_path / "p.svg")
+    drawn = (tmp_path / "p.svg").read_text()
+    for title in ("Steps of 4 ranks", "Periods beside what plans claim", "Time of an allreduce"):
+        assert title in drawn
+    (tmp_path / "e.json").write_text(json.dumps({"benchmark": "enforce", "results": []}))
+    with pytest.raises(ParameterError, match="no result is of a job, or of calls alone"):
+        pictures.draw([tmp_path / "e.json"], tmp_path / "p.svg")
+
+
+def test_there_are_twenty_plans_and_what_they_come_to_is_told() -> None:
+    cases = [case for part in enforce.PARTS.values() for case in part if case.part != "overhead"]
+    assert sum(bool(case.search) for case in cases) == 20
+    ways = {enforce.GLOO: None, enforce.BOTH: None, enforce.ORDER: 1.25, enforce.PLANNED: 1.0}
+    periods = {enforce.GLOO: 1.5, enforce.BOTH: 2.0, enforce.ORDER: 1.53, enforce.PLANNED: 1.1}
+    results: list[enforce.Result] = [
+        enforce.EnforceResult(
+            "dlrm", "dlrm", way, "", "", 0, claimed, periods[way], (), 0.0, (loss,), "0.0", 0.0
+        )
+        for (way, claimed), loss in zip(ways.items(), ["0.5", "0.5", "0.5", "0.505"], strict=True)
+    ]
+    found = summary(results)
+    assert found["dlrm: times gloo on fast"] == pytest.approx(1.5 / 1.1)
+    assert found["dlrm: times gloo on both"] == pytest.approx(2 / 1.1)
+    assert found["dlrm: as called, above gloo"] == pytest.approx(0.02)
+    assert found["claims off, median"] == pytest.approx((0.1 + 0.224) / 2)
+    assert found["dlrm: losses differ by"] == "1.0e-02"
+
+
+def test_bundles_beside_gloo(tmp_path: Path) -> None:
+    file = tmp_path / "bundles.json"
+    results = hosted.measure(interpreter("newest"), file, smoke=True)
+    assert [(r.collective, r.size_bytes) for r in results] == [
+        (name, size) for name in ("allreduce", "allgather", "alltoall") for size in (4, 65536)
+    ]
+    assert all(r.us > 0 and r.gloo_us > 0 for r in results)
+    told = json.loads(file.read_text())
+    assert told["complete"]
+    assert set(told["summary"]) == {f"{r.collective} of 2: times gloo" for r in results}
+    assert hosted.hosted_table(results).row_count == 2
+    pictures.draw([file], tmp_path / "p.svg")
+
+
+def test_what_a_planned_call_costs_is_told() -> None:
+    gloo = ((4, 100.0, 30.0), (1024, 110.0, 30.0), (2**20, 900.0, 90.0))
+    ours = ((4, 150.0, 70.0), (1024, 170.0, 80.0), (2**20, 910.0, 95.0))
+    results = [
+        enforce.OverheadResult("overhead", way, size, us, processor, 0.0)
+        for way, rows in ((enforce.GLOO, gloo), (enforce.ORDER, ours))
+        for size, us, processor in rows
+    ]
+    found = summary(results)
+    assert found["a planned call, us more"] == 55
+    assert found["processor, us more"] == 45
+    assert found["as fast as gloo's from"] == "1 MiB"
+
+
 def test_a_part_that_is_none_is_told() -> None:
     for verb in ("taccl", "teccl", "teccl-epochs", "teccl-scale"):
         refused = CliRunner().invoke(app, [verb, "--only", "fig99"])
@@ -152,7 +227,7 @@ def test_a_part_that_is_none_is_told() -> None:
 
 def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
     kept = ROOT / "benchmarks" / "results" / "startup.json"
-    with pytest.raises(ParameterError, match="only of scale, table4, table5, collectives"):
+    with pytest.raises(ParameterError, match="only of growth, scale, table4, table5, collectives"):
         pictures.draw([kept], tmp_path / "p.svg")
     tables = ROOT / "benchmarks" / "results" / "teccl-epochs.json"
     with pytest.raises(ParameterError, match="no result is of fig10, fig11, astar"):

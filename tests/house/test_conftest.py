@@ -20,7 +20,9 @@ def test_skips_in_ci(strict: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "test_it.py"
     skips = (f"def test_{i}(): pytest.skip({reason!r})\n" for i, reason in enumerate(REASONS))
     path.write_text(f"import pytest\n{''.join(skips)}")
-    arguments = ["-p", "tests.conftest", "--rootdir", str(tmp_path), "-c", os.devnull, str(path)]
+    empty = tmp_path / "pytest.ini"
+    empty.touch()
+    arguments = ["-p", "tests.conftest", "--rootdir", str(tmp_path), "-c", str(empty), str(path)]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *arguments],
         cwd=ROOT,

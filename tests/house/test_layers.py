@@ -40,7 +40,7 @@ FLOORS = {
     "synth": 7,
     "runtime": 7,
     "runtime/lab": 8,
-    "enforce": 8,
+    "enforce": 10,
     "enforce/control": 7,
     "synth/network": 7,
     "synth/direct": 8,
@@ -55,7 +55,7 @@ FLOORS = {
     "synth/taccl": 9,
     "synth/allreduce": 10,
     "train": 8,
-    "torch": 9,
+    "torch": 11,
     "view": 11,
     "view/drawing": 12,
     "view/text": 12,
@@ -148,8 +148,8 @@ MAY_IMPORT = {
     | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/direct"}
     | {"topo/symmetry", "transform", "msgspec", "pysmt"},
     "synth/limit": _NOUNS
-    | {"collectives", "judge", "prove/bounds", "prove/check", "solvers", "synth", "synth/direct"}
-    | {"topo/symmetry", "transform", "msgspec", "flint", "numpy"},
+    | {"collectives", "compiled", "judge", "prove/bounds", "prove/check", "solvers", "synth"}
+    | {"synth/direct", "topo/symmetry", "transform", "msgspec", "flint", "numpy"},
     "synth/fluid": _NOUNS
     | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth"}
     | {"synth/flows", "synth/network", "msgspec", "numpy"},
@@ -177,7 +177,8 @@ MAY_IMPORT = {
     | {"transform"},
     "runtime": _NOUNS | {"emit"},
     "enforce": _NOUNS
-    | {"enforce/control", "msgspec", "outside torch"},  # which nothing else imports
+    | {"collectives", "emit", "enforce/control", "runtime", "synth", "synth/baselines", "topo"}
+    | {"msgspec", "platformdirs", "outside torch"},  # which nothing else imports
     "torch": {"enforce"},
     "runtime/lab": {"errors", "runtime"},
     "enforce/control": _NOUNS | {"msgspec", "outside torch"},

@@ -8,9 +8,10 @@ A rank that is dead holds up the agreement of the others until the job begins an
 of its own and without any plan. A coordinator that dies has only forgotten what it knew; as there
 are two, one may act while another takes its place.
 
-Iterations have no numbers, so runs of any length are covered: a rank is ``lead`` rounds ahead of
-the last, 0 or 1, as the next agreement needs all. Two ranks of one lead are in one iteration, or
-come to it.
+At a boundary a rank switches to what was agreed on since the one before, and contributes to the
+next agreement, which is read at the next boundary: it waits there until all have contributed.
+Iterations have no numbers, so runs of any length are covered: a rank is ``lead`` boundaries ahead
+of the last, 0 or 1. Two ranks of one lead are in one iteration, or come to it.
 """
 
 from __future__ import annotations
@@ -36,16 +37,15 @@ from tests.kit.switching_words import (
     COORDINATORS,
     COUNTS,
     DEAD,
+    GIVES,
     IMPOSSIBLE,
     LOG_ABORT,
     LOG_COMMIT,
     LOG_NONE,
     MIND,
     RANKS,
-    RUN,
     VERSIONS,
     VOTES,
-    WAIT,
     K,
     Mask,
     Rule,
@@ -73,7 +73,8 @@ class Model:
     ) -> None:
         self.rule, self.minds = rule, minds
         self.ranks, self.versions = range(ranks), range(1, versions + 1)
-        self.k = np.array((1, 1, 1) if rule in {Rule.NEXT, Rule.NAMED} else K)
+        self.agree = rule not in {Rule.NEXT, Rule.NAMED}
+        self.k = np.array(K if self.agree else (1, 1, 1))
 
     def steps(self, words: Words) -> Iterator[Step]:
         """Yield all events."""
@@ -217,26 +218,39 @@ class Model:
         return words, new == IMPOSSIBLE
 
     def _runs(self, words: Words, r: int, living: Mask) -> Iterator[Step]:
-        phase = AT.phase[r].of(words)
-        yield self._step(words, f"rank {r} runs an iteration", phase < WAIT, self._run, r)
-        can = living & (phase >= WAIT) & (AT.lead[r].of(words) == 0) & (AT.done.of(words) == 1)
+        there = self._there(words, r)
+        yield self._step(words, f"rank {r} runs an iteration", living & ~there, self._run, r)
+        can = there & self._may_begin(words, r)
         yield self._step(words, f"rank {r} begins what follows the boundary", can, self._begin, r)
 
-    def _run(self, words: Words, r: int) -> Words:
+    def _there(self, words: Words, r: int) -> Mask:
+        """Return whether a rank has come to the next boundary, and lives."""
         phase = AT.phase[r].of(words)
-        last = phase + 1 >= self.k[active(words, r)]
-        words = AT.phase[r].put(words, np.where(last, WAIT + counted(words, r), phase + 1))
-        ready, least = np.ones(len(words), bool), np.full(len(words), VERSIONS[-1])
+        there: Mask = (phase != DEAD) & (phase // GIVES >= self.k[active(words, r)])
+        return there
+
+    def _may_begin(self, words: Words, r: int) -> Mask:
+        """Return whether all have contributed to what a rank reads at the next boundary.
+
+        Those that lead have waited for the last.
+        """
+        found: Mask = AT.lead[r].of(words) == 0
+        if not self.agree:
+            found &= AT.result.of(words) == 1
+        return found
+
+    def _run(self, words: Words, r: int) -> Words:
+        words = AT.phase[r].put(words, AT.phase[r].of(words) + GIVES)
+        if self.agree:
+            return words
+        ready = np.ones(len(words), bool)
         for other in self.ranks:
-            there = AT.phase[other].of(words)
-            ready &= (there >= WAIT) & (there != DEAD) & (AT.lead[other].of(words) == 0)
-            least = np.minimum(least, there - WAIT)
-        words = AT.done.put(words, AT.done.of(words) | ready)
-        return AT.result.put(words, np.where(ready, least, AT.result.of(words)))
+            ready &= self._there(words, other) & (AT.lead[other].of(words) == 0)
+        return AT.result.put(words, AT.result.of(words) | ready)
 
     def _begin(self, words: Words, r: int) -> tuple[Words, Mask]:
         target = AT.result.of(words)
-        if self.rule in {Rule.NEXT, Rule.NAMED}:
+        if not self.agree:
             target = active(words, r)
             for v in self.versions:
                 heard = COUNTS[AT.state[r][v].of(words)]
@@ -250,21 +264,24 @@ class Model:
             new = np.where(target == v, AFTER[state, RankEvent.AGREED], later)
             wrong |= new == IMPOSSIBLE
             words = AT.state[r][v].put(words, new)
-        words = AT.lead[r].put(AT.phase[r].put(words, RUN), 1)
+        gives = counted(words, r) if self.agree else 0
+        words = AT.lead[r].put(AT.phase[r].put(words, gives), 1)
         return self._next_round(words), wrong
 
     def _next_round(self, words: Words) -> Words:
-        """Return words in which no rank leads if all do."""
-        all_lead = np.ones(len(words), bool)
+        """Return words in which no rank leads if all do, and what they have agreed on then."""
+        all_lead, least = np.ones(len(words), bool), np.full(len(words), VERSIONS[-1])
         for r in self.ranks:
-            all_lead &= AT.lead[r].of(words) == 1
+            phase = AT.phase[r].of(words)
+            all_lead &= (AT.lead[r].of(words) == 1) & (phase != DEAD)
+            least = np.minimum(least, phase % GIVES)
         for r in self.ranks:
             words = AT.lead[r].put(words, np.where(all_lead, 0, AT.lead[r].of(words)))
-        for v in self.versions:
-            due = AT.due[v].of(words)
-            words = AT.due[v].put(words, np.where(all_lead, np.maximum(due - 1, 0), due))
-        words = AT.done.put(words, np.where(all_lead, 0, AT.done.of(words)))
-        return AT.result.put(words, np.where(all_lead, 0, AT.result.of(words)))
+        for part in AT.due.values():
+            due = part.of(words)
+            words = part.put(words, np.where(all_lead, np.maximum(due - 1, 0), due))
+        result = least if self.agree else 0
+        return AT.result.put(words, np.where(all_lead, result, AT.result.of(words)))
 
     def _dies(self, words: Words, r: int) -> Words:
         lead = AT.lead[r].of(words)  # those that go on may be ahead of it
@@ -278,7 +295,7 @@ class Model:
         return some
 
     def _restarts(self, words: Words) -> Words:
-        for part in (*AT.ranks, AT.done, AT.result):
+        for part in (*AT.ranks, AT.result):
             words = part.put(words, 0)
         return AT.generation.put(words, 1)
 
@@ -298,20 +315,17 @@ class Model:
     def goes_on(self, words: Words) -> Mask:
         """Return in which states a rank can go on by itself, or one is dead."""
         found = np.zeros(len(words), bool)
-        done = AT.done.of(words) == 1
         for r in self.ranks:
-            phase = AT.phase[r].of(words)
-            found |= (phase < WAIT) | (phase == DEAD)
-            found |= done & (phase >= WAIT) & (AT.lead[r].of(words) == 0)
+            found |= ~self._there(words, r) | self._may_begin(words, r)
         return found
 
     def rows(self, words: Words) -> set[tuple[int, int]]:
         """Return the rows of the ranks' table by which something happens in some state."""
         found = set()
-        target, done = AT.result.of(words), AT.done.of(words) == 1
+        target = AT.result.of(words)
         for r in self.ranks:
             phase = AT.phase[r].of(words)
-            begins = done & (phase >= WAIT) & (phase != DEAD) & (AT.lead[r].of(words) == 0)
+            begins = self._there(words, r) & self._may_begin(words, r)
             for v in self.versions:
                 state = AT.state[r][v].of(words)
                 here = (phase != DEAD) & (AT.born[v].of(words) == AT.generation.of(words))

@@ -24,11 +24,12 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 RANKS, VERSIONS, COORDINATORS = 3, (1, 2), 2
 K = (2, 1, 2)
-"""Boundaries from one agreement to the next, by the version that is active; 0: no plan."""
+"""Iterations from one boundary of an agreement to the next, by the version that is active; 0: no
+plan."""
 
-RUN, WAIT, DEAD = 0, 2, 5
-"""Phases of a rank: RUN and RUN + 1, its iterations since the agreement; WAIT and more, by what it
-has contributed."""
+GIVES, DEAD = len(VERSIONS) + 1, 15
+"""A phase of a rank is GIVES times its iterations since the boundary, and what it contributed
+there."""
 
 IMPOSSIBLE = 7
 
@@ -75,7 +76,7 @@ class Layout:
         for _ in range(RANKS):
             start = self.bits
             self.state.append({version: self._part(3) for version in VERSIONS})
-            self.phase.append(self._part(3))
+            self.phase.append(self._part(4))
             self.lead.append(self._part(1))
             self.ranks.append(Part(start, self.bits - start))
         self.minds: list[Part] = []
@@ -90,9 +91,9 @@ class Layout:
         self.log = {version: self._part(2) for version in VERSIONS}
         self.commit = {version: self._part(1) for version in VERSIONS}  # it was told
         self.abort = {version: self._part(1) for version in VERSIONS}
-        self.due = {version: self._part(2) for version in VERSIONS}  # of Rule.NAMED
+        self.due = {VERSIONS[0]: self._part(2)}  # of Rule.NAMED
         self.generation = self._part(1)
-        self.done = self._part(1)  # the round of those with lead 0 is complete
+        # What was agreed on by those with lead 0; where ranks don't agree, 1: all have come so far.
         self.result = self._part(2)
         assert self.bits <= 64
 

@@ -53,14 +53,14 @@ class DyingStore(MemoryJobStore):
 
 @dataclass(slots=True)
 class Rank:
-    """A rank: how many iterations it has run, since when, and at which agreement it is."""
+    """A rank: how many iterations it has run, how many since the last boundary, and which
+    agreement it contributed to there."""
 
     follower: Follower[bytes]
     plan: bytes = b""
     iterations: int = 0
     since: int = 0
     round: int = 0
-    waits: bool = False
 
 
 @dataclass
@@ -126,21 +126,18 @@ class World:
         self.store.left = None
 
     def run(self, number: int) -> bool:
-        """Let a rank go on: an iteration, or what follows an agreement; False: it waits."""
+        """Let a rank go on: an iteration, or what follows a boundary; False: it waits."""
         rank = self.ranks[number]
-        if rank.waits:
-            told = self.rounds[rank.round]
-            if len(told) < RANKS:
+        if rank.since >= K[rank.follower.active % len(K)]:
+            told = self.rounds.get(rank.round, {})
+            if rank.round and len(told) < RANKS:
                 return False
-            plan = rank.follower.agreed(min(told.values()))
+            plan = rank.follower.agreed(min(told.values())) if rank.round else None
             rank.plan = rank.plan if plan is None else plan
-            rank.round, rank.since, rank.waits = rank.round + 1, 0, False
+            rank.round, rank.since = rank.round + 1, 0
+            self.rounds.setdefault(rank.round, {})[number] = rank.follower.contribution()
             return True
         place = self.generation, rank.iterations
         assert self.ran.setdefault(place, rank.plan) == rank.plan, f"two plans at {place}"
         rank.iterations, rank.since = rank.iterations + 1, rank.since + 1
-        if rank.since >= K[rank.follower.active % len(K)]:
-            rank.waits = True
-            told = self.rounds.setdefault(rank.round, {})
-            told[number] = rank.follower.contribution()
         return True

@@ -41,7 +41,12 @@ def torchrun(release: str, ranks: int) -> list[str]:
 
 
 def run_job(
-    release: str, ranks: int, program: str, *words: str, env: Mapping[str, str] | None = None
+    release: str,
+    ranks: int,
+    program: str,
+    *words: str,
+    env: Mapping[str, str] | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> subprocess.CompletedProcess[str]:
     """Run a job of :mod:`tests.programs`, and return what it did."""
     return subprocess.run(
@@ -50,7 +55,7 @@ def run_job(
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE_S,
+        timeout=patience_s,
     )
 
 

@@ -28,7 +28,7 @@ char content(int call, int from, int to, std::size_t i) { return static_cast<cha
 enum Phase { early, asleep, sent };
 std::atomic<int> phase{early}, held{0};
 
-void poke() {
+void poke(void *, bool) {
   if (phase == asleep) {
     ++held;
     while (phase == asleep) sched_yield();
@@ -61,7 +61,7 @@ void rank_of_many(int rank, int calls, bool reach) {
   group.threads = true;
   group.apart = reach;  // both ways of either
   const std::size_t direct_from = reach ? 16 * 1024 : NEVER;
-  group.patience = Patience(0, poke);
+  group.patience = Patience(0, poke, nullptr);
   std::mt19937 draw(5);  // all ranks draw the same
   for (int call = 1; call <= calls; ++call) {
     const int kind = static_cast<int>(draw() % 5), root = static_cast<int>(draw() % RANKS);

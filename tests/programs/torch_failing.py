@@ -1,7 +1,8 @@
-"""A planned job whose rank 1 dies, or stands still before a call: ``torch_failing.py dies|stands``.
+"""A planned job whose rank 1 dies, or stands still before a call: ``torch_failing.py HOW``.
 
-Rank 0 prints what it is told where it waits. Of the script's two operations the first is issued a
-step ahead, so that the second waits for a call of the next step.
+HOW is ``dies``, ``stands``, or ``unseen``: it stands, and rank 0 waits for a future, which is no
+wait that the group sees. Rank 0 prints what it is told where it waits. Of the script's two
+operations the first is issued a step ahead, so that the second waits for a call of the next step.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ def main() -> None:
         store.set("first", "1")
     else:
         store.get("first")  # gloo's other end has all of it, too
-        if sys.argv[1] == "stands":
+        if sys.argv[1] != "dies":
             store.get("told")  # as long as that takes
         os._exit(0)
     second, error = call(), "nothing"
     try:
         if sys.argv[1] == "dies":
             call()  # so that the second is issued
-        second.wait()
+        (second.get_future() if sys.argv[1] == "unseen" else second).wait()
     except Exception as raised:  # noqa: BLE001 - it is printed
         error = f"{type(raised).__name__}: {raised}"
     sys.stdout.write(error.splitlines()[0] + "\n")

@@ -114,5 +114,6 @@ def test_alltoall_is_bounded_by_the_longest_side(machine: str, cost: str) -> Non
     topology = resolve(machine)
     spec = named("alltoall", topology.ranks)
     assert lower_bounds(topology, spec).bandwidth == Fraction(cost)
-    links = topology.links[:-1]  # one less: no translations, and no less is bounded
-    assert lower_bounds(replace(topology, links=links), spec).bandwidth > 0
+    if topology.ranks <= 128:  # one link less: no translations, and no less is bounded
+        less = replace(topology, links=topology.links[:-1])
+        assert lower_bounds(less, spec).bandwidth > 0

@@ -11,12 +11,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from sccl.cli.main import app
 from sccl.errors import ParameterError, ToolError
 from sccl.runtime.lab import (
     Heard,
@@ -32,6 +35,7 @@ from sccl.runtime.lab import (
     run_lab,
     ways_of,
 )
+from sccl.topo import fabric_of
 from tests.kit import once
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S, Pipe, wait_for_end
@@ -97,6 +101,27 @@ def test_interfaces_are_limited_both_ways(kind: str) -> None:
         assert sum(all(part in text for part in rates) for text in shown) == 2
     own = {path.name for path in Path("/sys/class/net").iterdir()}
     assert not {"fast", "slow", "b0", "b0r0"} & own  # the machine's own are as they were
+
+
+def test_the_channels_are_a_fabric(tmp_path: Path) -> None:
+    """As which a rank sends, and receives, at a little less than the rate of each."""
+    path = tmp_path / "lab.json"
+    words = ["lab", "--channels", "fast=100Mb,slow=50Mb", "--ranks", "3", "--by", "bucket"]
+    done = CliRunner().invoke(app, [*words, "--fabric", str(path), "--", "true"])
+    assert done.exit_code == 0, done.output
+    fabric = fabric_of(str(path))
+    assert [channel.name for channel in fabric.channels] == ["fast", "slow"]
+    for channel, rate in zip(fabric.channels, (0.0125, 0.00625), strict=True):
+        assert channel.topology.ranks == 3
+        assert {link.edge for link in channel.topology.links} == set(permutations(range(3), 2))
+        for budget, speed in zip(
+            channel.topology.budgets, channel.topology.budget_speeds(), strict=True
+        ):
+            assert len(budget.edges) == 2  # of what a rank sends, or of what it receives
+            assert 0.95 * rate < budget.chunks_per_round * speed < rate
+    nowhere = tmp_path / "none" / "lab.json"
+    refused = CliRunner().invoke(app, [*words, "--fabric", str(nowhere), "--", "true"])
+    assert refused.exit_code == 2
 
 
 PASSED = """

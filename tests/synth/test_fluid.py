@@ -25,12 +25,14 @@ from sccl.sim import replay
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
+from sccl.synth.flows import schedules
 from sccl.synth.flows.placed import placed, planned
 from sccl.synth.flows.polished import polished
 from sccl.synth.flows.problem import FluidProblem, Tree, pose
 from sccl.synth.flows.schedules import Placing, readings_of
-from sccl.synth.flows.slots import Rule, TimeSlots, bordered, variable
+from sccl.synth.flows.slots import Rule, TimeSlots, bordered, rounded, variable
 from sccl.synth.fluid import pricing
+from sccl.synth.fluid.least import later
 from sccl.synth.fluid.packing import Growth
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
 from sccl.synth.fluid.searched import SearchedTrees
@@ -587,6 +589,57 @@ def test_what_is_not_looked_at_proves_nothing() -> None:
     assert lightly.exact
     assert lightly.has_more
     assert Growth(posed, parts, lightly, 4.0).run(effort=0.01).least == 0
+
+
+def test_trees_that_are_inserted_do_not_end_what_grows() -> None:
+    """What a cheap tree costs bounds no packing: a tree that is found later may be cheaper."""
+    posed = problem_of("dgx1", "allgather", 10**6)
+    parts = variable(posed, (Fraction(0),) * 8, Fraction(7, 10), 4)
+    inserted = TreePricing(posed)
+    inserted.parts = inserted.light = [pricing._Inserted(posed)]
+    inserted.exact = False
+    search = Growth(posed, parts, inserted, 50.0)
+    packing = search.run()
+    assert packing.least == 0
+    assert search.least * 50 <= packing.us * (1 + 1e-6)
+    assert packing.us == pytest.approx(Growth(posed, parts, TreePricing(posed), 50.0).run().us)
+
+
+def test_few_commodities_are_spread_often() -> None:
+    """By that alone a broadcast's packing is known to be the best in so little effort."""
+    posed = problem_of("dgx1", "broadcast", 10**6)
+    search = Growth(posed, rounded(posed.alpha, Fraction(7, 10), 13), TreePricing(posed), 8.65)
+    packing = search.run(effort=2.5)
+    assert packing.least == pytest.approx(packing.us, rel=1e-4)
+
+
+def test_trees_of_a_packing_are_trees_of_a_slot_more() -> None:
+    posed = problem_of("dgx1", "allgather", 10**6)
+    parts, more = (variable(posed, (Fraction(0),) * 8, Fraction(7, 10), n) for n in (3, 4))
+    trees = later(Growth(posed, parts, TreePricing(posed), 50.0).run())
+    assert len({slot for _, tree in trees for _, slot in tree}) == 4
+    for commodity, tree in trees:
+        (source,) = posed.commodities[commodity].holders
+        assert _arrives(posed, more, source, tree) == set(range(8))
+
+
+def test_a_packing_is_cut_smaller_where_that_will_be_enough(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dgx1 = resolve("dgx1")
+    dual = dual_of(named("broadcast", 8))
+    posed = pose(dgx1, dual, 10**6)
+    packing = Growth(
+        posed, rounded(posed.alpha, Fraction(7, 10), 11), TreePricing(posed), 8.65
+    ).run(effort=0.5)
+    monkeypatch.setattr(schedules, "is_polished", lambda _: False)
+    took = {}
+    for most in (10**6, 3000):
+        monkeypatch.setattr(schedules, "MOST_SENDS", most)
+        for enough in (0.0, 9.0):
+            placing = Placing(posed, dual, readings_of(dgx1, dual), lambda: False)
+            took[most, enough] = placing.place(packing, enough, thorough=True)
+    assert took[3000, 0.0] > 9.0 >= took[3000, 9.0] >= took[10**6, 0.0]
 
 
 @pytest.mark.parametrize(("seed", "size"), [(1, 500), (1, 8000), (2, 500), (2, 8000), (3, 8000)])

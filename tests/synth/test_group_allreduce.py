@@ -88,7 +88,7 @@ def gathering(spec: Spec) -> Spec:
     )
 
 
-@settings(max_examples=times(25, by_day=10), deadline=None)
+@settings(max_examples=times(25, by_day=5), deadline=None)
 @given(st.data())
 def test_no_plan_of_any_method_beats_the_bound_of_another(data: st.DataObject) -> None:
     """Phases, what overlaps, direct demands, and all contributions gathered on all ranks."""
@@ -125,7 +125,7 @@ def test_no_schedule_that_is_right_is_faster(schedule: Schedule) -> None:
     assert time_bound(*asked, together=schedule.has_together).ticks <= schedule.finish
 
 
-@settings(max_examples=times(15, by_day=6), deadline=None)
+@settings(max_examples=times(15, by_day=3), deadline=None)
 @given(st.data())
 def test_switches_pass_on_what_groups_reduce(data: st.DataObject) -> None:
     topology = data.draw(switched())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 import sccl
 from sccl.api.latex import tabular, text
 from sccl.collectives import resolve
+from sccl.core.frontier import EXCHANGED
 from sccl.errors import InputError
+from sccl.view.words import EVERY_WORDS
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +58,40 @@ def test_points_of_a_printed_frontier_have_costs_without_files(
 
 
 def test_limits_show_every_class_everywhere(limits: sccl.LimitFrontier) -> None:
-    assert len(limits.classes) == 3
+    assert len(limits.classes) == 4
     every = [point for points in limits.classes.values() for point in points]
     assert set(map(repr, limits)) <= set(map(repr, every))  # the best of all of them
     for scope, points in limits.classes.items():
-        assert f"{points[0].of_class}: complete for every k" in repr(limits)
+        name = points[0].of_class
+        known = "not the end" if name == EXCHANGED else "complete for every k"
+        assert f"{name}: {known}" in repr(limits)
         assert scope in limits.to_latex()
         assert scope in limits._repr_html_()
         assert list(limits.to_dataframe()["class"]).count(scope) == len(points)
+
+
+def test_tables_say_what_is_above_all_allreduces(
+    limits: sccl.LimitFrontier, frontier: sccl.Frontier, tmp_path: Path
+) -> None:
+    above = [limits.value.above_every(point) for _, point in limits.value.stairs]
+    assert [point.above_every for point in limits] == above
+    assert any(one == 0 for one in above)
+    kept = sccl.load(limits.save(tmp_path))
+    assert isinstance(kept, sccl.SavedFrontier)
+    assert [point.above_every for point in kept] == above
+    for found in (limits, kept):
+        assert "Above all" in found._repr_html_()
+        assert found._repr_html_().count(">optimal<") == above.count(Fraction(0))
+        assert EVERY_WORDS in found._repr_html_()
+        every = [point for points in found.classes.values() for point in points]
+        told = [None if p.above_every is None else float(p.above_every) for p in every]
+        frame = found.to_dataframe()["above_every"]
+        assert [
+            None if none else value for value, none in zip(frame, frame.isna(), strict=True)
+        ] == told
+        assert r"State & Above all \\" in found.to_latex()
+    assert frontier[0].above_every is None  # it is known of allreduces alone
+    assert "Above all" not in frontier._repr_html_() + frontier.to_latex()
 
 
 def test_kept_limits_have_every_class_and_every_algorithm(
@@ -75,7 +104,9 @@ def test_kept_limits_have_every_class_and_every_algorithm(
     }
     assert repr(kept).partition("(")[2] == repr(limits).partition("(")[2]
     names = {point.of_class for points in limits.classes.values() for point in points}
-    assert all(f"{name}: complete" in kept._repr_html_().lower() for name in names)
+    shown = kept._repr_html_().lower()
+    assert all(f"{name}: complete" in shown for name in names - {EXCHANGED})
+    assert f"{EXCHANGED}: not the end" in shown
 
 
 # --- frames --------------------------------------------------------------------------------------

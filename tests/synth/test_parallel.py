@@ -227,14 +227,14 @@ def test_a_cluster_gives_the_same(cluster: Dask) -> None:
 
 def test_a_worker_killed_while_its_solver_is_at_work_loses_nothing(cluster: Dask) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "sccl", *cluster_command(cluster.address)],
+        [sys.executable, "-m", "sccl", *cluster_command(cluster.address, "broadcast")],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         cwd=ROOT,
     )  # fmt: skip
-    os.kill(cluster.wait_for_query("allgather 3"), signal.SIGKILL)
+    os.kill(cluster.wait_for_query("broadcast 3"), signal.SIGKILL)
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, err
-    alone = CliRunner().invoke(app, cluster_command(cluster.address)[:-2])
+    alone = CliRunner().invoke(app, cluster_command(cluster.address, "broadcast")[:-2])
     assert timeless(json.loads(out)) == timeless(json.loads(alone.stdout))
 
 

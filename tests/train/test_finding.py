@@ -5,6 +5,7 @@ from __future__ import annotations
 from sccl.topo import fabric_of
 from sccl.train.finding import OptionFinder, OptionSettings
 from sccl.train.options import options_of
+from sccl.train.recipes import lanes_for
 from tests.kit.training_plans import layered_plan
 
 
@@ -17,3 +18,15 @@ def test_it_is_told_anew_as_it_was_written() -> None:
             assert finder.keeps_order(op, option) == option.bitwise, option.recipe
             seen.add(option.bitwise)
     assert seen == {True, False}
+
+
+def test_lanes_are_first_divided_as_channels_are_fast() -> None:
+    """In as small weights as there are, and then in eighths around."""
+    twice = list(lanes_for({"fast": 100, "slow": 200}))
+    weights = ((2, 1), (5, 3), (3, 1), (1, 1))
+    assert twice == [f"lanes(fast:{fast}, slow:{slow})" for fast, slow in weights]
+    alike = list(lanes_for({"a": 7, "b": 7}, "levels(4)"))
+    assert alike[:2] == ["lanes(a:1, b:1)", "lanes(a:1, b:1).levels(4)"]
+    assert len(set(alike)) == len(alike) == 4
+    far = list(lanes_for({"a": 1, "b": 1000}))
+    assert far == ["lanes(a:7, b:1)", "lanes(a:3, b:1)"]

@@ -203,13 +203,13 @@ def test_limits_of_every_class_are_on_the_page(tmp_path: Path) -> None:
 
 
 def test_what_a_sweep_did_not_decide_is_open_on_the_page(tmp_path: Path) -> None:
-    sweep = ("pareto", "--collective", "allgather", "--topo", "dgx1", "--out", tmp_path, "--k", "1")
+    sweep = ("pareto", "--collective", "alltoall", "--topo", "dgx1", "--out", tmp_path, "--k", "1")
     assert sccl(*sweep, "--no-store")[0] == 0
-    gave_up = (*sweep, "--no-store", "--timeout", "0.0001", "--max-steps", "2")
+    gave_up = (*sweep, "--no-store", "--timeout", "0.0001", "--max-steps", "3")
     assert sccl(*gave_up)[0] == 3
     assert sccl("explore", tmp_path, "-o", tmp_path / "page.html")[0] == 0
     (found,) = data_of((tmp_path / "page.html").read_text())["frontiers"]
-    assert (2, 2, 3) in [(c["chunks"], c["steps"], c["rounds"]) for c in found["open"]]
+    assert (8, 2, 3) in [(c["chunks"], c["steps"], c["rounds"]) for c in found["open"]]
     assert all(c["reason"] for c in found["open"])
     assert counted(len(found["open"]), "candidate") in found["summary"]
 

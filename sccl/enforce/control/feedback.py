@@ -153,20 +153,20 @@ class Advice:
 
 
 class Replanning:
-    """Decides by iterations, one after the other; it knows no clock and no store."""
+    """Decides by iterations, one after the other; it knows no clock and no store.
+
+    Attributes:
+        measured_us: the last median period under this plan; None: too few iterations were seen.
+    """
 
     def __init__(self) -> None:
+        self.measured_us: float | None = None
         self._version = 0
         self._claimed_us: float | None = None
         self._before_us: float | None = None
         self._last: deque[IterationSeen] = deque(maxlen=IN_A_ROW)
         self._skip = 0
         self._told = False
-
-    @property
-    def measured_us(self) -> float | None:
-        """Return the median period; None: too few iterations were seen under this plan."""
-        return median(one.period_us for one in self._last) if self._full() else None
 
     def switched(self, version: int, claimed_us: float | None, *, back: bool = False) -> None:
         """Take note of a plan that will be active from some iteration on.
@@ -175,8 +175,7 @@ class Replanning:
             claimed_us: the period that it claims; None: it claims none.
             back: whether it is one from before, which is not measured against the last.
         """
-        measured = self.measured_us
-        self._before_us = None if back else measured
+        self._before_us, self.measured_us = None if back else self.measured_us, None
         self._version, self._claimed_us = version, claimed_us
         self._last.clear()
         self._skip, self._told = WARM_UP, False
@@ -189,9 +188,12 @@ class Replanning:
             self._skip -= 1
             return Advice(Wish.NOTHING)
         self._last.append(seen)
-        if not self._full() or self._told:
+        if len(self._last) < IN_A_ROW:
             return Advice(Wish.NOTHING)
-        advice = self._advice()
+        self.measured_us = median(one.period_us for one in self._last)
+        if self._told:
+            return Advice(Wish.NOTHING)
+        advice = self._advice(self.measured_us)
         self._told = advice.wish is not Wish.NOTHING
         return advice
 
@@ -205,11 +207,7 @@ class Replanning:
         measured = self.measured_us
         return measured is not None and predicted_us < measured * (1 - LEAST_GAIN)
 
-    def _full(self) -> bool:
-        return len(self._last) == IN_A_ROW
-
-    def _advice(self) -> Advice:
-        measured = median(one.period_us for one in self._last)
+    def _advice(self, measured: float) -> Advice:
         if self._before_us is not None and measured >= self._before_us:
             before = self._before_us
             self._before_us = None

@@ -2,10 +2,11 @@
 
 A plan has a *version*, a number that grows. A coordinator writes it down for all to read (PREPARE);
 each rank looks whether it can run it and votes; the decision is logged, and then told (COMMIT or
-ABORT). So far nothing has changed in the job, and nobody in it has waited. Ranks switch by an
-agreement of their own, ACTIVATE: at every k-th boundary between iterations each contributes the
-highest version that it knows to be committed, to a MIN all-reduce of 8 bytes, and all switch to
-what comes out. k is that of the plan they run, so all come to the next agreement alike.
+ABORT). So far nothing has changed in the job, and nobody in it has waited. Ranks switch by
+agreements of their own, ACTIVATE: at some boundaries between iterations each contributes the
+highest version that it knows to be committed, to a MIN all-reduce, and at the next of these all
+switch to what has come out. Which boundary is the next is a part of what they agree on, so all come
+to it alike; and there a rank waits only for who has not come to the one before.
 
 Why not as published (SYNDICATE, NSDI 2023, section 5: two-phase commit, then "switch ... from the
 subsequent training iteration"): ranks hear of a commit at different times, so one is in the next

@@ -72,7 +72,8 @@ def environment_of(
 
     ``SCCL_CHANNELS`` is ``name=interface`` of each channel. ``SCCL_CHANNEL_RATES`` is there only
     where no interface is limited, and whoever sends has to limit itself (:mod:`.bucket`). gloo
-    uses the first channel unless it is told otherwise.
+    uses the first channel unless it is told otherwise. Ranks stand for machines: no bundle carries
+    what they say through memory that they share.
 
     Args:
         port: of rank 0's store.
@@ -90,6 +91,7 @@ def environment_of(
         "MASTER_PORT": str(port),
         "GLOO_SOCKET_IFNAME": interfaces[channels[0].name],
         "SCCL_CHANNELS": ",".join(f"{name}={where}" for name, where in interfaces.items()),
+        "SCCL_BUNDLES": "0",
     }
     if bucket:
         rates = ",".join(f"{one.name}={one.bits_per_s}" for one in channels)

@@ -10,7 +10,7 @@ beginning with another dimension, the links of all dimensions are busy in every 
 
 With j = d this is recursive halving and doubling (Rabenseifner, ICCS 2004), a reducescatter and an
 allgather. Fewer steps than these have, or trees, are what the others are for: on hypercubes no
-allreduce of 2d - 2 steps has less than its 2 / d (by cuts through time, for all d up to 6).
+allreduce of 2d - 2 steps has less than its 2 / d (by cuts through time, looked at for d up to 8).
 """
 
 from __future__ import annotations

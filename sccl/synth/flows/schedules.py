@@ -91,7 +91,7 @@ class Placing:
             self._polish(plan, sent, enough)
             if self.ticks <= enough * _PS_PER_US or ticks > before * _HARDLY:
                 break
-            near = 2 * ticks - before <= enough * _PS_PER_US
+            near = before < float("inf") and 2 * ticks - before <= enough * _PS_PER_US
             before, most = ticks, _MOST_NEAR if near else MOST_SENDS
         return self.ticks / _PS_PER_US
 

@@ -12,6 +12,7 @@ from math import ceil, inf
 import numpy as np
 
 from sccl.synth.flows.arcs import FlowProgram
+from sccl.synth.flows.problem import Tree
 from sccl.synth.flows.shares import TimedPacking
 from sccl.synth.flows.slots import (
     bordered,
@@ -34,6 +35,9 @@ _BOTH, _IDLE = 2, 3
 
 _FEW, _SEVERAL = 3, 6
 """Times the farthest way, up to which borders come first; and up to which they are tried."""
+
+_MANY = 12
+"""Likewise, up to which slots of about alphas are tried for what one rank sends, or gets."""
 
 _BESIDE, _DEAR = 1.0, 0.01
 """Of effort for packings where there are schedules of chunks of one size, if it takes more than so
@@ -59,6 +63,11 @@ class Least(FloorSearch):
         """Return the time of the best packing."""
         return self.best.us if self.best is not None else inf
 
+    @property
+    def _dear(self) -> bool:
+        """Return whether it takes long to price trees once."""
+        return isinstance(self.engine, TreePricing) and self.engine.effort(FIRST) > _DEAR
+
     def is_done(self) -> bool:
         """Return whether nothing more is to be done."""
         if self.placed_us <= self.enough or time.perf_counter() > self.deadline:
@@ -83,8 +92,7 @@ class Least(FloorSearch):
             self.placed_us = self.place(self.best, self.enough, thorough)
 
     def _turns(self) -> tuple[Callable[[], object], ...]:
-        dear = isinstance(self.engine, TreePricing) and self.engine.effort(FIRST) > _DEAR
-        if self.placed_us < inf and dear:  # matched: packings are hardly ever better
+        if self.placed_us < inf and self._dear:  # matched: packings are hardly ever better
             self.effort = min(self.effort, self.spent + _BESIDE)
         if isinstance(self.engine, FlowProgram) and self.floor > 0:
             return (self._epochs, self._any_lengths, self._few_alphas, self._raise)
@@ -93,10 +101,13 @@ class Least(FloorSearch):
             if few <= MOST_BORDERS // 2 and self.problem.rigid:
                 first = (self._few_alphas, self._raise, self._priced_anew, self._best)
                 return (*first, self._rounded, self._any_lengths, self._steady)
-            last = (self._few_alphas, self._any_lengths, self._steady, self._raise)
-            return (self._rounded, *last)
+            then = (self._few_alphas, self._any_lengths, self._steady, self._raise)
+            return (self._rounded, *then)
         if any(self.problem.potentials()):
-            return (self._steady, self._any_lengths, self._few_alphas, self._raise)
+            if self.floor > _MANY * self._farthest(hops=False):
+                return (self._steady, self._any_lengths, self._few_alphas, self._raise)
+            first = (self._steady, self._raise, self._rounded, self._any_lengths)
+            return (*first, self._few_alphas)
         return (self._any_lengths, self._steady, self._few_alphas, self._raise)
 
     def _take(self, packing: TimedPacking | None) -> None:
@@ -133,6 +144,7 @@ class Least(FloorSearch):
         waits = sorted(wait for wait in set(waits_of(self.problem, potentials)) if wait > 0)
         units = sorted({waits[0], waits[-1]}) if waits else [Fraction(1)]
         first, idle, mine = self._fewest_slots(), 0, inf
+        known: dict[Fraction, tuple[tuple[int, Tree], ...]] = {}
         for count in range(first, min(first + MORE_SLOTS, _MOST_SLOTS)):
             before, took = mine, {}
             for unit in units:
@@ -140,7 +152,10 @@ class Least(FloorSearch):
                     variable(self.problem, potentials, unit, count),
                     enough=float(self.floor) * (1 + self.gap / 2),
                     hopeless=self.us * (1 - self.gap / 8),
+                    start=known.get(unit, ()),
                 )
+                if self._dear and found is not None and found.whole:
+                    known[unit] = later(found)
                 self._take(found)
                 if self.is_done():
                     return
@@ -273,6 +288,15 @@ class Least(FloorSearch):
         if above.like(below):
             start = self.trees.get((proof.borders, proof.begin), ())
             self._take(self._search(above, hopeless=float(proof.end), start=start))
+
+
+def later(packing: TimedPacking) -> tuple[tuple[int, Tree], ...]:
+    """Return the trees of a packing for a slot more: as they are, and a slot later."""
+    return tuple(
+        (share.commodity, frozenset((link, slot + by) for link, slot in share.tree))
+        for share in packing.shares
+        for by in (0, 1)
+    )
 
 
 def _stretched(packing: TimedPacking, us: Fraction) -> TimedPacking:

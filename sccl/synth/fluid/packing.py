@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from itertools import chain
 
 import numpy as np
 
@@ -21,9 +22,12 @@ _SMOOTHING = 0.7
 _PIVOT, _ROUND = 3e-9, 5e-6
 """Effort of a pivot, and of a round, for each row and column: so no load changes what is found."""
 
-_EVENLY, _STEEP, _FIRST = 24, 0.5, 0.3
-"""Times that trees are priced at first; by how much the fullest slot becomes dearer each time; and
-the part of the effort after which that ends."""
+_EVENLY, _OFTEN, _FIRST = 24, 400, 0.3
+"""Times that trees are priced at first, at least and at most; and the part of the effort after
+which that ends."""
+
+_STEEP, _GENTLY = 12.0, 0.1
+"""By how much the fullest slot becomes dearer in all of those times; and each time, at least."""
 
 _SHORT = 1e-3
 """Of the whole: a slot counts as no shorter, where trees are to load all evenly."""
@@ -67,6 +71,7 @@ class _Master:
             for link, times in resource.links:
                 self.of_link[link].append((i, times))
         self.columns: dict[tuple[int, Tree], lp.Variable] = {}
+        self._loads: list[tuple[int, list[int], list[float]]] = []
         self.growing = lp.Growing(model)
         self.spent = 0.0
 
@@ -83,12 +88,26 @@ class _Master:
                 loads[i, rooms[slot]] = loads.get((i, rooms[slot]), 0) + times
         one = self.problem.commodities[commodity]
         size = float(one.size * len(one.members)) / self.unit
+        rows, holds = [], []
         for (i, room), times in loads.items():
             resource = self.problem.resources[i]
-            took = size * times / (resource.count * float(resource.rate))
-            self.room[i, room].set_coefficient(x, took)
+            hold = times / float(resource.rate)
+            self.room[i, room].set_coefficient(x, size * hold / resource.count)
+            rows.append(i * len(self.fixed) + room)
+            holds.append(hold)
         self.columns[commodity, tree] = x
+        self._loads.append((commodity, rows, holds))
         return True
+
+    def cheapest(self, prices: Floats) -> Floats:
+        """Return, for each commodity, what the cheapest of its trees so far costs a byte."""
+        found = np.full(len(self.problem.commodities), np.inf)
+        if self._loads:
+            own, rows, holds = zip(*self._loads, strict=True)
+            first = np.cumsum([0, *map(len, rows[:-1])])
+            each = prices.ravel()[list(chain(*rows))] * list(chain(*holds))
+            np.minimum.at(found, list(own), np.add.reduceat(each, first))
+        return found
 
     def solve(self) -> tuple[lp.SolveResult, Floats, Floats]:
         """Return the optimum, and the prices of one of each resource and of windows."""
@@ -123,11 +142,17 @@ class Growth:
         self.least, self.sure, self._pricing_spent = 0.0, 0.0, 0.0
         self.lightly = pricing.has_more
         self.best: tuple[Floats, Floats] | None = None
+        self._costs = np.zeros(len(self.sizes))
 
     @property
     def spent(self) -> float:
         """Return the effort so far, in units of some seconds; no clock has a part in it."""
         return self.master.spent + self._pricing_spent
+
+    @property
+    def _doubtful(self) -> bool:
+        """Return whether there may be cheaper trees than those that pricing tells."""
+        return self.lightly or not self.pricing.exact
 
     def run(  # noqa: PLR0913 - a start, three ends, and progress
         self,
@@ -160,6 +185,7 @@ class Growth:
                 master.add(commodity, tree)
         while True:
             result, prices, windows = master.solve()
+            self._doubt()
             value = result.objective_value()
             notify(self.least * unit, value * unit)
             if value * unit <= enough or self.spent > effort or time.perf_counter() > deadline:
@@ -181,7 +207,7 @@ class Growth:
         whole = all(values[x] < 1e-9 for x in master.missing)
         lengths = self.slots.lengths(z)
         proved = prices if self.best is None else self.best[0]
-        if self.lightly:  # which proves nothing of the trees that were not looked at
+        if self._doubtful:  # which proves nothing of the trees that were not looked at
             self.sure = 0.0
         return TimedPacking(
             self.slots, value * unit, self.sure * unit, shares, lengths, whole, proved
@@ -200,13 +226,18 @@ class Growth:
     def _spread(self, effort: float) -> None:
         """Begin with trees that load all slots evenly: each is cheap where those before it are not.
 
-        What a slot costs grows with what it carries, by its length (Garg and Koenemann 1998).
+        What a slot costs grows with what it carries, by its length (Garg and Koenemann 1998). There
+        are about as many trees as rows: few commodities are priced more often, as a solution of
+        the program takes longer then than pricing does.
         """
         count = self.slots.grows.shape[1]
         lengths = self.slots.fixed + self.slots.grows @ np.full(count, self.master.unit / count)
         lengths = np.maximum(lengths, _SHORT * self.master.unit)
         prices = np.tile(1 / lengths, (len(self.problem.resources), 1))
-        for _ in range(_EVENLY):
+        often = len(self.master.room) // len(self.problem.commodities)
+        often = min(max(often, _EVENLY), _OFTEN)
+        steep = max(_STEEP / often, _GENTLY)
+        for _ in range(often):
             trees = self._cheapest(prices)
             for c, (_, tree) in enumerate(trees):
                 self.master.add(c, tree)
@@ -218,7 +249,7 @@ class Growth:
                 for link, slot in tree:
                     loads[:, self.slots.room[slot]] += self.sizes[c] * self.meets[:, link]
             full = loads / self.master.counts[:, None] / lengths
-            prices *= 1 + _STEEP * full / full.max()
+            prices *= 1 + steep * full / full.max()
             prices /= prices.max()
 
     def _bound_by(self, trees: list[tuple[float, Tree]], prices: Floats) -> None:
@@ -226,8 +257,8 @@ class Growth:
         each = self.master.counts @ prices
         buys = float((each @ self.slots.grows).max())  # a microsecond more, wherever it is
         if buys > 0:
-            cost = float(sum(self.sizes[c] * price for c, (price, _) in enumerate(trees)))
-            self._prove(cost / buys, prices / buys, np.zeros(len(self.master.least)))
+            costs = np.array([price for price, _ in trees])
+            self._prove(costs / buys, prices / buys, np.zeros(len(self.master.least)))
 
     def _improve(self, prices: Floats, windows: Floats) -> bool:
         """Add trees that may improve on a solution; return False if there are none."""
@@ -242,31 +273,40 @@ class Growth:
 
     def _bounded(self, prices: Floats, windows: Floats) -> bool:
         """Add cheapest trees at some prices, and see what they prove."""
-        cost, added = self._price(prices)
-        self._prove(cost, prices, windows)
-        return added
+        trees = self._cheapest(prices)
+        added = [self.master.add(c, tree) for c, (_, tree) in enumerate(trees)]
+        self._prove(np.array([cost for cost, _ in trees]), prices, windows)
+        return any(added)
 
-    def _prove(self, cost: float, prices: Floats, windows: Floats) -> None:
+    def _prove(self, costs: Floats, prices: Floats, windows: Floats) -> None:
         """Take note of what prices prove, if it is the most so far.
 
         Args:
-            cost: of the cheapest trees for everything.
+            costs: of a byte of each commodity, by its cheapest tree.
         """
+        least, buys = self._proved(costs, prices, windows)
+        if least > self.least or self.best is None:
+            self.least, self.best, self._costs = max(least, self.least), (prices, windows), costs
+            hidden = self.sizes.sum() * self.pricing.rounded(self.meets.T @ prices)
+            sure = self.least - hidden / (self.master.unit * buys) if buys > 0 else 0.0
+            self.sure = max(0.0, sure)
+
+    def _proved(self, costs: Floats, prices: Floats, windows: Floats) -> tuple[float, float]:
+        """Return what prices prove of the time, in units, and what a unit of it buys."""
         each, master, buys = self.master.counts @ prices, self.master, 1.0
-        least = cost / master.unit + float(windows @ master.least) - float(each @ master.fixed)
+        cost = float(self.sizes @ costs) / master.unit
+        least = cost + float(windows @ master.least) - float(each @ master.fixed)
         if not len(master.windows) and len(master.z) == 1:
             # a time T buys each @ (fixed + grows T), which is at least what all trees cost
             buys = float(each @ self.slots.grows[:, 0])
             least = least / buys if buys > 0 else 0.0
-        if least > self.least or self.best is None:
-            self.least, self.best = max(least, self.least), (prices, windows)
-            hidden = self.sizes.sum() * self.pricing.rounded(self.meets.T @ prices)
-            self.sure = max(0.0, self.least - hidden / (master.unit * buys)) if buys > 0 else 0.0
+        return least, buys
 
-    def _price(self, prices: Floats) -> tuple[float, bool]:
-        trees = self._cheapest(prices)
-        added = [self.master.add(c, tree) for c, (_, tree) in enumerate(trees)]
-        return float(sum(self.sizes[c] * cost for c, (cost, _) in enumerate(trees))), any(added)
+    def _doubt(self) -> None:
+        """Prove no more than trees that have been found since allow, where they may be cheaper."""
+        if self.best is not None and self._doubtful:
+            self._costs = np.minimum(self._costs, self.master.cheapest(self.best[0]))
+            self.least = max(0.0, self._proved(self._costs, *self.best)[0])
 
     def _cheapest(self, prices: Floats) -> list[tuple[float, Tree]]:
         self._pricing_spent += self.pricing.effort(self.slots.count, lightly=self.lightly)

@@ -24,7 +24,7 @@ MOST_PARTED = 3 * 10**8
 """Likewise, of a machine's ranks in groups: tenths of a second."""
 
 MOST_BESIDE = 10**6
-"""Likewise, of rails beside chassis that are alike: no more than milliseconds."""
+"""Likewise, of what is looked at beside other trees: no more than milliseconds."""
 
 _LIGHT = 2
 """Times the least work of a table: others are looked at when light ones have no better trees."""
@@ -332,7 +332,8 @@ def _parts(problem: FluidProblem) -> list[_Part]:
         light = [part for part in parted if part.work(2) <= MOST_PARTED]
         large = max(map(len, topology.chassis), default=0) > MOST_RANKS
         if not topology.chassis or (large and not has_ports(problem)):
-            return [*light, _Inserted(problem)]
+            few = [part for part in light if part.work(2) <= MOST_BESIDE]
+            return [*few, _Inserted(problem)]
         return light or parted[:1]
     return [_Sets(problem, [every], whole)]
 

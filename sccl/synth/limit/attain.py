@@ -40,7 +40,7 @@ def attain(
         KeyboardInterrupt: the user interrupted.
     """
     from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads the LP solver
-    from sccl.synth.limit.whole import few_whole  # noqa: PLC0415
+    from sccl.synth.limit.whole import ALL_UNITS, FEW_UNITS, few_whole  # noqa: PLC0415
 
     limit, packings, found = packed.limit, packed.packings, packed.direct
     if found is None and not packings:
@@ -51,7 +51,9 @@ def attain(
     if found is not None:  # of as few chunks as flows have, or the best that is known
         return _of_original(found, topology, dual)
     one = len(packings) == 1 and from_packing  # not two that have to agree in C and in rounds
-    whole = few_whole(packings[0], limit.proofs[0]) if one else None
+    multiplied = multiply_out(packings[0]) if one else None
+    units = FEW_UNITS if multiplied else ALL_UNITS
+    whole = few_whole(packings[0], limit.proofs[0], units) if one else None
     for chunks, rounds in _smallest(limit, dual):
         if whole and chunks >= whole.collective.chunks * dual.chunk_factor:
             break
@@ -63,7 +65,7 @@ def attain(
     if not one:
         return None
     packing = packings[0]
-    made = whole or multiply_out(packing) or _without_search(packing) or near(packing)
+    made = whole or multiplied or _without_search(packing) or near(packing)
     return None if made is None else _of_original(made, topology, dual)
 
 

@@ -1,15 +1,23 @@
-"""Cheapest timed trees where there are too many ranks for sets of them: greedy, then CP-SAT."""
+"""Cheapest timed trees where there are too many ranks for sets of them: greedy, then CP-SAT.
+
+What a dual solution proves of all trees often is what the greedy one costs; and if not, it leaves
+out of the model all sends that no cheaper tree uses.
+"""
 
 from __future__ import annotations
 
 import math
 import time
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sccl.errors import TooLargeError
-from sccl.solvers.cpsat import CpModel, Strategy, solve
+from sccl.solvers.cpsat import CpModel, LinearExpr, Strategy, solve
 from sccl.solvers.effort import Effort
+from sccl.synth.limit.ascent import grown, raised
 from sccl.synth.limit.problem import Tree, Use
-from sccl.synth.limit.window import INFINITE, STEP, PriceArray, Window
+from sccl.synth.limit.window import INFINITE, LANE, PriceArray, Window
 
 _EFFORT = 30.0  # units for a tree
 _SEED = 1  # CP-SAT's own
@@ -18,19 +26,25 @@ _WORK = 20_000_000  # ranks times steps times links: beyond, a single tree takes
 
 
 class TreeSearch:
-    """CP-SAT on the time-indexed model of one chunk."""
+    """CP-SAT on the time-indexed model of one chunk, of sends that a cheaper tree may use."""
 
     def __init__(self, window: Window, deadline: float = math.inf) -> None:
         self.window, self.deadline, self.spent = window, deadline, 0.0
-        self.useful = [(e, uv) for e, uv in enumerate(window.edges) if window.usable[e].any()]
-        if window.ranks * window.steps * len(self.useful) > _WORK:
+        useful = np.flatnonzero(window.usable.any(axis=1))
+        if window.ranks * window.steps * len(useful) > _WORK:
             raise TooLargeError(
-                f"a limit over all k for {window.ranks} ranks, {len(self.useful)} links and "
+                f"a limit over all k for {window.ranks} ranks, {len(useful)} links and "
                 f"{window.steps} steps is too large to compute; the bounds and a sweep over k work"
             )
-        self.into: list[list[int]] = [[] for _ in range(window.ranks)]
-        for e, (_, v) in self.useful:
-            self.into[v].append(e)
+        ends = np.array(window.edges, np.int64).reshape(-1, 2)[useful]
+        self.useful, self.src, self.dst = useful, *np.ascontiguousarray(ends.T)
+        ranks = np.arange(window.ranks)
+        self.held = np.isin(ranks, list(window.commodity.holders))
+        self.wanted = np.isin(ranks, list(window.commodity.wanted)) & ~self.held
+
+    def least(self, prices: PriceArray) -> int:
+        """Return what no tree is cheaper than."""
+        return self._raised(self.window.weights(prices))[0] // (self.window.ranks + 1)
 
     def exact(self, prices: PriceArray) -> tuple[int, Tree]:
         """Return a cheapest tree and its cost.
@@ -41,80 +55,79 @@ class TreeSearch:
         seconds = self.deadline - time.perf_counter()
         if seconds <= 0:
             raise TimeoutError("no time is left for a cheapest timed tree")
-        model = CpModel()
-        window, holders = self.window, self.window.commodity.holders
+        window, weights = self.window, self.window.weights(prices)
+        bound, reduced = self._raised(weights)
+        trees = [self._grown(weights), self._grown(np.where(reduced > 0, weights * 2, weights))]
+        cost, tree = min((window.cost(weights, tree), i, tree) for i, tree in enumerate(trees))[::2]
+        if bound < cost:
+            tree = self._searched(weights, reduced < cost - bound, cost, seconds) or tree
+        return window.cost(prices, tree), tree
+
+    def quick(self, prices: PriceArray) -> tuple[int, Tree]:
+        """Reach the rank that is cheapest to reach, through time, until all are reached."""
+        tree = self._grown(self.window.weights(prices))
+        return self.window.cost(prices, tree), tree
+
+    def _searched(
+        self, weights: PriceArray, among: NDArray[np.bool_], below: int, seconds: float
+    ) -> Tree | None:
+        """Return a cheapest tree of less weight, by CP-SAT; None: there is none.
+
+        Args:
+            among: by link and step, whether such a tree may have the send.
+        """
+        model, window = CpModel(), self.window
+        allowed = among & window.usable
         x = {
-            (e, s): model.new_bool_var("")
-            for e in range(len(window.edges))
-            for s in range(window.steps)
-            if window.usable[e, s]
+            (int(e), int(s)): model.new_bool_var("")
+            for e, s in zip(*np.nonzero(allowed), strict=True)
         }
-        for rank in range(window.ranks):
-            arriving = [
-                x[e, s] for e in self.into[rank] for s in range(window.steps) if (e, s) in x
-            ]
-            if rank in window.commodity.wanted and rank not in holders:
+        into: dict[int, list[Use]] = {rank: [] for rank in range(window.ranks)}
+        for e, s in x:
+            into[window.edges[e][1]].append((e, s))
+        for rank, uses in into.items():
+            arriving = [x[use] for use in uses]
+            if self.wanted[rank]:
                 model.add_exactly_one(arriving)
             elif arriving:
                 model.add_at_most_one(arriving)
         for (e, s), used in x.items():
             src = window.edges[e][0]
-            if src not in holders:
-                earlier = [x[f, t] for f in self.into[src] for t in range(s) if (f, t) in x]
-                model.add_bool_or([~used, *earlier])
-        weights = window.weights(prices)
-        model.minimize(sum(int(weights[use]) * used for use, used in x.items()))
-        _, hint = self.quick(prices)
-        for use, used in x.items():
-            model.add_hint(used, use in hint)
+            if not self.held[src]:
+                model.add_bool_or([~used, *(x[f, t] for f, t in into[src] if t < s)])
+        total = LinearExpr.weighted_sum(list(x.values()), [int(weights[use]) for use in x])
+        model.add(total < below)
+        model.minimize(total)
         timeout_s = seconds if seconds < math.inf else None
         result = solve(model, Effort(timeout_s, _SEED, _EFFORT), _STRATEGY)
         self.spent += result.units
-        if not result.optimal:
+        if not (result.optimal or result.refuted):
             raise TimeoutError("a cheapest timed tree was not found in time")
-        tree = frozenset(use for use, used in x.items() if result.value(used))
-        return window.cost(prices, tree), tree
+        if result.refuted:
+            return None
+        return frozenset(use for use, used in x.items() if result.value(used))
 
-    def quick(self, prices: PriceArray) -> tuple[int, Tree]:
-        """Reach the rank that is cheapest to reach, through time, until all are reached."""
-        window = self.window
-        self.spent += STEP * len(window.commodity.wanted) * window.steps * len(self.useful)
-        weights = window.weights(prices).tolist()
-        since = dict.fromkeys(window.commodity.holders, 0)
-        uses: set[Use] = set()
-        while missing := set(window.commodity.wanted) - set(since):
-            far, through = self._walk(since, weights)
-            at, step = min(missing, key=lambda r: (far[r], r)), window.steps
-            path = []
-            while not (at in since and since[at] <= step):
-                if at in through[step]:
-                    path.append((through[step][at], step - 1))
-                    at = window.edges[path[-1][0]][0]
-                step -= 1
-            for edge, when in path:
-                dst = window.edges[edge][1]
-                if since.get(dst, window.steps + 1) > when + 1:  # sooner than it had it before
-                    uses -= {use for use in uses if window.edges[use[0]][1] == dst}
-                    since[dst] = when + 1
-                    uses.add((edge, when))
-        tree = frozenset(uses)
-        return window.cost(prices, tree), tree
+    def _raised(self, weights: PriceArray) -> tuple[int, PriceArray]:
+        """Return what weight no tree is below, and what is left of weights by what proves that."""
+        ranks = self.window.ranks
+        reduced = weights[self.useful]
+        scratch = np.zeros((2, ranks), np.int64)
+        of = (self.src, self.dst, self.held, self.wanted, scratch[0], scratch[1])
+        bound, sets = raised(reduced, *of, INFINITE)
+        self.spent += LANE * (sets + ranks) * reduced.size
+        left = np.full_like(weights, INFINITE)
+        left[self.useful] = reduced
+        return bound, left
 
-    def _walk(
-        self, since: dict[int, int], weights: list[list[int]]
-    ) -> tuple[list[int], list[dict[int, int]]]:
-        """Return the cost of reaching each rank from a tree, and by which link at which time."""
-        far = [0 if since.get(r) == 0 else INFINITE for r in range(self.window.ranks)]
-        through: list[dict[int, int]] = [{}]
-        for step in range(self.window.steps):
-            then = list(far)
-            through.append({})
-            for e, (u, v) in self.useful:
-                there = far[u] + weights[e][step]
-                if there < then[v]:
-                    then[v], through[-1][v] = there, e
-            for rank, when in since.items():
-                if when == step + 1:
-                    then[rank] = 0
-            far = then
-        return far, through
+    def _grown(self, weights: PriceArray) -> Tree:
+        """Return a tree of small weight."""
+        ranks, steps = self.window.ranks, self.window.steps
+        self.spent += LANE * len(self.window.commodity.wanted) * steps * len(self.useful)
+        since = np.where(self.held, 0, steps + 1)
+        into = np.full(ranks, -1, np.int64)
+        far, through = np.zeros((2, steps + 1, ranks), np.int64)
+        of = (self.src, self.dst, since, into, self.wanted, far, through)
+        found = grown(np.ascontiguousarray(weights[self.useful]), *of)
+        assert found, "each rank can be reached in the steps that there are"
+        reached = np.flatnonzero(into >= 0)
+        return frozenset((int(self.useful[into[r]]), int(since[r]) - 1) for r in reached)

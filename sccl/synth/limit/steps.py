@@ -191,11 +191,15 @@ def _broadcast(
     from sccl.synth.direct import trees  # noqa: PLC0415 - loads CP-SAT
     from sccl.synth.direct.pipelined import pipelined, trees_of  # noqa: PLC0415 - likewise
     from sccl.synth.direct.scattered import scattered  # noqa: PLC0415 - likewise
+    from sccl.synth.direct.turned_tree import turned_tree  # noqa: PLC0415 - likewise
 
     found: list[tuple[Fraction, Algorithm | None]] = []
     halves, disjoint = scattered(machine, unit), trees_of(machine, unit)
     if halves is not None and halves.steps == bound.steps:
         found.append((halves.cost, halves.algorithm))
+    turned = turned_tree(machine, unit)
+    if turned is not None and turned.steps == bound.steps:
+        found.append((turned.bandwidth_cost, turned))
     cost = disjoint.cost(bound.steps) if disjoint else None
     if cost is not None and all(cost < other for other, _ in found):
         found = [(cost, pipelined(machine, unit, bound.steps))]

@@ -127,7 +127,7 @@ class _Trees(PackedClass):
         """Return the packing's; if it has many chunks, rather of whole trees, or a palindrome."""
         from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads solvers
         from sccl.synth.limit.palindrome import palindrome  # noqa: PLC0415
-        from sccl.synth.limit.whole import few_whole  # noqa: PLC0415
+        from sccl.synth.limit.whole import ALL_UNITS, FEW_UNITS, few_whole  # noqa: PLC0415
 
         if late:
             return None
@@ -135,7 +135,8 @@ class _Trees(PackedClass):
         found = multiply_out(packing)
         few = self.topology.ranks <= FEW_RANKS
         if found is None or found.collective.chunks > _FEW_CHUNKS:
-            fewer = few_whole(packing, packed.limit.proofs[0])
+            units = FEW_UNITS if found else ALL_UNITS
+            fewer = few_whole(packing, packed.limit.proofs[0], units)
             if few and fewer is None:
                 fewer = palindrome(packing)
             found = fewer or found or near(packing)

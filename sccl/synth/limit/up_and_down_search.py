@@ -12,13 +12,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from sccl.core.topology import Topology, distances
 from sccl.synth.limit.problem import Commodity, Problem, Tree, Use
 from sccl.synth.limit.search import TreeSearch
 from sccl.synth.limit.turns import turns_of
-from sccl.synth.limit.window import INFINITE, LANE, PriceArray, Window
+from sccl.synth.limit.window import LANE, PriceArray, Window
 from sccl.topo.symmetry.orbits import Orbits
 
 
@@ -53,14 +51,8 @@ class _Way:
         return {(edge, self.first - step) for edge, step in tree}
 
     def least(self, whole: PriceArray) -> int:
-        """Return what such trees cost at least: each rank's cheapest way in."""
-        if not self.window.steps:
-            return 0
-        costs = np.where(self.window.usable, self.prices(whole), INFINITE).min(axis=1)
-        into = np.full(self.window.ranks, INFINITE, np.int64)
-        np.minimum.at(into, [v for _, v in self.window.edges], costs)
-        into[list(self.window.commodity.holders)] = 0
-        return int(np.minimum(into, INFINITE).sum())
+        """Return what such trees cost at least."""
+        return self.search.least(self.prices(whole))
 
 
 @dataclass(frozen=True, slots=True)

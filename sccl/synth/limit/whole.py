@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from math import lcm
@@ -31,48 +31,67 @@ from sccl.synth.limit.window import PriceArray, largest_scale
 from sccl.topo.symmetry.automorphisms import image_of
 from sccl.topo.symmetry.permutations import Permutation
 
-_DISTURBED = 100  # times: 100 make allgather (40, 7, 326) on ndv2x2, and (316, 8, 2543)
+_TRIES = ((100, (1, 2)), (300, (1, 2, 3, 4, 5)))
+"""How often prices are disturbed, and C in multiples of the fewest chunks for which R is whole.
+
+100 make allgather (40, 7, 326) and (316, 8, 2543) on ndv2x2; of it reversed 300 make the latter.
+"""
+
 _NOISE = 200  # of prices, the largest
-_TRIED = 1.0  # units of effort, for these trees
-_TIMES = (1, 2, 3)  # the fewest chunks for which R is whole
-_UNITS = 2.0  # of effort, for a C; those above take 0.3
+_TRIED = 3.0  # units of effort, for these trees
+_UNITS = 2.0  # of effort, for a C; those above take 0.3 to 1.3
+ALL_UNITS, FEW_UNITS = 6.0, 0.5  # for all; and where another algorithm is at hand
 _TREES = 6_000  # that whole numbers are looked for of, about
 _SEED = 1
 _STRATEGY = Strategy(workers=1)
 
 
-def few_whole(packing: Packing, proof: LimitProof) -> Algorithm | None:
+def few_whole(packing: Packing, proof: LimitProof, effort: float = ALL_UNITS) -> Algorithm | None:
     """Return an algorithm at a limit with few chunks, judged; None: none is found.
 
     Args:
         proof: of the limit, on the packing's machine.
+        effort: after which no further C is looked at.
 
     Raises:
         KeyboardInterrupt: the user interrupted; the solver has been stopped.
     """
     if not packing.exact:
         return None
-    whole = WholeTrees(packing, proof)
     unit = packing.problem.collective.chunks
     least = unit * (packing.upper * unit).denominator
     while least * packing.upper < packing.problem.steps:
         least += unit * (packing.upper * unit).denominator
-    return next(filter(None, (whole.at(least * times) for times in _TIMES)), None)
+    spent = 0.0
+    for disturbed, multiples in _TRIES:
+        if spent >= effort:
+            break
+        whole = WholeTrees(packing, proof, disturbed)
+        for times in multiples:
+            made = whole.at(least * times, effort) if spent < effort else None
+            if made is not None:
+                return made
+            spent += whole.spent
+    return None
 
 
-@dataclass(frozen=True)
+@dataclass
 class WholeTrees:
     """The trees of a packing and others as cheap, and what whole numbers of them make.
 
     Attributes:
         packing: at its limit.
         proof: of that, on the same machine.
+        disturbed: how often prices are, to find trees.
+        spent: effort of the last C.
     """
 
     packing: Packing
     proof: LimitProof
+    disturbed: int = _TRIES[0][0]
+    spent: float = field(default=0.0, init=False)
 
-    def at(self, chunks: int) -> Algorithm | None:
+    def at(self, chunks: int, effort: float = _UNITS) -> Algorithm | None:
         """Return an algorithm at the limit with C = ``chunks``, judged; None: none is found.
 
         Raises:
@@ -100,7 +119,8 @@ class WholeTrees:
                 load = [x for edge in constraint.edges for x in loads.get((edge, step), ())]
                 if load:
                     model.add(LinearExpr.sum(load) <= constraint.chunks_per_round * r)
-        result = solve(model, Effort(None, _SEED, _UNITS), _STRATEGY)
+        result = solve(model, Effort(None, _SEED, min(effort, _UNITS)), _STRATEGY)
+        self.spent = result.units
         if not result.found:
             return None
         parts: Parts = {
@@ -145,7 +165,7 @@ class WholeTrees:
         drawn = random.Random(_SEED)  # noqa: S311 - a sample, not a secret
         pricers = [pricer(problem, commodity) for commodity in problem.commodities]
         scale = min(1 << 20, largest_scale(problem.topology.ranks) // max(1, int(prices.max())))
-        for _ in range(_DISTURBED):
+        for _ in range(self.disturbed):
             if sum(one.spent for one in pricers) > _TRIED:
                 return
             noise = [drawn.randrange(_NOISE) * drawn.randrange(2) for _ in range(prices.size)]

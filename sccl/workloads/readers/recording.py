@@ -2,8 +2,9 @@
 
 Nothing is guessed about who waits for what. Computation is what the host does between one line and
 the next: on a CPU that is what the job computes. While it is blocked in a wait it does nothing.
-Where a future of a call was asked for, waits are not seen: until an optimizer steps, which needs
-all of them, a thread computes for as long as its own clock says, or since the results were there.
+Where a future of a call was asked for, waits are not seen: between two lines between which results
+of such a call came, until an optimizer steps, which needs all of them, a thread computes for as
+long as its own clock says, or since the results were there.
 """
 
 from __future__ import annotations
@@ -160,10 +161,10 @@ def _computed(
     if before is None:
         return 0.0
     wall = max(0.0, event.begin - before.end)
-    if alone and not unseen:
+    ends = [call.done for call in unseen if call.done and before.end < call.done < event.begin]
+    if alone and not ends:
         return wall
     computed = max(0.0, event.cpu_begin - before.cpu_end)
-    ends = [call.done for call in unseen if call.done and before.end < call.done < event.begin]
     return min(wall, max(computed, event.begin - max(ends, default=event.begin)))
 
 

@@ -29,13 +29,14 @@
 #ifndef SCCL_H
 #define SCCL_H
 
-#include <mpi.h>
 #include <stddef.h>
+#include <mpi.h>
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define SCCL_RANKS 3
+typedef MPI_Comm sccl_comm;
 #define SCCL_IN_PLACE MPI_IN_PLACE
 
 typedef enum {
@@ -64,11 +65,11 @@ typedef enum {
 
 typedef enum { SCCL_SUM, SCCL_PROD, SCCL_MIN, SCCL_MAX, SCCL_OPS } sccl_op;
 
-int sccl_allreduce(const void *send, void *recv, size_t count, sccl_type type, sccl_op op, MPI_Comm comm, void *stream);
+int sccl_allreduce(const void *send, void *recv, size_t count, sccl_type type, sccl_op op, sccl_comm comm, void *stream);
 
 /* Any collective of the bundle by its name; what does not apply to it is ignored. */
 int sccl_call(const char *collective, const void *send, void *recv, size_t count, sccl_type type,
-              sccl_op op, int root, MPI_Comm comm, void *stream);
+              sccl_op op, int root, sccl_comm comm, void *stream);
 
 /* A buffer of each rank that stays where it is: a call of this API whose output lies in it need not
  * tell the others where that is, each time. If the output of a call lies in a registered buffer on one
@@ -76,8 +77,8 @@ int sccl_call(const char *collective, const void *send, void *recv, size_t count
  * Both functions are collective, and may wait for the others. Deregister before the buffer is freed,
  * and when no graph holds calls of it any more. */
 typedef int sccl_handle;
-int sccl_register(MPI_Comm comm, void *buffer, size_t bytes, sccl_handle *handle);
-int sccl_deregister(MPI_Comm comm, sccl_handle handle);
+int sccl_register(sccl_comm comm, void *buffer, size_t bytes, sccl_handle *handle);
+int sccl_deregister(sccl_comm comm, sccl_handle handle);
 
 /* Why the last call of this thread did not return SCCL_SUCCESS. */
 const char *sccl_explain(void);

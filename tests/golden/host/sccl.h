@@ -17,14 +17,22 @@
 #ifndef SCCL_H
 #define SCCL_H
 
-#include <mpi.h>
 #include <stddef.h>
+#ifndef SCCL_WITHOUT_MPI
+#include <mpi.h>
+#endif
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define SCCL_RANKS 3
+#ifdef SCCL_WITHOUT_MPI
+typedef struct sccl_joined *sccl_comm; /* see sccl_join */
+#define SCCL_IN_PLACE ((void *)-1)
+#else
+typedef MPI_Comm sccl_comm;
 #define SCCL_IN_PLACE MPI_IN_PLACE
+#endif
 
 typedef enum {
   SCCL_SUCCESS = 0,
@@ -52,11 +60,11 @@ typedef enum {
 
 typedef enum { SCCL_SUM, SCCL_PROD, SCCL_MIN, SCCL_MAX, SCCL_OPS } sccl_op;
 
-int sccl_allreduce(const void *send, void *recv, size_t count, sccl_type type, sccl_op op, MPI_Comm comm);
+int sccl_allreduce(const void *send, void *recv, size_t count, sccl_type type, sccl_op op, sccl_comm comm);
 
 /* Any collective of the bundle by its name; what does not apply to it is ignored. */
 int sccl_call(const char *collective, const void *send, void *recv, size_t count, sccl_type type,
-              sccl_op op, int root, MPI_Comm comm);
+              sccl_op op, int root, sccl_comm comm);
 
 /* A buffer of each rank that stays where it is: a call of this API whose output lies in it need not
  * tell the others where that is, each time. If the output of a call lies in a registered buffer on one
@@ -64,8 +72,8 @@ int sccl_call(const char *collective, const void *send, void *recv, size_t count
  * Both functions are collective, and may wait for the others. Deregister before the buffer is freed,
  * and when no graph holds calls of it any more. */
 typedef int sccl_handle;
-int sccl_register(MPI_Comm comm, void *buffer, size_t bytes, sccl_handle *handle);
-int sccl_deregister(MPI_Comm comm, sccl_handle handle);
+int sccl_register(sccl_comm comm, void *buffer, size_t bytes, sccl_handle *handle);
+int sccl_deregister(sccl_comm comm, sccl_handle handle);
 
 /* Why the last call of this thread did not return SCCL_SUCCESS. */
 const char *sccl_explain(void);
@@ -78,6 +86,28 @@ int sccl_select(const char *text);
  * is a name such as "allgather". Runs the call `times` times. */
 int sccl_loopback(const char *collective, const void *const *send, void *const *recv, size_t count,
                   sccl_type type, sccl_op op, int root, int times);
+
+#ifdef SCCL_WITHOUT_MPI
+/* Processes of one machine and one user, which no MPI has brought together, make a communicator:
+ * `make libsccl-plain.so`, and compile what includes this with SCCL_WITHOUT_MPI.
+ *
+ * sccl_join is called by all of them at once, each with its rank. `exchange` gives `bytes` bytes to all
+ * ranks and fills `all` with what each of them gave, by rank. Both functions return 0, or another
+ * number to end what calls them. `awake` is called about twenty times in a second of a wait that is
+ * not short; NULL: nobody ends waits. A call that is ended, or waits for a process that has died or
+ * whose communicator has failed or been left, is SCCL_FAILED, and the communicator of no more use. */
+typedef int (*sccl_exchange)(void *context, const void *mine, void *all, size_t bytes);
+typedef int (*sccl_awake)(void *context);
+int sccl_join(int rank, sccl_exchange exchange, sccl_awake awake, void *context, sccl_comm *comm);
+
+/* Leaves a communicator and frees it; others need not do so at the same time. */
+int sccl_leave(sccl_comm comm);
+
+/* Blocks of any length straight from rank to rank: send[r] goes to rank r, recv[r] comes from it,
+ * and both ends of each say the same number of bytes, of their own block, too. */
+int sccl_straight(const void *const *send, const size_t *send_bytes, void *const *recv,
+                  const size_t *recv_bytes, sccl_comm comm);
+#endif
 
 #ifdef __cplusplus
 }

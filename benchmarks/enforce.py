@@ -1,0 +1,329 @@
+"""Jobs of PyTorch in the lab: recorded, planned and kept to their plans, beside gloo.
+
+Each is started as its user would: nothing of it changes but the name of its backend. A period is
+what rank 0 takes from the end of a step to the end of the next, the median of those after the
+first, or of those that are planned.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from sccl.core.workload import Workload
+from sccl.enforce.script import script_text
+from sccl.errors import ToolError
+from sccl.runtime.lab import channels_of
+from sccl.tasks.enforce import SCRIPT, enforced
+from sccl.tasks.lab import lab_fabric
+from sccl.tasks.planning import plan_training, write_training_plan
+from sccl.tasks.workload import ImportedWorkload
+
+ROOT = Path(__file__).parent.parent
+TORCH = ROOT / ".venv" / "torch-newest" / "bin" / "python"
+RANKS = 4
+RATES = "fast=100Mb,slow=50Mb"
+
+GLOO, BOTH, ORDER, PLANNED = "gloo, fast", "gloo, both", "as called, fast", "planned"
+"""Ways: gloo on its first interface, and on both; a plan that changes nothing, over the first;
+a plan that was searched for."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnforceCase:
+    """A run of a job.
+
+    Attributes:
+        job: of ``benchmarks/jobs``.
+        search: by what it is planned, as ``sccl plan --search``.
+        steps: of training; the first of them count for nothing.
+        small: whether the model is a toy, on two ranks that no rate limits.
+    """
+
+    part: str
+    job: str
+    way: str
+    channels: str = RATES
+    search: str = ""
+    seed: int = 0
+    steps: int = 7
+    small: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EnforceResult:
+    """What a job took.
+
+    Attributes:
+        claimed_ms: by the plan; None: there is none.
+        processor_ms: of a step, on average over ranks.
+        losses: of the ranks, step by step, on average, with all of their digits.
+        sums: of all parameters of all ranks, in the end, likewise.
+        load: of the machine, when it had ended.
+    """
+
+    part: str
+    job: str
+    way: str
+    channels: str
+    search: str
+    seed: int
+    claimed_ms: float | None
+    period_ms: float
+    periods_ms: tuple[float, ...]
+    processor_ms: float
+    losses: tuple[str, ...]
+    sums: str
+    load: float
+
+
+@dataclass(frozen=True, slots=True)
+class OverheadResult:
+    """What a call of some bytes took, among 16 that are under way at once; processor of a rank."""
+
+    part: str
+    way: str
+    size_bytes: int
+    us: float
+    processor_us: float
+    load: float
+
+
+Result = EnforceResult | OverheadResult
+
+
+def _job(name: str) -> tuple[EnforceCase, ...]:
+    return (
+        EnforceCase(name, name, GLOO, steps=6),
+        EnforceCase(name, name, BOTH, steps=4),
+        EnforceCase(name, name, ORDER, RATES.partition(",")[0], "fifo", steps=6),
+        EnforceCase(name, name, PLANNED, RATES, "sgs"),
+    )
+
+
+def _claim(job: str, search: str, channels: str = RATES, seed: int = 0) -> EnforceCase:
+    return EnforceCase("claims", job, PLANNED, channels, search, seed, steps=6)
+
+
+_EQUAL, _WIDE = "fast=100Mb,slow=100Mb", "fast=150Mb,slow=75Mb"
+
+CLAIMS = (
+    _claim("dlrm", "sgs", seed=1),
+    _claim("dlrm", "ho"),
+    _claim("dlrm", "lifo"),
+    _claim("dlrm", "s-sched"),
+    _claim("dlrm", "sgs", _EQUAL),
+    _claim("dlrm", "sgs", _WIDE),
+    _claim("fsdp2", "lifo"),
+    _claim("fsdp2", "mcmc"),
+    _claim("fsdp2", "sgs", _EQUAL),
+    _claim("fsdp2", "sgs", _WIDE),
+    _claim("moe", "sgs", seed=1),
+    _claim("moe", "p3"),
+    _claim("moe", "sgs", _EQUAL),
+    _claim("moe", "sgs", _WIDE),
+)
+"""With the plans of the three jobs, searched for and as called, these are 20."""
+
+PARTS = {
+    "dlrm": _job("dlrm"),
+    "fsdp2": _job("fsdp2"),
+    "moe": _job("moe"),
+    "claims": CLAIMS,
+    "overhead": tuple(
+        EnforceCase("overhead", "calls", way, "fast=100Gb", search, steps=30)
+        for way, search in ((GLOO, ""), ("no plan", ""), (ORDER, "fifo"))
+    ),
+}
+SMOKE = tuple(
+    EnforceCase("smoke", "dlrm", way, "fast=10Gb,slow=10Gb", search, steps=4, small=True)
+    for way, search in ((GLOO, ""), (PLANNED, "ho"))
+)
+
+
+class JobLab:
+    """Runs jobs, and keeps what was recorded of them."""
+
+    def __init__(self, python: Path) -> None:
+        if not python.is_file():
+            raise ToolError(
+                f"there is no torch ({python}): 'make test' installs it, or name a Python that has "
+                "it with --torch"
+            )
+        self._python = python
+        self._recorded: dict[tuple[str, bool], Workload] = {}
+
+    def run(self, batch: Sequence[EnforceCase]) -> list[Result]:
+        """Return what jobs take, all of one batch, started together.
+
+        Where none of them has a plan, their recording is made in the same start.
+
+        Raises:
+            ToolError: one failed, or there are no namespaces here.
+        """
+        first = batch[0]
+        with tempfile.TemporaryDirectory(prefix="sccl-benchmark-") as name:
+            folder, runs = Path(name), []
+            claims = [self._planned(case, _folder(folder, k)) for k, case in enumerate(batch)]
+            for k, case in enumerate(batch):
+                script = folder / str(k) / "script.json"
+                told = {SCRIPT: str(script)} if case.search and len(batch) > 1 else {}
+                runs.append(_run(case, folder / str(k), told))
+            if first.search:
+                plan = folder / "0" / "plan.json" if len(batch) == 1 else None
+                self._start(first, folder, runs, plan=plan)
+            else:
+                self._record(first, folder, runs)
+            ranks = [
+                [json.loads(f.read_text()) for f in sorted((folder / str(k)).glob("rank-*.json"))]
+                for k in range(len(batch))
+            ]
+        found: list[Result] = []
+        for case, own, claimed in zip(batch, ranks, claims, strict=True):
+            alone = case.part == "overhead"
+            found += _overhead(case, own) if alone else [_result(case, own, claimed)]
+        return found
+
+    def _planned(self, case: EnforceCase, folder: Path) -> float | None:
+        """Plan a job, and return the period that is claimed; None: it has no plan."""
+        if not case.search:
+            return None
+        from sccl.tasks.scripting import script_of  # noqa: PLC0415 - loads synthesisers
+        from sccl.train.planner import PlanSettings  # noqa: PLC0415 - loads NumPy
+
+        workload = self._workload(case)
+        settings = PlanSettings(case.search, 1.0, case.seed, 1 if case.way == ORDER else 16)
+        fabric = lab_fabric(channels_of(case.channels), workload.ranks)
+        plan = plan_training(workload, fabric, settings).plan
+        write_training_plan(folder / "plan.json", plan)
+        (folder / "script.json").write_text(script_text(script_of(plan)))
+        return plan.period_ns / 1e6
+
+    def _workload(self, case: EnforceCase) -> Workload:
+        if (case.job, case.small) not in self._recorded:
+            as_it_is = replace(case, channels=_rates(case), search="")
+            with tempfile.TemporaryDirectory(prefix="sccl-benchmark-") as name:
+                self._record(as_it_is, Path(name), [])
+        return self._recorded[case.job, case.small]
+
+    def _record(self, case: EnforceCase, folder: Path, runs: list[dict[str, Any]]) -> None:
+        """Run jobs, and then one over the backend that records it, if it is not known."""
+        if (case.job, case.small) in self._recorded:
+            self._start(case, folder, runs)
+            return
+        own = replace(case, way="recorded", steps=5)
+        runs = [*runs, _run(own, _folder(folder, len(runs)), {})]
+        recorded = self._start(case, folder, runs, record=folder / "w.json")
+        assert recorded is not None
+        self._recorded[case.job, case.small] = recorded.read.workload
+
+    def _start(
+        self,
+        case: EnforceCase,
+        folder: Path,
+        runs: Sequence[dict[str, Any]],
+        *,
+        plan: Path | None = None,
+        record: Path | None = None,
+    ) -> ImportedWorkload | None:
+        """Start runs of jobs, as their user would."""
+        (folder / "runs.json").write_text(json.dumps(runs))
+        try:
+            return enforced(self._words(case, folder), plan, record, aside=True)
+        except ToolError as error:
+            said = " ".join((folder / "stderr").read_text(errors="replace").split())[-300:]
+            raise ToolError(f"{case.job}, {case.way}: {error}: {said}") from error
+
+    def _words(self, case: EnforceCase, folder: Path) -> list[str]:
+        """Return what starts the runs of a folder; what they say goes into the folder."""
+        free = ["--by", "bucket"] if _is_free(case) else []
+        paths = os.pathsep.join([str(ROOT), sysconfig.get_path("purelib")])
+        settings = ["OMP_NUM_THREADS=1", "TORCH_CPP_LOG_LEVEL=ERROR", "PYTHONWARNINGS=ignore"]
+        program = str(ROOT / "benchmarks" / "jobs" / "runs.py")
+        return [
+            *("sh", "-c", 'exec "$@" 2>"$0"', str(folder / "stderr")),
+            *("env", f"PYTHONPATH={paths}", *settings),
+            *(sys.executable, "-m", "sccl", "lab", "--quiet", *free),
+            *("--channels", case.channels, "--ranks", str(2 if _is_free(case) else RANKS)),
+            *("--", str(self._python), program, str(folder / "runs.json")),
+        ]
+
+
+def batches(cases: Sequence[EnforceCase]) -> list[list[EnforceCase]]:
+    """Return cases that are started together: without a plan, or of claims over the same channels.
+
+    Starting four processes that load torch takes longer than the steps of most.
+    """
+    found: dict[object, list[EnforceCase]] = {}
+    for number, case in enumerate(cases):
+        shared = not case.search or case.part == "claims"
+        key = (case.part, case.channels, bool(case.search)) if shared else number
+        found.setdefault(key, []).append(case)
+    return list(found.values())
+
+
+def _run(case: EnforceCase, folder: Path, told: dict[str, str]) -> dict[str, Any]:
+    """Return how a job is started: nothing but its backend's name, and where gloo sends, differ."""
+    interfaces = "fast,slow" if case.way == BOTH else "lo" if _is_free(case) else "fast"
+    backend = "gloo" if case.way in (GLOO, BOTH) else "sccl"
+    return {
+        "job": case.job,
+        "words": [backend, str(case.steps), str(folder), *(["small"] if case.small else [])],
+        "environment": {"GLOO_SOCKET_IFNAME": interfaces, **told},
+    }
+
+
+def _folder(folder: Path, number: int) -> Path:
+    own = folder / str(number)
+    own.mkdir()
+    return own
+
+
+def _is_free(case: EnforceCase) -> bool:
+    """Return whether no rate limits a job, so that two ranks do."""
+    return case.small or case.part == "overhead"
+
+
+def _rates(case: EnforceCase) -> str:
+    """Return the channels over which a job is recorded: what it computes is the same over all."""
+    return case.channels if _is_free(case) else RATES
+
+
+def _result(
+    case: EnforceCase, ranks: Sequence[dict[str, Any]], claimed: float | None
+) -> EnforceResult:
+    ended = ranks[0]["ended_s"]
+    skipped = min(1 if claimed is None else 2, len(ended) - 2)  # a plan is followed after a step
+    periods = [1e3 * (b - a) for a, b in zip(ended[skipped:], ended[skipped + 1 :], strict=False)]
+    worked = [(r["processor_s"][-1] - r["processor_s"][skipped]) / len(periods) for r in ranks]
+    return EnforceResult(
+        case.part,
+        case.job,
+        case.way,
+        case.channels,
+        case.search,
+        case.seed,
+        claimed,
+        median(periods),
+        tuple(periods),
+        1e3 * fmean(worked),
+        tuple(repr(fmean(own)) for own in zip(*(r["losses"] for r in ranks), strict=True)),
+        repr(sum(sum(r["sums"]) for r in ranks)),
+        os.getloadavg()[0],
+    )
+
+
+def _overhead(case: EnforceCase, ranks: Sequence[dict[str, Any]]) -> list[Result]:
+    load = os.getloadavg()[0]
+    return [
+        OverheadResult("overhead", case.way, int(size), row["us"], row["processor_us"], load)
+        for size, row in ranks[0]["sizes"].items()
+    ]

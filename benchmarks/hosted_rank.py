@@ -1,0 +1,76 @@
+"""A rank of the part ``bundles`` of ``python -m benchmarks enforce``: rank 0 prints lines of JSON.
+
+Arguments: how many rounds, and sizes with commas between. In each round every group makes some
+calls, one after the other, as fast as they come: so whatever else runs on the machine meets both
+alike. A call counts as the slowest rank has it, and of rounds the median does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+AT_ONCE_BYTES, MOST = 1 << 20, 20
+"""Calls of a round: so many, or fewer if they are larger than that together."""
+
+
+def calls(collective: str, size: int, ranks: int) -> Callable[[Any], object]:
+    """Return what makes a call over a group, in which each rank gives so many bytes."""
+    if collective == "allreduce":
+        tensor = torch.zeros(size // 4)
+        return lambda group: dist.all_reduce(tensor, group=group)
+    given = torch.ones(size, dtype=torch.uint8)
+    if collective == "allgather":
+        every = torch.empty(size * ranks, dtype=torch.uint8)
+        return lambda group: dist.all_gather_into_tensor(every, given, group)
+    got = torch.empty(size, dtype=torch.uint8)
+    return lambda group: dist.all_to_all_single(got, given, group=group)
+
+
+def took_us(call: Callable[[Any], object], group: Any, times: int) -> float:
+    """Return what a call takes, one after the other."""
+    began = time.perf_counter()
+    for _ in range(times):
+        call(group)
+    return (time.perf_counter() - began) / times * 1e6
+
+
+def main() -> None:
+    """Measure all, in one order on all ranks."""
+    rounds, sizes = int(sys.argv[1]), [int(size) for size in sys.argv[2].split(",")]
+    torch.set_num_threads(1)
+    dist.init_process_group("sccl")
+    ours, gloo = dist.group.WORLD, dist.new_group(backend="gloo")
+    ranks = dist.get_world_size()
+    for collective in ("allreduce", "allgather", "alltoall"):
+        for size in sizes:
+            call = calls(collective, size, ranks)
+            times = max(1, min(MOST, AT_ONCE_BYTES // size))
+            found: list[list[float]] = [[], []]
+            for turn in range(rounds + 1):
+                for own, group in zip(found, (ours, gloo), strict=True):
+                    dist.barrier(gloo)
+                    us = took_us(call, group, times)
+                    if turn:  # what is done once is done in the first
+                        own.append(us)
+            slowest = torch.tensor([median(own) for own in found], dtype=torch.float64)
+            dist.all_reduce(slowest, dist.ReduceOp.MAX, gloo)
+            us, gloo_us = slowest.tolist()
+            row = {"collective": collective, "size_bytes": size, "us": us, "gloo_us": gloo_us}
+            if not dist.get_rank():
+                sys.stdout.write(json.dumps(row) + "\n")
+                sys.stdout.flush()
+    dist.barrier(gloo)
+    os._exit(0)  # no rank waits for the end of another's threads
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Calls alone: allreduces of each size, 16 of them under way at once, and what each takes."""
+
+from __future__ import annotations
+
+import json
+import time
+from statistics import median
+
+import torch
+import torch.distributed as dist
+
+from benchmarks.jobs.training import begun
+from sccl.torch import step
+
+SIZES = tuple(4**k for k in range(1, 12))
+"""Bytes: 4 B to 4 MiB."""
+
+MOST, MOST_BYTES, LEFT_OUT = 16, 2**22, 3
+
+
+def main() -> None:
+    """Call, and write what calls of each size took."""
+    words = begun()
+    took: dict[int, list[tuple[float, float]]] = {size: [] for size in SIZES}
+    tensors = {
+        size: [torch.zeros(size // 4) for _ in range(min(MOST, MOST_BYTES // size))]
+        for size in SIZES
+    }
+    for _ in range(words.steps):
+        step()
+        for size, own in tensors.items():
+            began, worked = time.perf_counter(), time.process_time()
+            for work in [dist.all_reduce(one, async_op=True) for one in own]:
+                work.wait()
+            ended = (time.perf_counter() - began, time.process_time() - worked)
+            took[size].append((1e6 * ended[0] / len(own), 1e6 * ended[1] / len(own)))
+    found = {
+        size: {
+            "us": median(us for us, _ in rows[LEFT_OUT:]),
+            "processor_us": median(us for _, us in rows[LEFT_OUT:]),
+        }
+        for size, rows in took.items()
+    }
+    rank = dist.get_rank()
+    (words.folder / f"rank-{rank}.json").write_text(json.dumps({"rank": rank, "sizes": found}))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

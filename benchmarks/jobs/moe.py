@@ -1,0 +1,110 @@
+"""Layers of experts, one of which is on each rank, beside layers that all ranks have.
+
+Every rank keeps places for as many words for each expert: what a word is given to is its router's
+choice, and what finds no place goes by. Words go to experts and back by an alltoall each, and so do
+their gradients; what all ranks have is averaged by DDP.
+
+Source: Lepikhin et al., "GShard", 2020 (arXiv:2006.16668), with one expert for a word.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from benchmarks.jobs.training import begun, run_steps
+
+LAYERS, WIDTH, WORDS, CLASSES, BATCH = 2, 128, 4096, 32, 1536
+SMALL_LAYERS, SMALL_WIDTH, SMALL_BATCH = 1, 32, 16
+
+
+class Exchange(torch.autograd.Function):
+    """An alltoall, and another one of gradients."""
+
+    @staticmethod
+    def forward(_: Any, given: torch.Tensor) -> torch.Tensor:
+        """Give, and return what is got."""
+        got = torch.empty_like(given)
+        dist.all_to_all_single(got, given.contiguous())
+        return got
+
+    @staticmethod
+    def backward(_: Any, *grads: torch.Tensor) -> torch.Tensor:
+        """Give gradients back."""
+        got = torch.empty_like(grads[0])
+        dist.all_to_all_single(got, grads[0].contiguous())
+        return got
+
+
+class Dense(nn.Module):
+    """What all ranks have: words, a layer and a router for each layer of experts, the last one."""
+
+    def __init__(self, layers: int, width: int, ranks: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(WORDS, width)
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
+        self.routers = nn.ModuleList(nn.Linear(width, ranks) for _ in range(layers))
+        self.last = nn.Linear(width, CLASSES)
+        self.experts: list[nn.Module] = []  # a list, so that they are no part of this
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        """Return scores: [word, class]."""
+        x = self.words(words)
+        for layer, router, expert in zip(self.layers, self.routers, self.experts, strict=True):
+            x = torch.relu(layer(x))
+            x = x + by_experts(x, router(x), expert)
+        scores: torch.Tensor = self.last(x)
+        return scores
+
+
+def by_experts(x: torch.Tensor, choices: torch.Tensor, expert: nn.Module) -> torch.Tensor:
+    """Return what experts make of words: [word, feature]."""
+    ranks = choices.shape[1]
+    places = len(x) // ranks
+    weight, chosen = choices.softmax(dim=1).max(dim=1)
+    one_hot = nn.functional.one_hot(chosen, ranks)
+    turn = (one_hot.cumsum(dim=0) * one_hot).sum(dim=1) - 1  # of a word among those of its expert
+    fits = turn < places
+    slot = (chosen * places + turn)[fits]
+    given = x.new_zeros(ranks * places, x.shape[1]).index_copy(0, slot, x[fits])
+    back = Exchange.apply(expert(Exchange.apply(given)))
+    brought = torch.zeros_like(x).index_copy(0, fits.nonzero().flatten(), back[slot])
+    return brought * weight[:, None]
+
+
+def main() -> None:
+    """Train."""
+    words = begun()
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    layers, width = (SMALL_LAYERS, SMALL_WIDTH) if words.small else (LAYERS, WIDTH)
+    batch = SMALL_BATCH if words.small else BATCH
+    dense = Dense(layers, width, ranks)
+    torch.manual_seed(100 + rank)
+    experts = [
+        nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+        for _ in range(layers)
+    ]
+    dense.experts = list(experts)
+    net = DistributedDataParallel(dense, bucket_cap_mb=1)
+    parameters = [*net.parameters(), *(one for own in experts for one in own.parameters())]
+    optimizer = torch.optim.SGD(parameters, lr=0.05)
+    own = torch.Generator().manual_seed(rank)
+
+    def step(_: int) -> torch.Tensor:
+        given = torch.randint(WORDS, (batch,), generator=own)
+        wanted = torch.randint(CLASSES, (batch,), generator=own)
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(net(given), wanted)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    run_steps(words, step, parameters)
+
+
+if __name__ == "__main__":
+    main()

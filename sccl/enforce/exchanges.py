@@ -1,0 +1,128 @@
+"""What a rank sends and gets for a motif, step after step, as far as it can be known beforehand.
+
+Receives are posted before what they receive can come. Over gloo, data of which nobody has said that
+he waits for it is announced first, and sent once the answer is there, which comes behind all that
+is on its way to the same rank. And what a rank sends waits only for what it passes on, and for what
+came two messages of each rank earlier: so all of these come on alike, and none is done when the
+others have only begun. On four ranks over links of 20 to 100 Mb/s an alltoall of 4 MB takes 1.03 to
+1.08 times what its bytes do, in pieces of 32 to 64 KiB; all at once, as gloo does it, 1.1 to 1.6
+times; in rounds that wait for each, 1.01 to 1.9 times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from sccl.enforce.own_steps import GotMessage, OwnStep, SentMessage, own_steps
+from sccl.enforce.rows import OpRow
+from sccl.enforce.script import ScriptMotif
+
+_Combine = Callable[[torch.Tensor, torch.Tensor], Any]
+
+_COMBINE: Mapping[str, _Combine] = {
+    "sum": torch.Tensor.add_,
+    "avg": torch.Tensor.add_,
+    "prod": torch.Tensor.mul_,
+    "min": lambda into, other: torch.minimum(into, other, out=into),
+    "max": lambda into, other: torch.maximum(into, other, out=into),
+}
+"""What reduces the second into the first."""
+
+
+_EACH_AHEAD = 2
+"""Messages from each rank that may be under way: so many go on while a rank has no processor."""
+
+
+class RankExchange:
+    """A motif, as a rank has a part in it.
+
+    Attributes:
+        steps: of which it has one, in order.
+        ahead: how many steps may be under way beside the one in which it sends.
+    """
+
+    def __init__(self, motif: ScriptMotif, rank: int) -> None:
+        rows = [row for row in motif.transfers if rank in row[3:5]]
+        self.steps = own_steps(rows, rank)
+        self.ahead = _EACH_AHEAD * len({row[3] for row in rows if row[4] == rank})
+
+    def run(self, row: OpRow, world: Any, reduce: str) -> None:
+        """Do all of it.
+
+        Args:
+            world: a group of all ranks, over the motif's channel.
+            reduce: by what elements are reduced; empty: none are.
+        """
+        under_way = _UnderWay(row, world, reduce)
+        for number, step in enumerate(self.steps):
+            for other in self.steps[len(under_way.posted) : number + self.ahead + 1]:
+                under_way.post(other)
+            for message in step.sent:
+                under_way.place(message.needs)
+                under_way.send(message)
+            under_way.place(number - self.ahead)
+        under_way.end()
+
+
+class _UnderWay:
+    """Messages that are under way."""
+
+    def __init__(self, row: OpRow, world: Any, reduce: str) -> None:
+        self._row, self._world, self._reduce = row, world, reduce
+        self.posted: list[list[tuple[Any, torch.Tensor | None, GotMessage]]] = []
+        self._placed = 0
+        self._sent: list[tuple[Any, torch.Tensor]] = []  # tensors are kept until they are
+
+    def post(self, step: OwnStep) -> None:
+        """Say what a step waits for."""
+        own = []
+        for message in step.got:
+            first, last = message.spans[0]
+            if message.straight:
+                into, buffer = self._row.at(first, last), None
+            else:
+                size = sum(last - first for first, last in message.spans)
+                into = buffer = self._row.at(first, last).new_empty(size)
+            own.append((self._world.recv([into], message.peer, 0), buffer, message))
+        self.posted.append(own)
+
+    def send(self, message: SentMessage) -> None:
+        """Send a message."""
+        parts = [self._row.at(*span) for span in message.spans]
+        given = parts[0] if len(parts) == 1 else torch.cat(parts)
+        self._sent.append((self._world.send([given], message.peer, 0), given))
+
+    def place(self, last: int) -> None:
+        """Put what has come in place, of steps up to one, in their order."""
+        while self._placed <= last:
+            for work, buffer, message in self.posted[self._placed]:
+                work.wait()
+                if message.after_sent:
+                    self._wait_for_sent()
+                if buffer is not None:
+                    self._put(buffer, message)
+            self._placed += 1
+
+    def end(self) -> None:
+        """Wait for all of it."""
+        self.place(len(self.posted) - 1)
+        self._wait_for_sent()
+
+    def _put(self, buffer: torch.Tensor, message: GotMessage) -> None:
+        at = 0
+        for (first, last), adds in zip(message.spans, message.adds, strict=True):
+            part = buffer[at : at + last - first]
+            at += last - first
+            place = self._row.at(first, last)
+            if adds:
+                _COMBINE[self._reduce](place, part)
+            else:
+                place.copy_(part)
+
+    def _wait_for_sent(self) -> None:
+        for work, _ in self._sent:
+            work.wait()
+        self._sent.clear()

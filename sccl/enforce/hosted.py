@@ -1,0 +1,179 @@
+"""Calls of a group that a bundle for the host serves, through memory that its ranks share.
+
+All ranks decide alike: by what is the same on all of them, or what they have told one another.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from ctypes import CDLL
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+
+from sccl.enforce.described import Described
+from sccl.enforce.hostcalls import job_of
+from sccl.enforce.hostwork import HostQueue, HostWork, HowCalled, Job
+from sccl.enforce.joined import Joined, JoinError, loaded
+from sccl.enforce.meeting import StoreMeeting, machine
+from sccl.enforce.peers import ranks_in_words
+from sccl.errors import ScclError
+
+BUNDLES = "SCCL_BUNDLES"
+_END_S = 1.0
+"""For a call that is ended; it notices within a tenth of that, where gloo has no part in it."""
+
+_MADE: Counter[tuple[int, ...]] = Counter()
+"""How often there was a group of some ranks: what was said over the store then, is still there."""
+
+_OPEN: weakref.WeakSet[HostService] = weakref.WeakSet()
+
+
+class HostService:
+    """What serves a group beside gloo.
+
+    Attributes:
+        refusal: why gloo serves all; empty: it does not.
+        shown: its ranks, in words.
+    """
+
+    def __init__(self, store: Any, group: Any, timeout: timedelta, wish: str) -> None:
+        """Make what serves a group, as all of its ranks do at once.
+
+        Args:
+            wish: what :data:`BUNDLES` says.
+        """
+        ranks = group.ranks
+        _MADE[ranks] += 1
+        self.shown = ranks_in_words(ranks)
+        self._rank, self._size = group.rank(), len(ranks)
+        self._joined: Joined | None = None
+        self._collectives: frozenset[str] = frozenset()
+        self._queue = HostQueue(f"sccl-bundle-{group.group_name}")
+        meeting = StoreMeeting(
+            dist.PrefixStore(f"bundle-{_MADE[ranks]}", store), self._rank, self._size
+        )
+        self.refusal = self._join(meeting, timeout, wish)
+        if not self.refusal:
+            _OPEN.add(self)
+
+    def _join(self, meeting: StoreMeeting, timeout: timedelta, wish: str) -> str:
+        """Join the others; return why not, which is the same on all ranks."""
+        if problem := self._apart(meeting, wish):
+            return problem
+        library, names, problem = meeting.told(
+            _found(self._size, wish) if not self._rank else None
+        )[0]
+        if problem:
+            return str(problem)
+        opened: CDLL | None = None
+        try:
+            opened = loaded(Path(library))
+        except JoinError as error:
+            problem = f"rank {self._rank}: {error}"
+        problems = [str(one) for one in meeting.told(problem) if one]
+        if problems or opened is None:
+            return problems[0]
+        try:
+            self._joined = Joined(opened, meeting, timeout.total_seconds())
+        except JoinError as error:
+            return str(error)
+        self._collectives = frozenset(names)
+        return ""
+
+    def _apart(self, meeting: StoreMeeting, wish: str) -> str:
+        """Return why ranks can't share memory, or don't want to."""
+        if self._size == 1:
+            return "there is one rank"
+        told = meeting.told([wish, *machine()])
+        if any(one[1:] != told[0][1:] for one in told):
+            return "its ranks are on several machines, or told apart"
+        if any(one != told[0] for one in told):
+            return f"{BUNDLES} is not the same on all ranks"
+        return f"{BUNDLES} is 0" if wish == "0" else ""
+
+    def call(
+        self, does: str, described: Described, carry: Callable[[], Any], how: HowCalled
+    ) -> HostWork | None:
+        """Take a call, and return its work; None: gloo does it.
+
+        Args:
+            does: as in :data:`~sccl.enforce.releases.NAMES`.
+            carry: lets gloo do it.
+        """
+        if self._joined is None:
+            return None
+        if does == "barrier":  # it comes after all that was called before
+            job = (lambda: carry().wait()) if self._queue.busy else None
+        else:
+            job = self._job(does, described)
+        if job is None:
+            return None
+        work = HostWork(how.naming, list(described.got))
+        return self._queue.put(work, job, at_once=how.waits)
+
+    def _job(self, does: str, described: Described) -> Job | None:
+        assert self._joined is not None
+        name, job = job_of(self._joined, self._size, does, described) or ("", None)
+        return job if not name or name in self._collectives else None
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set after which time a call gives up."""
+        if self._joined is not None:
+            self._joined.timeout_s = timeout.total_seconds()
+
+    def close(self, *, at_once: bool = False) -> None:
+        """Free all that is shared, once what was called has ended.
+
+        Args:
+            at_once: end what has not.
+        """
+        _OPEN.discard(self)
+        joined, self._joined = self._joined, None
+        if joined is None:
+            return
+        self.refusal = "it is destroyed"
+        if at_once:
+            joined.end()
+        if self._queue.close(_END_S if at_once else None):  # else they still use what is shared
+            joined.leave()
+
+    def forget(self) -> None:
+        """Take note that this process is a child, forked off one of the group."""
+        self._joined, self.refusal = None, "the process was forked off a rank"
+
+
+def wished() -> str:
+    """Return what the environment says of bundles."""
+    return os.environ.get(BUNDLES, "")
+
+
+def _found(ranks: int, wish: str) -> tuple[str, tuple[str, ...], str]:
+    """Return a library, what it has algorithms of, and an empty text; or why there is none."""
+    from sccl.enforce.bundles import bundle_for  # noqa: PLC0415 - one rank of a machine needs it
+
+    try:
+        found = bundle_for(ranks, wish)
+    except ScclError as error:
+        return "", (), str(error).partition("\n")[0]
+    return str(found.library), found.collectives, ""
+
+
+def _close_all() -> None:
+    for service in list(_OPEN):
+        service.close(at_once=True)
+
+
+def _forget_all() -> None:
+    for service in list(_OPEN):
+        service.forget()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,181 @@
+"""Calls that a bundle serves, one after the other: done by who calls, or by a thread of theirs."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from sccl.enforce.works import Naming
+
+Job = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class HowCalled:
+    """How a job calls.
+
+    Attributes:
+        waits: whether it does nothing else before results are there.
+        naming: makes an error that says which call it is of.
+    """
+
+    waits: bool
+    naming: Naming
+
+
+class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
+    """What a job holds of a call."""
+
+    def __init__(self, naming: Naming, results: list[torch.Tensor]) -> None:
+        super().__init__()
+        self._naming, self._results = naming, results
+        self._ended: threading.Event | None = None  # None: it had ended when it was given out
+        self._lock: threading.Lock | None = None
+        self._future: torch.futures.Future[Any] | None = None
+        self._error: BaseException | None = None
+
+    def begin(self) -> None:
+        """Take note that it ends later, in another thread."""
+        self._ended, self._lock = threading.Event(), threading.Lock()
+
+    def do(self, job: Job) -> None:
+        """Do it; whatever goes wrong, waits tell."""
+        try:
+            job()
+        except Exception as error:  # noqa: BLE001 - told to who waits
+            self._error = error
+        if self._ended is None or self._lock is None:
+            return
+        with self._lock:
+            self._ended.set()
+            future = self._future
+        if future is not None:
+            self._settle(future)
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait until results are there.
+
+        Raises:
+            CallError: they don't come.
+        """
+        if self._ended is not None and not self._ended.wait(
+            None if timeout is None or not timeout else timeout.total_seconds()
+        ):
+            raise self._naming(TimeoutError(f"no end after {timeout}"))
+        if self._error is not None:
+            raise self._naming(self._error) from self._error
+        return True
+
+    def get_future(self) -> Any:
+        """Return what is done when results are there."""
+        if self._future is None:
+            future: torch.futures.Future[Any] = torch.futures.Future()
+            if self._lock is None:
+                self._future, ended = future, True
+            else:
+                with self._lock:
+                    self._future, ended = future, self.is_completed()
+            if ended:
+                self._settle(future)
+        return self._future
+
+    def _settle(self, future: torch.futures.Future[Any]) -> None:
+        if self._error is None:
+            future.set_result(list(self._results))
+        else:
+            future.set_exception(self._naming(self._error))
+
+    def is_completed(self) -> bool:
+        """Return whether it has ended."""
+        return self._ended is None or self._ended.is_set()
+
+    def is_success(self) -> bool:
+        """Return whether all went well."""
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> Any:
+        """Return what went wrong."""
+        return self._error
+
+    def result(self) -> Any:
+        """Return the results."""
+        return list(self._results)
+
+    def synchronize(self) -> None:
+        """Let what follows wait."""
+        self.wait()
+
+
+class HostQueue:
+    """Calls of a communicator in the order in which they came."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()
+        self._waiting: queue.SimpleQueue[tuple[HostWork, Job] | None] = queue.SimpleQueue()
+        self._left = 0
+        self._thread: threading.Thread | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Return whether calls have not ended."""
+        return self._left > 0
+
+    def put(self, work: HostWork, job: Job, *, at_once: bool) -> HostWork:
+        """Do a call: here, where that is wanted and nothing comes before it; else by the thread.
+
+        Args:
+            at_once: who calls waits for it, and does nothing else before.
+        """
+        with self._lock:
+            here = at_once and not self._left
+            self._left += 1
+            if here:
+                self._turn.acquire()
+            else:
+                work.begin()
+                self._start()
+                self._waiting.put((work, job))
+        if here:
+            try:
+                work.do(job)
+            finally:
+                self._turn.release()
+                self._ended()
+        return work
+
+    def close(self, within_s: float | None) -> bool:
+        """End the thread, once it has done all; return whether it has.
+
+        Args:
+            within_s: how long that may take; None: any time.
+        """
+        if self._thread is None:
+            return True
+        self._waiting.put(None)
+        self._thread.join(within_s)
+        return not self._thread.is_alive()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
+            self._thread.start()
+
+    def _work(self) -> None:
+        while (given := self._waiting.get()) is not None:
+            work, job = given
+            with self._turn:
+                work.do(job)
+            self._ended()
+
+    def _ended(self) -> None:
+        with self._lock:
+            self._left -= 1

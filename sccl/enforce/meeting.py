@@ -1,0 +1,58 @@
+"""How the ranks of a group tell one another something over the job's store."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+IDENTITY = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACES = ("pid", "net", "user", "mnt")
+
+
+class StoreMeeting:
+    """Exchanges of all ranks, one after the other.
+
+    Attributes:
+        rank: of this process in the group.
+        size: ranks of the group.
+    """
+
+    def __init__(self, store: Any, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+        self._store = store
+        self._times = 0
+
+    def of_all(self, mine: bytes) -> list[bytes]:
+        """Give something to all ranks, and return what each of them gave.
+
+        Raises:
+            RuntimeError: some rank does not come, within the store's time.
+        """
+        self._times += 1
+        self._store.set(f"{self._times}/{self.rank}", mine)
+        return [bytes(self._store.get(f"{self._times}/{rank}")) for rank in range(self.size)]
+
+    def told(self, mine: Any) -> list[Any]:
+        """Give a value of JSON to all ranks, and return those of all."""
+        return [json.loads(one) for one in self.of_all(json.dumps(mine).encode())]
+
+
+def machine() -> list[str]:
+    """Return what tells a machine from others, and ranks that can meet from those that can't.
+
+    Ranks whose networks are apart are taken for ranks of two machines: somebody keeps them apart.
+    """
+    spaces = []
+    for name in _NAMESPACES:
+        try:
+            spaces.append(str(Path(f"/proc/self/ns/{name}").readlink()))
+        except OSError:
+            spaces.append("")
+    try:
+        boot = IDENTITY.read_text(encoding="ascii").strip()
+    except OSError:
+        boot = ""
+    return [platform.node(), boot, str(os.getuid()), *spaces]

@@ -1,0 +1,122 @@
+"""What a rank sends and gets in each step of transfers, and what of that waits for what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from sccl.enforce.script import Transfer
+
+Span = tuple[int, int]
+"""Elements of a row: the first, and the one after the last."""
+
+
+class SentMessage(NamedTuple):
+    """What goes to a rank in a step.
+
+    Attributes:
+        needs: the last own step of which something is passed on; -1: of none.
+    """
+
+    peer: int
+    spans: tuple[Span, ...]
+    needs: int
+
+
+class GotMessage(NamedTuple):
+    """What comes from a rank in a step.
+
+    Attributes:
+        adds: of each span whether it is reduced into what is there.
+        straight: whether it may lie in place before its step: nothing else is read or comes there.
+        after_sent: whether something of that place is sent up to its step.
+    """
+
+    peer: int
+    spans: tuple[Span, ...]
+    adds: tuple[bool, ...]
+    straight: bool
+    after_sent: bool
+
+
+class OwnStep(NamedTuple):
+    """A step of which this rank has a part."""
+
+    sent: tuple[SentMessage, ...]
+    got: tuple[GotMessage, ...]
+
+
+def own_steps(rows: Sequence[Transfer], rank: int) -> tuple[OwnStep, ...]:
+    """Return the steps in which a rank has a part, each with a message for a rank and direction.
+
+    Args:
+        rows: of which the rank is source or target, ascending by step.
+    """
+    cells = _Cells(rows)
+    grouped = [list(own) for _, own in groupby(rows, key=lambda row: row[0])]
+    for number, own in enumerate(grouped):
+        for _, start, stop, source, _, _ in own:
+            cells.note(number, start, stop, sent=source == rank)
+    return tuple(_step(number, own, rank, cells) for number, own in enumerate(grouped))
+
+
+def _step(number: int, rows: Sequence[Transfer], rank: int, cells: _Cells) -> OwnStep:
+    sent: dict[int, list[Span]] = {}
+    got: dict[int, list[tuple[Span, bool]]] = {}
+    for _, start, stop, source, target, adds in rows:
+        if source == rank:
+            sent.setdefault(target, []).append((start, stop))
+        else:
+            got.setdefault(source, []).append(((start, stop), adds))
+    return OwnStep(
+        tuple(
+            SentMessage(peer, tuple(spans), max(cells.came(number, *span) for span in spans))
+            for peer, spans in sent.items()
+        ),
+        tuple(_got(number, peer, places, cells) for peer, places in got.items()),
+    )
+
+
+def _got(number: int, peer: int, places: Sequence[tuple[Span, bool]], cells: _Cells) -> GotMessage:
+    spans, adds = tuple(span for span, _ in places), tuple(one for _, one in places)
+    after_sent = any(cells.sent_by(number, *span) for span in spans)
+    alone = len(spans) == 1 and not adds[0] and cells.comes_once(*spans[0])
+    return GotMessage(peer, spans, adds, alone and not after_sent, after_sent)
+
+
+class _Cells:
+    """Which steps send or bring what, by cells between all ends of spans."""
+
+    def __init__(self, rows: Sequence[Transfer]) -> None:
+        ends = sorted({end for row in rows for end in row[1:3]})
+        self._place = {end: k for k, end in enumerate(ends)}
+        self._brought: list[list[int]] = [[] for _ in pairwise(ends)]
+        self._first_sent: list[int | None] = [None for _ in pairwise(ends)]
+
+    def note(self, step: int, start: int, stop: int, *, sent: bool) -> None:
+        """Take note of a span; steps come in their order."""
+        for cell in self._of(start, stop):
+            if not sent:
+                self._brought[cell].append(step)
+            elif self._first_sent[cell] is None:
+                self._first_sent[cell] = step
+
+    def came(self, step: int, start: int, stop: int) -> int:
+        """Return the last step before one that brings some of a span; -1: none does."""
+        return max(
+            (k for cell in self._of(start, stop) for k in self._brought[cell] if k < step),
+            default=-1,
+        )
+
+    def sent_by(self, step: int, start: int, stop: int) -> bool:
+        """Return whether some of a span is sent up to a step."""
+        firsts = (self._first_sent[cell] for cell in self._of(start, stop))
+        return any(first is not None and first <= step for first in firsts)
+
+    def comes_once(self, start: int, stop: int) -> bool:
+        """Return whether no other step or message brings some of a span."""
+        return all(len(self._brought[cell]) == 1 for cell in self._of(start, stop))
+
+    def _of(self, start: int, stop: int) -> range:
+        return range(self._place[start], self._place[stop])

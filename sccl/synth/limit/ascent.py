@@ -1,0 +1,123 @@
+"""Cheap timed trees, and what none is cheaper than: compiled loops.
+
+A timed tree is a Steiner arborescence in the network of (rank, time), where holding is free. So a
+set that a rank wants a chunk through is given by a time of each rank, until which it is inside; it
+is entered by sends to a rank that is inside from one that is not. What is paid for entering sets is
+a dual solution, by which no tree is cheaper than their sum; it is raised set by set, each from one
+rank's side, as far as the sends that enter it cost something (Wong, A dual ascent approach for
+Steiner tree problems on a directed graph, Mathematical Programming 28, 1984).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sccl.compiled import compiled
+from sccl.synth.limit.window import INFINITE
+
+_NEVER = INFINITE
+
+
+@compiled
+def raised(  # noqa: PLR0912, PLR0913, PLR0917 - compiled code works on arrays, and is one loop
+    reduced: Any, src: Any, dst: Any, held: Any, wanted: Any, until: Any, size: Any, never: int
+) -> tuple[int, int]:
+    """Return what no tree is cheaper than, and how many sets were paid for.
+
+    Args:
+        reduced: what sends cost, by link and step; out: what is left of that.
+        held: by rank, whether it holds the chunk before.
+        wanted: by rank, whether it wants it and does not hold it.
+        until: scratch, by rank.
+        size: likewise.
+        never: what a send costs that is of no use.
+    """
+    links, steps = reduced.shape
+    ranks = len(held)
+    total, sets = 0, 0
+    size[:] = 0
+    while True:
+        target = -1  # small sets first: they are entered by few
+        for rank in range(ranks):
+            if wanted[rank] and size[rank] >= 0 and (target < 0 or size[rank] < size[target]):
+                target = rank
+        if target < 0:
+            return total, sets
+        until[:] = -1
+        until[target] = steps
+        for step in range(steps - 1, -1, -1):
+            for link in range(links):
+                inside = until[dst[link]] > step and until[src[link]] < step
+                if inside and reduced[link, step] == 0:
+                    until[src[link]] = step
+        inside = 0
+        for rank in range(ranks):
+            inside += until[rank] + 1
+            if held[rank] and until[rank] >= 0:
+                inside = -1
+                break
+        size[target] = inside
+        if inside < 0:
+            continue
+        least = never
+        for link in range(links):
+            for step in range(until[src[link]] + 1, until[dst[link]]):
+                least = min(least, reduced[link, step])
+        if least >= never:
+            return never, sets
+        for link in range(links):
+            for step in range(until[src[link]] + 1, until[dst[link]]):
+                if reduced[link, step] < never:
+                    reduced[link, step] -= least
+        total += least
+        sets += 1
+
+
+@compiled
+def grown(  # noqa: PLR0912, PLR0913, PLR0917 - likewise
+    weights: Any, src: Any, dst: Any, since: Any, into: Any, wanted: Any, far: Any, through: Any
+) -> bool:
+    """Reach the rank that is cheapest to reach, through time, until all are; return False if not.
+
+    Args:
+        weights: of sends, by link and step.
+        since: by rank, 0: it holds the chunk before, else more than there are steps; out: from when
+            on it does.
+        into: out: by rank, the link by which it is reached; -1: by none.
+        wanted: by rank, whether it is to be reached.
+        far, through: scratch, by time and rank.
+    """
+    links, steps = weights.shape
+    ranks = len(since)
+    into[:] = -1
+    while True:
+        for time in range(steps + 1):
+            for rank in range(ranks):
+                kept = time > 0 and far[time - 1, rank] < _NEVER
+                far[time, rank] = far[time - 1, rank] if kept else _NEVER
+                if since[rank] == time:
+                    far[time, rank] = 0
+                through[time, rank] = -1
+            if time > 0:
+                for link in range(links):
+                    if far[time - 1, src[link]] >= _NEVER:
+                        continue
+                    there = far[time - 1, src[link]] + weights[link, time - 1]
+                    at = dst[link]
+                    if there < far[time, at] and since[at] != time:
+                        far[time, at], through[time, at] = there, link
+        nearest = -1
+        for rank in range(ranks):
+            missing = wanted[rank] and since[rank] > steps
+            if missing and (nearest < 0 or far[steps, rank] < far[steps, nearest]):
+                nearest = rank
+        if nearest < 0:
+            return True
+        if far[steps, nearest] >= _NEVER:
+            return False
+        at, time = nearest, steps
+        while since[at] > time:
+            if through[time, at] >= 0:
+                since[at], into[at] = time, through[time, at]
+                at = src[through[time, at]]
+            time -= 1

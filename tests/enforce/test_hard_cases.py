@@ -1,0 +1,117 @@
+"""Jobs that make it hard: torch's services, random calls of uneven ranks, ranks that are struck."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sccl.enforce.script import script_text
+from sccl.tasks.scripting import script_of
+from tests.kit.enforced import ops_of, plan_of
+from tests.kit.paths import PROGRAMS
+from tests.kit.processes import PATIENCE_S
+from tests.kit.torch_jobs import autoloading, environment, finished, interpreter, run_job
+
+RANKS = 4
+
+
+@pytest.mark.parametrize(
+    ("release", "ranks"), [("oldest", 2), pytest.param("newest", 4, marks=pytest.mark.nightly)]
+)
+def test_what_torch_builds_upon_groups_is_the_same_over_gloo(
+    release: str, ranks: int, tmp_path: Path
+) -> None:
+    env = {"PYTHONPATH": autoloading(tmp_path), "TMPDIR": str(tmp_path)}
+    lines = [
+        line.split() for line in finished(run_job(release, ranks, "torch_services.py", env=env))
+    ]
+    assert len(lines) == 18 * ranks
+    assert [line for line in lines if line[2] != line[3]] == []
+
+
+@pytest.mark.parametrize(
+    ("release", "ranks", "steps"),
+    [("newest", 3, 1000), pytest.param("oldest", 4, 10_000, marks=pytest.mark.nightly)],
+)
+def test_random_calls_of_uneven_ranks(release: str, ranks: int, steps: int, tmp_path: Path) -> None:
+    env = {"PYTHONPATH": autoloading(tmp_path)}
+    words = (str(steps), "a seed")
+    done = run_job(release, ranks, "torch_random.py", *words, env=env, patience_s=10 * PATIENCE_S)
+    right = [tuple(map(int, line.split())) for line in finished(done)]
+    assert len(right) == ranks
+    assert min(main for main, _ in right) > steps // 2
+    assert min(aside for _, aside in right) > steps // 10
+
+
+def free_port() -> int:
+    """Return a port at which nobody listens."""
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        return int(own.getsockname()[1])
+
+
+@contextmanager
+def struck(where: str, how: str, victim: int, env: dict[str, str]) -> Iterator[list[str]]:
+    """Start a job of which a rank is struck; give what the others say when they have ended."""
+    words = [str(interpreter("newest")), str(PROGRAMS / "torch_struck.py"), where, how, str(victim)]
+    started = [
+        subprocess.Popen(
+            words,
+            env=environment({**env, "RANK": str(rank), "WORLD_SIZE": str(RANKS)}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        for rank in range(RANKS)
+    ]
+    try:
+        others = [process for rank, process in enumerate(started) if rank != victim]
+        yield [process.communicate(timeout=PATIENCE_S)[0] for process in others]
+    finally:
+        for process in started:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+
+
+WHERES = {
+    "call": "all_reduce of 2000000 float32",
+    "several": "all_reduce of 500000 float32",
+    "exchange": r"all_to_all of \d+ float32",
+    "between_two": "(recv|send) of 2000000 float32",
+    "training": "all_reduce of 160400 float32",
+    "planned": r"allreduce-\d( \(allreduce\)|: all_reduce of \d+ \w+)",
+}
+BY_DAY = [("call", "stopped", 0), ("planned", "killed", 2), ("training", "killed", 0)]
+BY_NIGHT = [case for case in itertools.product(WHERES, ("killed", "stopped"), (0, 2))
+            if case not in BY_DAY]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("where", "how", "victim"),
+    [*BY_DAY, *(pytest.param(*case, marks=pytest.mark.nightly) for case in BY_NIGHT)],
+)
+def test_ranks_that_are_struck_are_named_by_all_others(
+    where: str, how: str, victim: int, tmp_path: Path
+) -> None:
+    """Also rank 0, which holds the job's store then."""
+    script = script_of(plan_of(ops_of(RANKS)[:3], RANKS))
+    (tmp_path / "script.json").write_text(script_text(script))
+    env = {"MASTER_PORT": str(free_port()), "SCCL_BUNDLES": "0"}
+    if where == "planned":
+        env["SCCL_SCRIPT"] = str(tmp_path / "script.json")
+    state = {"killed": "gone", "stopped": "stopped"}[how]
+    with struck(where, how, victim, env) as told:
+        for text in told:
+            (line,) = text.splitlines()
+            assert re.search(rf"Error: .*{WHERES[where]}.* by ranks 0, 1, 2, 3", line), line
+            gone = re.search(rf"ranks? ([\d, ]*) (?:is|are) {state}", line)
+            assert gone, line
+            assert str(victim) in gone[1].split(", "), line

@@ -1,0 +1,118 @@
+"""A rank that is killed, or stopped, in the midst of a call: ``torch_struck.py WHERE HOW VICTIM``.
+
+It is started as one of ``WORLD_SIZE`` processes; rank 0 holds their store, at ``MASTER_PORT``. The
+others go on until an error ends them, which they print, and no more.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import sccl.torch  # noqa: F401 - registers the backend
+from sccl.enforce.script import read_script
+from tests.programs.torch_planned import start
+
+WHERE, HOW, VICTIM = sys.argv[1], sys.argv[2], int(sys.argv[3])
+SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
+LARGE, LIMIT = 2_000_000, timedelta(seconds=6)
+
+
+def strike(step: int) -> None:
+    """Strike this process, if it is its turn."""
+    if step == 2 and dist.get_rank() == VICTIM:
+        os.kill(os.getpid(), SIGNALS[HOW])
+
+
+def call(step: int) -> None:
+    work = dist.all_reduce(torch.ones(LARGE), async_op=True)
+    strike(step)
+    assert work is not None
+    work.wait()
+
+
+def several(step: int) -> None:
+    """Of some calls under way the last is waited for first."""
+    works = [dist.all_reduce(torch.ones(LARGE // 4), async_op=True) for _ in range(4)]
+    strike(step)
+    for work in reversed(works):
+        assert work is not None
+        work.wait()
+
+
+def exchange(step: int) -> None:
+    strike(step)
+    ranks = dist.get_world_size()
+    parts = [torch.ones(1 + k) for k in range(ranks)]
+    outs = [torch.empty(1 + dist.get_rank()) for _ in range(ranks)]
+    dist.all_to_all(outs, parts)
+
+
+def between_two(step: int) -> None:
+    strike(step)
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    sent = dist.isend(torch.ones(LARGE), (rank + 1) % ranks)
+    dist.recv(torch.empty(LARGE), (rank - 1) % ranks)
+    assert sent is not None
+    sent.wait()
+
+
+def training() -> Callable[[int], None]:
+    model = DistributedDataParallel(torch.nn.Linear(400, 400))
+
+    def train(step: int) -> None:
+        loss = model(torch.ones(2, 400)).sum()
+        strike(step)
+        loss.backward()
+
+    return train
+
+
+def planned() -> Callable[[int], None]:
+    script = read_script(Path(os.environ["SCCL_SCRIPT"]))
+
+    def follow(step: int) -> None:
+        works = [start(op, step, dist.group.WORLD) for op in script.ops]
+        strike(step)
+        for work, _ in works:
+            work.wait()
+
+    return follow
+
+
+def main() -> None:
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if WHERE == "training":
+        importlib.import_module("torch._dynamo")  # which else comes when the model does
+    store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), ranks, rank == 0)
+    store.set(f"here/{rank}", "")
+    store.wait([f"here/{k}" for k in range(ranks)])  # however long it takes to load torch
+    place = dist.PrefixStore("job", store)
+    dist.init_process_group("sccl", store=place, rank=rank, world_size=ranks, timeout=LIMIT)
+    ways = (call, several, exchange, between_two)
+    way = {one.__name__: one for one in ways}.get(WHERE) or {
+        "training": training,
+        "planned": planned,
+    }[WHERE]()
+    try:
+        for step in range(6):
+            way(step)
+        told = "nothing"
+    except Exception as error:  # noqa: BLE001 - it is printed
+        told = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    sys.stdout.write(f"{rank} {told}\n")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
