@@ -159,6 +159,16 @@ void counts_vary() {
     done(sccl_alltoallv(SCCL_IN_PLACE, nullptr, nullptr, turned.data.at, both_counts, both_at, SCCL_INT32, MPI_COMM_WORLD, on));
     turned.expect("alltoallv in place is wrong", [&](int r, std::size_t i) { return of(r, rank, i); });
 
+    std::size_t given = 0, got = 0;  // bytes at odd places
+    for (int r = 0; r < ranks; ++r) given += table[rank][r], got += column[r];
+    Numbers narrow(given / 4 + 1), taken(got / 4 + 2);
+    char *const from = reinterpret_cast<char *>(narrow.at), *const into = reinterpret_cast<char *>(taken.at) + 1;
+    for (int r = 0, n = 0; r < ranks; ++r)
+      for (std::size_t i = 0; i < table[rank][r]; ++i) from[n++] = static_cast<char>(of(rank, r, i));
+    done(sccl_alltoallv(from, table[rank].data(), nullptr, into, column.data(), nullptr, SCCL_INT8, MPI_COMM_WORLD, on));
+    for (int r = 0, n = 0; r < ranks; ++r)
+      for (std::size_t i = 0; i < column[r]; ++i) check(into[n++] == static_cast<char>(of(r, rank, i)), "alltoallv of bytes is wrong");
+
     const std::vector<std::size_t> &each = table[0];
     const auto part = [&](int r, std::size_t i) { return of(r, 0, i); };
     Spread own({each[rank]}, 0), whole(each, 3);
