@@ -29,13 +29,15 @@ from sccl.judge import violations
 from sccl.prove.bounds import any_bounds
 from sccl.synth.allreduce.limits import limit_allreduce
 from sccl.synth.allreduce.pairs import Half, best_pairs, least_sum
+from sccl.synth.allreduce.quick_trees import quick_trees
+from sccl.synth.allreduce.space import AllreduceSpace
 from sccl.synth.allreduce.sweep import sweep_allreduce
 from sccl.synth.folder import Folder
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.sweep import sweep
 from sccl.synth.limit.oracle import PackingLimits
 from sccl.synth.limit.sweep import limit_frontier
-from sccl.synth.limit.trees import tree_frontier
+from sccl.synth.limit.trees import tree_bounds, tree_frontier
 from sccl.topo import resolve
 from sccl.topo.degrade import without
 from sccl.view.charts import frontier_chart, lines_of
@@ -226,9 +228,29 @@ def test_classes_that_are_not_looked_at_are_named() -> None:
     with pytest.raises(ParameterError, match="multiples of 3"):
         swept(resolve("ring:3"), max_chunks=2)
     big = swept(resolve("ring:11"), max_steps=5)
-    assert "more than 10 ranks" in unswept_words(big.unswept)
-    assert [one.name for one in big.classes] == ["composed", "gathered"]
+    assert [one.name for one in big.classes] == ["composed", "trees", "gathered"]
+    assert costs(big, "trees") == []
     assert costs(big, "composed") == []
+
+
+@pytest.mark.parametrize(("machine", "cost"), [("torus:4x4", "15/32"), ("ring:16", "15/16")])
+def test_trees_of_many_ranks_are_looked_at_where_they_are_cheap(machine: str, cost: str) -> None:
+    topology = resolve(machine)
+    bounds = tree_bounds(topology)
+    found = quick_trees(topology, bounds.steps + 2, [])
+    (point,) = found.points
+    assert (point.steps, str(point.cost), point.proved) == (bounds.steps, cost, True)
+    assert point.algorithm is not None
+    assert violations(point.algorithm) == []
+    assert found.complete
+    assert Fraction(cost) == bounds.bandwidth  # no allreduce has less
+
+
+def test_trees_of_more_ranks_than_limits_look_at_are_not_looked_at() -> None:
+    for ranks, why in ((64, ""), (65, "more than 64 ranks")):
+        machine = resolve(f"ring:{ranks}")
+        space = AllreduceSpace.of(machine, named("allreduce", ranks), None)
+        assert space.why_no_trees((), Range(k=0)) == space.why_no_trees((), None) == why
 
 
 def test_it_is_told_what_is_found_of_trees_where_nobody_looks() -> None:

@@ -21,13 +21,16 @@ from sccl.core.frontier import TREES, ClassFrontier, Point
 from sccl.core.limit import StepLimit
 from sccl.core.topology import Topology
 from sccl.synth.folder import Folder
-from sccl.synth.limit.trees import tree_bounds
+from sccl.synth.limit.trees import FEW_RANKS, allreduce_proof, tree_bounds
 
 if TYPE_CHECKING:
     from sccl.synth.limit.solve import Packing
 
 _WORK = 5_000_000
 """Rounds times steps times pairs of sets of ranks: DGX-1 takes 3 million up to its last point."""
+_EFFORT = 0.1
+"""For all steps on more ranks, where trees are searched for: a second or so. On tori, hypercubes
+and rings none has to be, as cuts prove what the first trees attain."""
 
 _FEW_CHUNKS, _MOST_CHUNKS = 64, 512  # for palindromes; of packings multiplied out
 _ROUNDED = 32  # C, in units, of an algorithm near a limit
@@ -63,6 +66,7 @@ def quick_trees(
         if points and packing.upper >= points[-1].cost:
             continue
         better = all(packing.upper < cost for s, cost in others if s <= steps)
+        better = better and topology.ranks <= FEW_RANKS
         algorithm = _attain(packing, search=better and not searched_in_vain)
         if better and algorithm and algorithm.bandwidth_cost > packing.upper:
             searched_in_vain = True
@@ -95,17 +99,23 @@ def _packings(
     from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
 
     unit = named("allreduce", topology.ranks).at(topology.ranks)
+    few, work, effort = topology.ranks <= FEW_RANKS, _WORK, _EFFORT
     found: Packing | None = None
-    work = _WORK
     for steps in range(bounds.steps, last + 1):
-        of_a_round = steps * 3**topology.ranks
-        if work < of_a_round or (found and found.upper == bounds.bandwidth):
+        of_a_round = steps * 3**topology.ranks if few else 0
+        if work < of_a_round or effort <= 0 or (found and found.upper == bounds.bandwidth):
             return
         notify(Limiting(steps))
         problem = pose_allreduce(topology, unit, steps)
-        most = work // of_a_round
-        found = solve_packing(problem, bounds.bandwidth, earlier=found, most_rounds=most)
-        work -= found.rounds * of_a_round
+        if few:
+            most = work // of_a_round
+            found = solve_packing(problem, bounds.bandwidth, earlier=found, most_rounds=most)
+            work -= found.rounds * of_a_round
+        else:
+            cuts = allreduce_proof(topology, steps, bounds)
+            floor = cuts.bound if cuts else bounds.bandwidth
+            found = solve_packing(problem, floor, earlier=found, effort=effort)
+            effort -= found.effort
         yield found
 
 

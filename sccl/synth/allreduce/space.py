@@ -19,7 +19,7 @@ from sccl.synth.allreduce.composed import Compositions, Side
 from sccl.synth.allreduce.every import bounds_of_every
 from sccl.synth.candidates import EXTRA_STEPS, check_enough
 from sccl.synth.folder import Folder
-from sccl.synth.limit.trees import FEW_RANKS, MAX_RANKS
+from sccl.synth.limit.trees import MAX_RANKS
 
 INTERRUPTED = "interrupted"
 FEW_CHUNKS = "--max-chunks is given"
@@ -103,18 +103,14 @@ class AllreduceSpace:
         """Return why trees are not looked at; empty: they are.
 
         Args:
-            covered: of a sweep, which has less time for them; None: of limits.
+            covered: of a sweep; None: of limits.
         """
         if any(half.stopped == INTERRUPTED for half in halves):
             return INTERRUPTED
         if self.spec.post.pattern:
             return IN_GROUPS
-        most = MAX_RANKS if covered is None else FEW_RANKS
-        if self.topology.ranks > most:
-            ask = (
-                "" if covered is None or self.topology.ranks > MAX_RANKS else "; 'sccl limits' does"
-            )
-            return f"more than {most} ranks{ask}"
+        if self.topology.ranks > MAX_RANKS:
+            return f"more than {MAX_RANKS} ranks"
         return FEW_CHUNKS if covered and covered.max_chunks is not None else ""
 
     def composed(self, halves: Sequence[Frontier], folder: Folder | None) -> Compositions | None:

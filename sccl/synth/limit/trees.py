@@ -99,7 +99,7 @@ class _Trees(PackedClass):
         before = earlier.packings[0] if earlier else None
         problem = pose_allreduce(self.topology, unit, steps)
         few = self.topology.ranks <= FEW_RANKS
-        cuts = None if few else self._cuts(steps)
+        cuts = None if few else allreduce_proof(self.topology, steps, self.bounds)
         packing = solve_packing(
             problem,
             cuts.bound if cuts else self.bounds.bandwidth,
@@ -109,19 +109,6 @@ class _Trees(PackedClass):
         )
         proof = proof_of(packing, cuts=cuts)
         return Packed(StepLimit(steps, packing.lower, packing.upper, (proof,)), (packing,))
-
-    def _cuts(self, steps: int) -> LimitProof | None:
-        """Return what cuts through time prove of all allreduces; None: no more than sends do.
-
-        Where trees attain that, none needs to be priced; and few others do.
-        """
-        from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads solvers
-
-        found = allreduce_bound(self.topology, steps)
-        if found is None or found.value <= self.bounds.bandwidth:
-            return None
-        of = ("allreduce", False, self.topology.name, steps)
-        return LimitProof(*of, found.value, found.prices, found.cuts)
 
     def algorithm(self, packed: Packed, *, known: bool, late: bool) -> Algorithm | None:  # noqa: ARG002 - it is made of packings alone
         """Return the packing's; if it has many chunks, rather of whole trees, or a palindrome."""
@@ -141,3 +128,17 @@ class _Trees(PackedClass):
                 fewer = palindrome(packing)
             found = fewer or found or near(packing)
         return found and replace(found, scope=self.scope)
+
+
+def allreduce_proof(topology: Topology, steps: int, bounds: Bounds) -> LimitProof | None:
+    """Return what cuts through time prove of all allreduces; None: no more than bounds do.
+
+    Where trees attain that, none needs to be priced; and few others do.
+    """
+    from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads solvers
+
+    found = allreduce_bound(topology, steps)
+    if found is None or found.value <= bounds.bandwidth:
+        return None
+    of = ("allreduce", False, topology.name, steps)
+    return LimitProof(*of, found.value, found.prices, found.cuts)
