@@ -93,7 +93,7 @@ def test_a_frontier_has_points_and_what_was_refuted(frontier: sccl.Frontier) -> 
 
 def test_limits_have_other_classes(limits: sccl.LimitFrontier) -> None:
     assert limits.complete
-    assert len(limits.others) == 2
+    assert len(limits.others) == 3
     assert all(p.algorithm and not p.algorithm.violations() for p in limits.points if p.attained)
     assert limits.value.several
 

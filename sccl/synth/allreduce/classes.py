@@ -74,5 +74,7 @@ def exchanged(  # noqa: PLR0913, PLR0917 - a question, its bounds, two ends, and
         since = now
     if not points:
         return []
+    assert known is not None
     of = (EXCHANGED, SCOPES[EXCHANGED], bounds.steps, bounds.bandwidth, tuple(points))
-    return [ClassFrontier(*of, seconds=since - begin)]
+    whole = len(points) == len(known.halved()) and points[-1].cost == bounds.bandwidth
+    return [ClassFrontier(*of, complete=whole, seconds=since - begin)]
