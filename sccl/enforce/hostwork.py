@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +16,9 @@ import torch.distributed as dist
 from sccl.enforce.works import Naming
 
 Job = Callable[[], None]
+
+_TELLING = threading.local()
+"""Whether a thread tells futures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,24 +44,25 @@ class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
         self._lock: threading.Lock | None = None
         self._future: torch.futures.Future[Any] | None = None
         self._error: BaseException | None = None
+        self.within = getattr(_TELLING, "calls", False)
+        """Whether it is called by what follows upon another call, which may wait for it there."""
 
     def begin(self) -> None:
         """Take note that it ends later, in another thread."""
         self._ended, self._lock = threading.Event(), threading.Lock()
 
-    def do(self, job: Job) -> None:
-        """Do it; whatever goes wrong, waits tell."""
+    def do(self, job: Job) -> Job | None:
+        """Do it, whatever goes wrong: waits tell; return what tells its future, if there is one."""
         try:
             job()
         except Exception as error:  # noqa: BLE001 - told to who waits
             self._error = error
         if self._ended is None or self._lock is None:
-            return
+            return None
         with self._lock:
             self._ended.set()
             future = self._future
-        if future is not None:
-            self._settle(future)
+        return None if future is None else partial(self._settle, future)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait until results are there.
@@ -82,11 +87,16 @@ class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
             else:
                 with self._lock:
                     self._future, ended = future, self.is_completed()
-            if ended:
-                self._settle(future)
+            if ended:  # nothing follows upon it yet
+                self._set(future)
         return self._future
 
     def _settle(self, future: torch.futures.Future[Any]) -> None:
+        """Tell a future, in a thread that does nothing else: what follows upon it is done there."""
+        _TELLING.calls = True
+        self._set(future)
+
+    def _set(self, future: torch.futures.Future[Any]) -> None:
         if self._error is None:
             future.set_result(list(self._results))
         else:
@@ -114,7 +124,11 @@ class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
 
 
 class HostQueue:
-    """Calls of a communicator in the order in which they came."""
+    """Calls of a communicator in the order in which they came.
+
+    What follows upon calls, as hooks of DistributedDataParallel do, is done by a thread of its own,
+    in their order: it may call again, and wait for that. Such calls are told by one thread each.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -123,6 +137,7 @@ class HostQueue:
         self._waiting: queue.SimpleQueue[tuple[HostWork, Job] | None] = queue.SimpleQueue()
         self._left = 0
         self._thread: threading.Thread | None = None
+        self._told: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
 
     @property
     def busy(self) -> bool:
@@ -161,6 +176,7 @@ class HostQueue:
         if self._thread is None:
             return True
         self._waiting.put(None)
+        self._told.put(None)
         self._thread.join(within_s)
         return not self._thread.is_alive()
 
@@ -168,13 +184,24 @@ class HostQueue:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
+            threading.Thread(target=self._tell, name=f"{self._name}-told", daemon=True).start()
 
     def _work(self) -> None:
         while (given := self._waiting.get()) is not None:
             work, job = given
             with self._turn:
-                work.do(job)
+                tell = work.do(job)
             self._ended()
+            if tell is None:
+                continue
+            if work.within:
+                threading.Thread(target=tell, name=f"{self._name}-within", daemon=True).start()
+            else:
+                self._told.put(tell)
+
+    def _tell(self) -> None:
+        while (tell := self._told.get()) is not None:
+            tell()
 
     def _ended(self) -> None:
         with self._lock:

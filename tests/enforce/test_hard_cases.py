@@ -29,8 +29,9 @@ RANKS = 4
 def test_what_torch_builds_upon_groups_is_the_same_over_gloo(
     release: str, ranks: int, tmp_path: Path
 ) -> None:
-    # Over gloo alone: with bundles the hooks of DistributedDataParallel did not come to an end.
-    env = {"PYTHONPATH": autoloading(tmp_path), "TMPDIR": str(tmp_path), "SCCL_BUNDLES": "0"}
+    # Bundles add up in another order than gloo, which two ranks' sums don't show.
+    bundles = "" if ranks == 2 else "0"
+    env = {"PYTHONPATH": autoloading(tmp_path), "TMPDIR": str(tmp_path), "SCCL_BUNDLES": bundles}
     lines = [
         line.split() for line in finished(run_job(release, ranks, "torch_services.py", env=env))
     ]
