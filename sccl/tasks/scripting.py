@@ -17,7 +17,6 @@ from sccl.core.motif import Motif
 from sccl.core.workload_ops import CommOp, HostAction
 from sccl.enforce.script import PlanScript, ScriptMotif, ScriptOp, wrong_in
 from sccl.errors import InputError, JudgeError, ParameterError
-from sccl.tasks.motif_planning import motif_planner
 from sccl.tasks.training_files import faults_of_training, training_files
 
 if TYPE_CHECKING:
@@ -228,6 +227,8 @@ class _Maker:
         from sccl.transform.levels import algorithm_of  # noqa: PLC0415 - likewise
 
         if self._planner is None:
+            from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy
+
             self._planner = motif_planner(self._plan.planned_by, self._plan.seed)
             self._costs = MotifCosts(self._plan.fabric)
         parts = [motif]

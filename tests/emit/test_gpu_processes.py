@@ -196,8 +196,8 @@ NO_LINK = (
     "(no peer access)"
 )
 OTHER_LINK = (
-    "its algorithms need a link that is not there: GPU 0000:03:00.0 of rank 2 cannot reach "
-    "the memory of GPU 0000:04:00.0 of rank 3 (no peer access)"
+    "its algorithms need a link that is not there: GPU 0000:02:00.0 of rank 1 cannot reach "
+    "the memory of GPU 0000:03:00.0 of rank 2 (no peer access)"
 )
 NEWER = (
     "rank 0 cannot take part: its GPU 0000:01:00.0 has an architecture that libsccl.so was not "
@@ -215,7 +215,7 @@ UNFIT = {
     "no peer access": (4, {"SCCL_EMULATED_LINKS": "0-1,1-2,2-3"}, NO_LINK),
     "no link that it needs": (  # broadcast has all that it needs, and alltoall lacks others, too
         4,
-        {"SCCL_EMULATED_LINKS": "0-1,1-2,3-0"},
+        {"SCCL_EMULATED_LINKS": "0-1,2-3,3-0"},
         OTHER_LINK,
     ),
     "another architecture": (4, {"SCCL_EMULATED_NEWER": "1"}, NEWER),

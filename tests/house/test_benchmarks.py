@@ -229,7 +229,9 @@ def test_a_part_that_is_none_is_told() -> None:
 
 def test_what_cannot_be_drawn_is_told(tmp_path: Path) -> None:
     kept = ROOT / "benchmarks" / "results" / "startup.json"
-    with pytest.raises(ParameterError, match="only of growth, scale, table4, table5, bundles, collectives"):
+    with pytest.raises(
+        ParameterError, match="only of growth, scale, table4, table5, bundles, collectives"
+    ):
         pictures.draw([kept], tmp_path / "p.svg")
     tables = ROOT / "benchmarks" / "results" / "teccl-epochs.json"
     with pytest.raises(ParameterError, match="no result is of fig10, fig11, astar"):

@@ -53,7 +53,7 @@ def test_a_limit_sweep_shows_what_was_found_and_the_limit_it_was_about_to_attain
     words = "pareto --collective broadcast --topo dgx1 --limit --max-steps 3"
     late = interrupted("sccl.synth.limit.master", 20, words)
     assert "C=2 R=2" in late
-    attaining = interrupted("sccl.synth.ksync.cpsat", 2, words)
+    attaining = interrupted("sccl.synth.limit.whole", 2, words)
     assert "9/22" in attaining
     assert "interrupted" in attaining
 

@@ -106,7 +106,7 @@ def test_kept_limits_have_every_class_and_every_algorithm(
     names = {point.of_class for points in limits.classes.values() for point in points}
     shown = kept._repr_html_().lower()
     assert all(f"{name}: complete" in shown for name in names - {EXCHANGED})
-    assert f"{EXCHANGED}: not the end" in shown
+    assert f"{EXCHANGED}: complete for every k" in shown
 
 
 # --- frames --------------------------------------------------------------------------------------

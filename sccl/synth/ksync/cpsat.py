@@ -25,7 +25,6 @@ symmetry detection in presolve (6.1 s against 1.7 s on alltoall (24, 8, 8)).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
@@ -81,7 +80,7 @@ def _turns(instance: Instance) -> Iterator[_Turn]:
 def answer(instance: Instance, effort: Effort) -> Answer:
     """Return CP-SAT's answer."""
     spending = Spending(effort)
-    quick = _without_model(instance, effort.seed) or _in_fewest_steps(instance, spending)
+    quick = _without_model(instance, spending) or _in_fewest_steps(instance, spending)
     if quick is not None:
         return quick
     built: dict[bool, _Problem] = {}
@@ -109,11 +108,12 @@ def answer(instance: Instance, effort: Effort) -> Answer:
     return Unknown(effort.why_late, "cpsat", spending.seconds())
 
 
-def _without_model(instance: Instance, seed: int) -> Sat | None:
+def _without_model(instance: Instance, spending: Spending) -> Sat | None:
     """Return an algorithm that takes no model; None: none is found."""
-    begun = time.perf_counter()
-    if (found := listed(instance, seed)) is not None:
-        return Sat(found, "lists", time.perf_counter() - begun)
+    if spending.late():
+        return None
+    if (found := listed(instance, spending.effort.seed)) is not None:
+        return Sat(found, "lists", spending.seconds())
     by_flow = one_flow.answer(instance)
     return by_flow if isinstance(by_flow, Sat) else None
 
