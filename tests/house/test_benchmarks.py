@@ -130,6 +130,7 @@ def test_what_is_not_osu_is_told(tmp_path: Path) -> None:
         "table5",
         "bundles",
         "collectives-mpich",
+        "enforce",
         "tacos-machines",
         "teccl",
         "teccl-fig8",
