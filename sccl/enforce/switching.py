@@ -198,6 +198,7 @@ class PlanSwitch:
             self._listener.close()
             atexit.unregister(self._listener.close)
             self._follower.close()
+            self._agreement = self._control = None  # threads of its end here
         for enforcer in (self._retired, self.enforcer):
             if enforcer is not None:
                 enforcer.close()
