@@ -11,7 +11,9 @@ from sccl.errors import ToolError
 from tests.kit.torch_jobs import autoloading, finished, run_job
 
 
-@pytest.mark.parametrize(("release", "ranks"), [("oldest", 4), ("newest", 2)])
+@pytest.mark.parametrize(
+    ("release", "ranks"), [("newest", 2), pytest.param("oldest", 4, marks=pytest.mark.nightly)]
+)
 def test_every_collective_is_gloos_bit_for_bit(release: str, ranks: int, tmp_path: Path) -> None:
     env = {"PYTHONPATH": autoloading(tmp_path)}
     lines = finished(run_job(release, ranks, "torch_collectives.py", env=env))
@@ -23,7 +25,12 @@ def test_every_collective_is_gloos_bit_for_bit(release: str, ranks: int, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("release", "ranks", "bundles"), [("oldest", 4, "0"), ("newest", 2, "0"), ("oldest", 2, "")]
+    ("release", "ranks", "bundles"),
+    [
+        ("oldest", 2, ""),
+        pytest.param("oldest", 4, "0", marks=pytest.mark.nightly),
+        pytest.param("newest", 2, "0", marks=pytest.mark.nightly),
+    ],
 )
 def test_training_ends_in_the_same_parameters(
     release: str, ranks: int, bundles: str, tmp_path: Path

@@ -65,7 +65,7 @@ def ring(ranks: int) -> list[Send]:
     ]
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 8, 64, 65])
+@pytest.mark.parametrize("ranks", [2, 3, 8, pytest.param(64, marks=pytest.mark.nightly), 65])
 def test_contributions_of_more_ranks_than_a_word_has_bits(ranks: int) -> None:
     collective = named("allreduce", ranks).at(ranks)
     sends = ring(ranks)

@@ -60,7 +60,7 @@ def in_groups(draw: st.DrawFn, ranks: int, *, counted: bool = False) -> str:
 def planned(synthesiser: str, request: Request, **told: Any) -> Found:
     """Return what was found with little effort, and that it is right and not beneath its bound."""
     load = registry.load(synthesiser)
-    found = registry.plan(load, request, load.Options(**told), Effort(units=0.2))
+    found = registry.plan(load, request, load.Options(**told), Effort(units=0.05))
     assert isinstance(found, Found)
     plan, least = found.plan, found.bound.least
     assert isinstance(plan, Schedule)

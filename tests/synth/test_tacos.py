@@ -108,7 +108,7 @@ def test_links_that_cost_alike_come_within_a_hundredth_of_the_bound(name: str) -
 @pytest.mark.parametrize(
     ("machine", "most"),
     [
-        (torus((4, 4, 4), (50, 25, 12.5)), 0.05),
+        pytest.param(torus((4, 4, 4), (50, 25, 12.5)), 0.05, marks=pytest.mark.nightly),
         (torus((4, 4, 4), (300, 25, 100)), 0.07),
         (torus((8, 8), (50, 12.5)), 0.03),
         (dragonfly(4, 5, (400, 200)), 0.05),

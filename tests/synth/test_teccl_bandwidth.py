@@ -154,7 +154,7 @@ machines = (
 )
 
 
-@settings(max_examples=times(12, by_day=6), deadline=None)
+@settings(max_examples=times(12, by_day=4), deadline=None)
 @given(st.data())
 def test_all_bytes_pass_in_the_time_of_their_transfers(data: st.DataObject) -> None:
     topology = data.draw(machines)

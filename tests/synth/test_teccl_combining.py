@@ -133,7 +133,7 @@ def phased(draw: st.DrawFn, topology: Topology) -> tuple[Whole, PhasePlan]:
     return in_phases(request, Options(), collective, found), found[-1]
 
 
-@settings(max_examples=times(15, by_day=8), deadline=None)
+@settings(max_examples=times(15, by_day=4), deadline=None)
 @given(st.data())
 def test_no_way_is_taken_that_is_later_than_phase_by_phase(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))

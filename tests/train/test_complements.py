@@ -127,7 +127,7 @@ def test_what_is_left_and_what_is_used_are_no_more_than_there_is(seed: int, mach
 @pytest.mark.parametrize(
     ("machine", "pair", "size", "more"),
     [
-        (DGX, PAIRS[0], MB, MB),
+        pytest.param(DGX, PAIRS[0], MB, MB, marks=pytest.mark.nightly),
         (DGX, PAIRS[1], MB, MB),
         (HGX, PAIRS[0], MB, MB),
         (HGX, PAIRS[0], 4 * MB, MB),
