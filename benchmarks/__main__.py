@@ -665,7 +665,7 @@ def fuzz(  # noqa: PLR0913, PLR0917 - one parameter per option
     settings = {"inputs": inputs, "seconds": seconds, "seed": seed, "smoke": smoke}
     record = begin("fuzz", writable(output), settings, {})
     chosen = [r for r in readers(samples) if r.name.startswith(tuple(reader or [""]))]
-    inputs = len(chosen) * fuzzer.TURN // 10 if smoke else inputs
+    inputs = len(chosen) * fuzzer.TURN // 40 if smoke else inputs
     campaigns = [fuzzer.campaign(one) for one in chosen]
     try:
         for done in fuzzer.rounds(campaigns, seed, inputs, seconds):

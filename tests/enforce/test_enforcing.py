@@ -136,8 +136,10 @@ for number, (name, value) in enumerate((
         os.wait()
         continue
     os.environ[name] = value
+    store, rank, ranks = next(dist.rendezvous("env://"))
+    own = dist.PrefixStore(str(number), store)
     try:
-        dist.init_process_group("sccl")
+        dist.init_process_group("sccl", store=own, rank=rank, world_size=ranks)
     except Exception as error:
         sys.stdout.write(f"{number} {' '.join(str(error).split())}\\n")
         sys.stdout.flush()

@@ -37,7 +37,7 @@ def test_training_ends_in_the_same_parameters(
 ) -> None:
     """Bundles add in another order, which is none where there are two numbers."""
     env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_BUNDLES": bundles}
-    lines = finished(run_job(release, ranks, "torch_training.py", env=env))
+    lines = finished(run_job(release, ranks, "torch_training.py", env=env, as_users_do=True))
     digests = [line.split()[2:] for line in lines]
     assert len(digests) == 3 * ranks
     assert all(ours == theirs for ours, theirs in digests)

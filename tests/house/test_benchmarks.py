@@ -43,7 +43,7 @@ from tests.kit.torch_jobs import interpreter
         "growth",
         "routed",
         "lab",
-        "enforce",
+        pytest.param("enforce", marks=pytest.mark.nightly),
     ],
 )
 def test_smoke(verb: str, tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def test_against_brute_force(data: st.DataObject) -> None:
         assert refutes(clauses, proof)
 
 
-@settings(max_examples=times(200))
+@settings(max_examples=times(200, by_day=100))
 @given(st.data())
 def test_nothing_refutes_what_is_satisfiable(data: st.DataObject) -> None:
     """Random lemmas and deletions, RAT steps on old and new variables among them."""

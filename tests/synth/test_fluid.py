@@ -39,6 +39,7 @@ from sccl.synth.fluid.searched import SearchedTrees
 from sccl.synth.intervals.posed import pose as pose_chunks
 from sccl.synth.network import symmetries
 from sccl.topo import resolve
+from tests.kit.brief import begun_briefly
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
 from tests.kit.orders import shortest
@@ -71,8 +72,9 @@ def test_links_at_the_root_are_busy_from_the_start_to_the_end(collective: str, s
     assert float(best.bound.attained) <= 1.01 * least_of(best.bound)
 
 
-@settings(max_examples=times(25))
+@settings(max_examples=times(25, by_day=13))
 @given(st.data())
+@begun_briefly()
 def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     spec = data.draw(specs(topology.ranks))
@@ -95,6 +97,7 @@ def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -
 
 @settings(max_examples=times(20, by_day=6))
 @given(st.data())
+@begun_briefly()
 def test_no_schedule_of_others_is_faster_than_its_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     collective = data.draw(st.sampled_from(["allgather", "alltoall", "broadcast", "reducescatter"]))

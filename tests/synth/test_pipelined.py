@@ -23,7 +23,7 @@ from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 
 
-@settings(max_examples=times(80), deadline=None)
+@settings(max_examples=times(80, by_day=40), deadline=None)
 @given(topologies(max_ranks=7), st.data())
 def test_they_span_all_ranks_and_share_no_lane(machine: Topology, data: st.DataObject) -> None:
     root = data.draw(st.integers(0, machine.ranks - 1))

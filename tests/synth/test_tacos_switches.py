@@ -40,7 +40,7 @@ def switched(draw: st.DrawFn) -> Topology:
     return Topology("switched", ranks, links, 0.0, 1000.0, budgets=budgets, switches=named_hubs)
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(60, by_day=30))
 @given(st.data())
 def test_schedules_over_switches_are_right_and_no_faster_than_the_bound(
     data: st.DataObject,

@@ -98,7 +98,7 @@ def test_no_bound_is_above_the_least_period(problem: CyclicProblem) -> None:
         assert "and" in wrong_in_bound(problem, more)
 
 
-@settings(max_examples=times(100))
+@settings(max_examples=times(100, by_day=50))
 @given(cyclic(), st.data())
 def test_any_prices_and_flows_over_spans_prove_a_bound(
     problem: CyclicProblem, data: st.DataObject
@@ -138,7 +138,7 @@ def test_the_least_period_is_that_of_its_plan(problem: CyclicProblem) -> None:
         assert repeated(problem, each.plan(problem)).period <= each.most
 
 
-@settings(max_examples=times(100))
+@settings(max_examples=times(100, by_day=50))
 @given(cyclic(), st.data())
 def test_shares_that_fit_fit_when_they_are_tightened(
     problem: CyclicProblem, data: st.DataObject
