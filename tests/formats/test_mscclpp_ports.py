@@ -59,7 +59,7 @@ def names(content: bytes) -> Counter[tuple[str, str | None]]:
     return Counter((op.name, op.channel_type) for op in ops)
 
 
-@pytest.mark.parametrize("machine", TWO_NODES)
+@pytest.mark.parametrize("machine", ["ndv2x2", pytest.param("ndv4x2", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("collective", COLLECTIVES)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("in_place", [False, True])

@@ -58,7 +58,7 @@ def test_what_a_page_tells_to_do_works(
         elif block.language == "sh":
             shell(block.text)
         elif block.language == "python":
-            subprocess.run([sys.executable, "-c", block.text], check=True)
+            exec(block.text, {"__name__": "__main__"})  # noqa: S102 - a page says what
         elif not block.language and block.text.startswith("$ sccl "):
             shown(block.text)
         elif not block.language:

@@ -69,7 +69,7 @@ def check_damage(importer: Importer, text: str) -> None:
             "".join([*lines[: i + 1], line, *lines[i:]]),
         ]
     draw = random.Random(7)  # noqa: S311 - the same damage every time
-    for _ in range(times(300)):
+    for _ in range(times(300, by_day=150)):
         at = draw.randrange(len(text))
         damaged.append(
             text[:at] + draw.choice("\0\t\n <>&\"'{}[]-0\ud7ff\U0001f600") + text[at + 1 :]

@@ -187,7 +187,7 @@ def check_trace_reader(name: str) -> None:
     assert trace == reader.read(reader.EXAMPLE, "example", WANTED)
     assert trace.calls()
     assert workload_of(reader.EXAMPLE, **HINTS.get(name, {})).workload.ops
-    check_damaged_trace(reader, reader.EXAMPLE, times(400))
+    check_damaged_trace(reader, reader.EXAMPLE, times(400, by_day=200))
 
 
 def check_damaged_trace(reader: TraceReader, content: bytes, tries: int) -> None:

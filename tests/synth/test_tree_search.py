@@ -83,6 +83,7 @@ def test_limits_of_many_ranks(
         assert is_by_trees(found)
 
 
+@pytest.mark.nightly
 def test_trees_of_64_ranks_meet_what_no_allreduce_beats() -> None:
     topology = resolve("torus:8x8")
     assert topology.ranks == MAX_RANKS

@@ -66,7 +66,7 @@ def test_c_at_which_rounds_are_no_whole_number_are_not_looked_at() -> None:
     assert [whole.at(chunks) is None for chunks in (21, 22)] == [True, False]
 
 
-@pytest.mark.parametrize("name", ["dgx1", "ndv2x2"])
+@pytest.mark.parametrize("name", ["dgx1", pytest.param("ndv2x2", marks=pytest.mark.nightly)])
 def test_the_same_again(name: str) -> None:
     packed = limits(resolve(name), "allgather", 2 if name == "dgx1" else 5)[-1]
     made = [few_whole(packed.packings[0], packed.limit.proofs[0]) for _ in range(2)]
