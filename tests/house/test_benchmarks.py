@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from benchmarks import enforce, pictures
+from benchmarks import enforce, pictures, routed
 from benchmarks import syndicate_jobs as training_jobs
 from benchmarks.__main__ import app
 from benchmarks.enforce_report import summary
+from sccl.core.files.claims import CLAIMS
 from sccl.errors import FormatError, ParameterError
+from sccl.prove.check.folder import Verdict, check_folder
 from tests.kit.paths import PROGRAMS, ROOT
 from tests.kit.torch_jobs import interpreter
 
@@ -50,6 +53,27 @@ def test_smoke(verb: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [verb, "--smoke", "-o", str(report)])
     assert done.exit_code == 0, done.output
     assert json.loads(report.read_text())["complete"] is True
+
+
+def test_published_algorithms_are_on_the_frontier_as_far_as_certificates_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = [routed.RoutedCase("routed:ring:4", name) for name in ("allgather", "allreduce")]
+    found = {(r.case.collective, r.algorithm): r for r in routed.run(cases, tmp_path)}
+    swing = found["allgather", "swing"]
+    assert (swing.verdict, swing.cost, swing.rival) == ("yes", Fraction(3, 2), None)
+    bine = found["allgather", "bine"]
+    assert (bine.verdict, bine.by, bine.rival) == ("no", "swing", (2, 2, 3))
+    reduced = found["allreduce", "swing"]  # halving along one dimension takes a step less
+    assert (reduced.verdict, reduced.by, reduced.rival) == ("no", "sccl", (4, 3, 3))
+    assert reduced.of_halves
+    folders = [path.parent for path in tmp_path.rglob(CLAIMS)]
+    states = [verdict.state for folder in folders for verdict in check_folder(folder)]
+    assert len(folders) == 2
+    assert set(states) == {"ok"}
+    refused = [Verdict("", "unchecked", "")] * len(states)
+    monkeypatch.setattr(routed, "check_folder", lambda _: refused[: swing.claims])
+    assert {r.verdict for r in routed.run(cases[:1])} == {"unknown"}
 
 
 def test_every_part_of_jobs_has_something_small() -> None:

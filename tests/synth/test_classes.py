@@ -272,7 +272,7 @@ def test_fewer_steps_than_a_composition_takes_leave_trees_and_the_gathering() ->
 
 
 def test_a_composition_of_what_was_not_sought_says_why() -> None:
-    ring = resolve("ring:4")
+    ring = resolve("ring:5")
     unsought: dict[str, Any] = {
         "chunks": None,
         "rounds": None,
@@ -287,11 +287,11 @@ def test_a_composition_of_what_was_not_sought_says_why() -> None:
         return replace(found, classes=(replace(part, points=points),))
 
     trees = partial(tree_frontier, ring, seconds=1e-9)
-    found = limit_allreduce(ring, named("allreduce", 4), late, trees)
+    found = limit_allreduce(ring, named("allreduce", 5), late, trees)
     assert [point.missing for point in found.classes[0].points] == ["timeout"]
     printed = StringIO()
-    print_frontier(Console(file=printed, width=200), found, named("allreduce", 4))
-    assert "1.5 (not sought: time ran out, see --timeout)" in printed.getvalue()
+    print_frontier(Console(file=printed, width=200), found, named("allreduce", 5))
+    assert "0.8 (not sought: time ran out, see --timeout)" in printed.getvalue()
     assert "--out" not in printed.getvalue()
 
 
