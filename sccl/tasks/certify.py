@@ -83,8 +83,6 @@ def certify_frontier(
     if found.several:
         certified = equal_halves(topology, spec, found.covered or Range(), settings)
         scope = f"{certified.scope}; of any two halves, and of every class, what is proved by S"
-        if spec.post.pattern:
-            scope = f"{certified.scope}; of any two halves what their limits prove; no other class"
     file = write_certificate(
         topology,
         spec,
@@ -93,7 +91,7 @@ def certify_frontier(
         seconds,
         notify,
         _compositions(found),
-        _over_all(found, spec),
+        _over_all(found),
         limits=PackingLimits,
     )
     return WrittenCertificate(file, scope)
@@ -117,8 +115,8 @@ def certify_limits(
         trees = tuple(part for part in found.classes if part.name == TREES)
         parts = equal.classes + trees
         scope = f"{equal.scope}, and of any two halves{', and trees' if trees else ''}"
-        scope += "" if spec.post.pattern else "; and every class"
-    over = _over_all(found, spec)
+        scope += "; and every class"
+    over = _over_all(found)
     file = write_limit_certificate(topology, spec, parts, folder, _compositions(found), over)
     return WrittenCertificate(file, scope)
 
@@ -164,6 +162,6 @@ def _compositions(found: Frontier) -> list[AnyAlgorithm]:
     return [point.algorithm for point in points if point.algorithm]
 
 
-def _over_all(found: Frontier, spec: Spec) -> Frontier | None:
-    """Return a frontier if it is one over all classes of which claims can be made."""
-    return found if found.several and not spec.post.pattern else None
+def _over_all(found: Frontier) -> Frontier | None:
+    """Return a frontier if it is one over all classes."""
+    return found if found.several else None
