@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from sccl.collectives import Spec, dual_of
+from sccl.collectives import Spec
 from sccl.core.candidate import Range
 from sccl.core.cost import bytes_text, us_text
 from sccl.core.frontier import COMPOSED, TREES, Frontier
 from sccl.core.outcome import Found
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-from sccl.errors import CollectiveError, ParameterError
+from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds
 from sccl.synth.allreduce.classes import has_classes
 from sccl.synth.limit.oracle import PackingLimits
@@ -121,19 +121,6 @@ def certify_limits(
     return WrittenCertificate(file, scope)
 
 
-def require_times_certifiable(spec: Spec) -> None:
-    """Check that claims on times can be made of a collective.
-
-    Raises:
-        CollectiveError: it is an allreduce in groups.
-    """
-    if dual_of(spec).phases > 1 and spec.post.pattern:
-        raise CollectiveError(
-            f"{spec.name} is an allreduce in groups, and certificates of times are for those of "
-            "all ranks alone: leave --certify out, or ask without --time"
-        )
-
-
 def certify_times(subject: Subject, found: Mapping[int, Found], folder: Path) -> WrittenCertificate:
     """Certify what no plan takes less than at some sizes, and schedules near it.
 
@@ -141,11 +128,10 @@ def certify_times(subject: Subject, found: Mapping[int, Found], folder: Path) ->
         found: by the bytes of a rank's buffer.
 
     Raises:
-        InputError: the folder cannot be written, or the collective is an allreduce in groups.
+        InputError: the folder cannot be written.
     """
     from sccl.synth.fluid.certify import write_time_certificate  # noqa: PLC0415 - loads NumPy
 
-    require_times_certifiable(subject.spec)
     made = write_time_certificate(subject.topology, subject.spec, found, folder)
     less = [
         f"{bytes_text(size)}, {us_text(float(proved))} of {us_text(float(known))}"

@@ -54,7 +54,7 @@ def test_what_groups_tell_goes_over_the_weak_link_too() -> None:
     assert not found.evidence.approached
     said = explain(found, across)
     assert said.startswith("between the 2 sets {0, 1, 2, 3}, {4, 5, 6, 7} a chunk of each group")
-    assert any_bounds(topology, within).bandwidth == Fraction(12, 74)  # nothing has to go over it
+    assert any_bounds(topology, within).bandwidth == Fraction(12, 72)  # nothing has to go over it
     proof = proof_of_every(topology, across, found, found.steps)
     assert (proof.collective, proof.bound) == (across.name, Fraction(4))
     assert not proof.cuts
@@ -163,7 +163,7 @@ def test_claims_of_every_class_hold_of_groups_and_no_more_than_they_say(tmp_path
 
 def test_cuts_of_fewer_steps_than_ranks_are_far_have_labels_that_are_times(tmp_path: Path) -> None:
     """Ranks that a group's chunks cannot reach in time are never inside."""
-    case = claimed("torus:4x4", "allreduce@4x4", 3, tmp_path / "proofs")
+    case = claimed("torus:4x4", "allreduce@4x4", 4, tmp_path / "proofs")
     assert {verdict.state for verdict in check(case)} == {"ok"}
     cuts = [c for c in case.claims if isinstance(c, EveryWire) and c.cuts]
     assert [(c.steps, c.at_least) for c in cuts] == [(2, "1")]

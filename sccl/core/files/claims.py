@@ -169,7 +169,10 @@ class TimeCutWire(TimeWire, frozen=True, kw_only=True, tag="time-cut", tag_field
 
 
 class TimeGroupsWire(TimeWire, frozen=True, kw_only=True, tag="time-groups", tag_field="claim"):
-    """Of an allreduce: so long takes what groups of nodes have to send one another."""
+    """Of an allreduce: so long takes what groups of nodes have to send one another.
+
+    In process groups those count for a byte that have ranks which reduce it.
+    """
 
     groups: tuple[tuple[int, ...], ...]
 

@@ -110,13 +110,15 @@ class _Greedy:
 
 
 def weakest_sets(topology: Topology, reduced: Collective) -> Partition | None:
-    """Return sets of ranks between which an allreduce in groups takes many rounds.
+    """Return sets of ranks between which an allreduce takes many rounds, the most if of all ranks.
 
     Shared budgets are not looked at. None: there are too many ranks, or switches.
 
     Args:
-        reduced: the allreduce.
+        reduced: the allreduce, of all ranks or in process groups.
     """
+    if all(len(held) == topology.ranks for held, _ in reduced.classes()):
+        return weakest_groups(topology)
     if topology.switches or topology.ranks > _MERGED:
         return None
     sets = _Sets(topology, reduced)
