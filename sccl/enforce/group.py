@@ -43,7 +43,7 @@ class ScclGroup(dist.ProcessGroup):
             super().__init__(rank, len(ranks))
         self.ranks = ranks
         peers().meet(dist.PrefixStore("peers", store), ranks, rank, timeout)
-        self.inner = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
+        self.inner: Any = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
         self._own_name, self._description = name, "undefined"
         self.hosted: HostService
         self._session: Session = session()
@@ -78,6 +78,9 @@ class ScclGroup(dist.ProcessGroup):
         """End what it does: the job destroys it."""
         self._session.left(self)
         self.inner.shutdown()
+        # Its threads end with it. One that lets go of a tensor needs Python, and where Python is at
+        # its end by then, the process dies of that.
+        self.inner = None
 
     def abort(self) -> None:
         """End what it does, however far that is."""

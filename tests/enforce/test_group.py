@@ -44,6 +44,20 @@ def test_who_serves_a_call_is_said_once() -> None:
     assert done.stderr.count("sccl: rank 0: all_reduce: gloo") == 1
 
 
+def test_no_thread_outlives_the_groups() -> None:
+    """One of gloo's that lets go of a tensor while Python ends takes the process along."""
+    job = (
+        "import sccl.torch, pathlib, torch, torch.distributed as d; d.init_process_group('sccl'); "
+        "group = d.new_group([0, 1]); t = torch.ones(3); d.all_reduce(t, group=group); "
+        "[d.all_reduce(t) for _ in range(20)]; f = d.all_reduce(t, async_op=True).get_future(); "
+        "f.wait(); tasks = pathlib.Path('/proc/self/task'); before = len([*tasks.iterdir()]); "
+        "d.destroy_process_group(); print(before > 1, len([*tasks.iterdir()]))"
+    )
+    for bundles in ("0", ""):
+        done = run_job("oldest", 2, "run_code.py", job, env={"SCCL_BUNDLES": bundles})
+        assert finished(done) == ["True 1", "True 1"]
+
+
 def test_releases_that_are_not_supported() -> None:
     assert supports("2.13.0+cpu")
     assert supports("2.14.1+cu130")

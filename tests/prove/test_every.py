@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
-from sccl.collectives import Spec, named
+from sccl.collectives import Spec, dual_of, named
 from sccl.core.bounds import Bounds
 from sccl.core.files.claims import EveryWire, LimitPointWire
 from sccl.core.limit import StepLimit
@@ -263,7 +263,7 @@ def test_claims_of_all_kinds_are_proved_and_no_more_than_that(name: str, full_4:
     spec = named("allreduce", topology.ranks)
     over = find_limits(resolve("full:2"), named("allreduce", 2), 1, CPSAT)
     over = replace(over, bounds=bounds, every=limits, classes=())
-    case = replace(full_4, topology=topology, spec=spec)
+    case = replace(full_4, topology=topology, spec=spec, dual=dual_of(spec))
     claims = list(every_claims(topology, over))
     assert claims
     for claim in claims:
@@ -286,8 +286,8 @@ FORGED: list[tuple[dict[str, object], str]] = [
     ({"prices": (("link 0->1", 0, "1"),)}, "costs less than 1"),
     ({"prices": (("link 0->9", 0, "1"),)}, "no such constraint"),
     ({"groups": ()}, "by groups alone"),
-    ({"groups": (), "steps": 2}, "nor a rank as root"),
-    ({"groups": (), "steps": 2, "root": 4}, "nor a rank as root"),
+    ({"groups": (), "steps": 2}, "nor ranks as roots"),
+    ({"groups": (), "steps": 2, "root": 4}, "nor ranks as roots"),
     ({"groups": (), "steps": 2, "root": 0, "prices": ()}, "proves only"),
     ({"groups": (), "steps": 1, "cuts": (((0, 0, 0, 2), "2"),), "prices": ()}, "buys 6"),
     ({"groups": (), "steps": 1, "cuts": (((0, 0, 0, 0), "1"),), "prices": ()}, "proves only"),

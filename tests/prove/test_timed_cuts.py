@@ -225,7 +225,7 @@ def test_images_of_links_and_cuts_lose_nothing(
 
     def found(effort: float) -> Fraction:
         if name == "allreduce":
-            of_all = allreduce_bound(topology, 2, effort)
+            of_all = allreduce_bound(topology, named(name, topology.ranks), 2, effort)
             assert of_all is not None
             return of_all.value
         unit = unit_of(named(name, topology.ranks))

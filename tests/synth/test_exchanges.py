@@ -58,7 +58,7 @@ def test_nothing_beats_it_in_2d_minus_2_steps(dimensions: int) -> None:
     topology = resolve(f"hypercube:{dimensions}")
     known = exchanges(topology)
     assert known is not None
-    bound = allreduce_bound(topology, 2 * dimensions - 2)
+    bound = allreduce_bound(topology, named("allreduce", topology.ranks), 2 * dimensions - 2)
     assert bound is not None
     assert bound.value == known.cost(dimensions - 2) == Fraction(2, dimensions)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +27,6 @@ from sccl.synth.contract import Request
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.least import least_of_allreduce
 from sccl.synth.network.machine import net_of
-from sccl.tasks.certify import certify_times
-from sccl.tasks.subject import subject_of
 from sccl.tasks.time_bound import time_bound
 from sccl.topo import resolve as machine
 from tests.kit.executed import is_right
@@ -213,10 +210,3 @@ def test_the_dual_is_what_its_name_says() -> None:
         assert dual.at(1).classes().keys() == named_so.at(1).classes().keys()
         assert replace(dual, pre=named_so.pre) == named_so
     assert dual_of(resolve("allreduce@0-2/5,7", 8)).spec.name == "allreduce@0-2/5,7-dual"
-
-
-def test_no_certificate_of_times_is_written(tmp_path: Path) -> None:
-    subject = subject_of(machine("ring:4"), "allreduce@2x2")
-    with pytest.raises(InputError, match="certificates of times are for those of all ranks alone"):
-        certify_times(subject, {}, tmp_path / "proofs")
-    assert not list(tmp_path.iterdir())

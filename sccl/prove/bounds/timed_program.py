@@ -91,9 +91,6 @@ class _Images:
 class TimedProgram:
     """Rounds by step, and loads of links that share budgets, at which no cut so far is short.
 
-    Args:
-        once: as of :class:`CutRows`.
-
     Attributes:
         apart: the places, among the links, of those that share budgets.
         alike: symmetries under which these carry the same.
@@ -101,12 +98,10 @@ class TimedProgram:
         loads: by link that is apart, and step; likewise.
     """
 
-    def __init__(
-        self, topology: Topology, collective: Collective, steps: int, *, once: bool = False
-    ) -> None:
+    def __init__(self, topology: Topology, collective: Collective, steps: int) -> None:
         self.topology, self.collective, self.steps = topology, collective, steps
         links = topology.links
-        self._rows = CutRows(topology, collective, steps, once=once)
+        self._rows = CutRows(topology, collective, steps)
         self.apart = self._rows.apart
         edges = [links[i].edge for i in self.apart]
         self._images = _Images(topology, collective, edges)

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
+from sccl.collectives import is_allreduce
 from sccl.core.candidate import MAX_K
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.claims import (
@@ -288,7 +289,7 @@ def _best_of_every(case: Case, claim: LimitPointWire, claims: Sequence[Claim], w
     Raises:
         ValueError: it does not follow.
     """
-    if case.spec.name != "allreduce" or claim.trees or claim.halves != "equal":
+    if not is_allreduce(case.spec) or claim.trees or claim.halves != "equal":
         raise ValueError("it speaks of every allreduce, of no class and of no halves")
     here, fewer = (
         least_of_every(case, claims, steps, work.spend) for steps in (claim.steps, claim.steps - 1)

@@ -137,7 +137,7 @@ def allreduce_proof(topology: Topology, steps: int, bounds: Bounds) -> LimitProo
     """
     from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads solvers
 
-    found = allreduce_bound(topology, steps)
+    found = allreduce_bound(topology, named("allreduce", topology.ranks), steps)
     if found is None or found.value <= bounds.bandwidth:
         return None
     of = ("allreduce", False, topology.name, steps)
