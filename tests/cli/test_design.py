@@ -68,7 +68,7 @@ def test_what_reduces_attains_what_is_claimed_of_links_that_lead_one_way(
     assert cost == least_bandwidth(collective, NetworkSize(8, 2)) == Fraction(found.bandwidth)
     phases = 2 if collective == "allreduce" else 1
     chunks = spec.unit * cost.denominator * phases
-    asked = ("--chunks", chunks, "--steps", best.steps, "--rounds", int(chunks * cost))
+    asked = f"--chunks {chunks} --steps {best.steps} --rounds {int(chunks * cost)}".split()
     told = ("--collective", collective, "--topo", best.name)
     code, out, err = sccl("solve", *told, *asked, "-o", tmp_path / "found.json")
     assert code == 0, out + err
