@@ -198,7 +198,9 @@ def test_no_mixture_of_all_ways_to_know_is_below(topology: Topology, more: int) 
 @given(topologies(max_ranks=4))
 def test_no_trees_are_below(topology: Topology) -> None:
     bounds = bounded(topology)
-    (trees,) = tree_frontier(topology, 2 * topology.ranks).classes
+    (trees,) = tree_frontier(
+        topology, named("allreduce", topology.ranks), 2 * topology.ranks
+    ).classes
     for limit in trees.limits:
         assert proof_of_every(topology, whole(topology), bounds, limit.steps).bound <= limit.lower
         assert limit.upper is not None

@@ -236,8 +236,8 @@ def test_classes_that_are_not_looked_at_are_named() -> None:
 @pytest.mark.parametrize(("machine", "cost"), [("torus:4x4", "15/32"), ("ring:16", "15/16")])
 def test_trees_of_many_ranks_are_looked_at_where_they_are_cheap(machine: str, cost: str) -> None:
     topology = resolve(machine)
-    bounds = tree_bounds(topology)
-    found = quick_trees(topology, bounds.steps + 2, [])
+    bounds = tree_bounds(topology, named("allreduce", topology.ranks))
+    found = quick_trees(topology, named("allreduce", topology.ranks), bounds.steps + 2, [])
     (point,) = found.points
     assert (point.steps, str(point.cost), point.proved) == (bounds.steps, cost, True)
     assert point.algorithm is not None
@@ -286,7 +286,7 @@ def test_a_composition_of_what_was_not_sought_says_why() -> None:
         points = tuple(replace(p, **unsought, missing="timeout") for p in part.points)
         return replace(found, classes=(replace(part, points=points),))
 
-    trees = partial(tree_frontier, ring, seconds=1e-9)
+    trees = partial(tree_frontier, ring, named("allreduce", 5), seconds=1e-9)
     found = limit_allreduce(ring, named("allreduce", 5), late, trees)
     assert [point.missing for point in found.classes[0].points] == ["timeout"]
     printed = StringIO()
@@ -299,7 +299,7 @@ def test_limits_have_the_shape_of_a_sweep(tmp_path: Path) -> None:
     machine = resolve("dgx1")
     spec = named("allreduce", 8)
     limits = partial(limit_frontier, machine, solve=backends.solve)
-    trees = partial(tree_frontier, machine)
+    trees = partial(tree_frontier, machine, named("allreduce", machine.ranks))
     found = limit_allreduce(machine, spec, limits, trees, folder=Folder(tmp_path))
     assert costs(found, "composed") == [(4, "3/8"), (5, "1/3"), (6, "7/24")]
     assert costs(found) == [(2, "3/2"), (3, "3/4"), (4, "1/3"), (5, "7/24")]

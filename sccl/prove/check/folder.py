@@ -181,7 +181,7 @@ def _bandwidth(case: Case, claim: BandwidthWire, work: Work) -> str:
 
 def _limit(case: Case, claim: LimitClaimWire, work: Work) -> str:
     phases = 1 if claim.trees else case.dual.phases
-    if claim.trees and case.spec.name != "allreduce":
+    if claim.trees and not is_allreduce(case.spec):
         raise ValueError("trees up and down are for allreduce alone")
     if claim.trees and claim.machine:
         raise ValueError("trees up and down are on the machine itself, number 0")
@@ -330,9 +330,10 @@ def _limit_point(case: Case, claim: LimitPointWire, covered: Covered, work: Work
         work.spend(10 * steps * (1 + len(covered.tree_limits)))
         if not claim.trees:
             return covered.least(steps, equal=equal)
-        if steps < fewest_up_and_down(case.topology, work.spend):
+        whole = case.spec.at(case.spec.unit)
+        if steps < fewest_up_and_down(case.topology, whole, work.spend):
             return None
-        return max(fewest_sends(case.topology), covered.least_by_trees(steps))
+        return max(fewest_sends(case.topology, whole), covered.least_by_trees(steps))
 
     fewer = claim.steps - (case.dual.phases if equal and not claim.trees else 1)
     _undominated(claim, least(claim.steps), fewer, least(fewer))
