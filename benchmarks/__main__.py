@@ -226,10 +226,9 @@ def figures(
 @reported
 def growing(timeout: Timeout = TIMEOUT_S, smoke: Smoke = False, output: Output = None) -> None:
     """Time limits of every collective at the fewest steps, on 16 to 1,024 ranks of four kinds."""
-    families = growth.SMOKE if smoke else growth.FAMILIES
     record = begin("growth", writable(output), {"timeout_s": timeout, "smoke": smoke}, {})
     results: list[growth.GrowthResult] = []
-    for result in growth.run(families, timeout):
+    for result in growth.run(smoke=smoke, timeout_s=timeout):
         results.append(result)
         record.write(results, len(results) + 1)
         what = f"{result.collective} on {result.topology}: {result.verdict}"
@@ -673,7 +672,7 @@ def fuzz(  # noqa: PLR0913, PLR0917 - one parameter per option
     settings = {"inputs": inputs, "seconds": seconds, "seed": seed, "smoke": smoke}
     record = begin("fuzz", writable(output), settings, {})
     chosen = [r for r in readers(samples) if r.name.startswith(tuple(reader or [""]))]
-    inputs = len(chosen) * fuzzer.TURN // 10 if smoke else inputs
+    inputs = len(chosen) * fuzzer.TURN // 40 if smoke else inputs
     campaigns = [fuzzer.campaign(one) for one in chosen]
     try:
         for done in fuzzer.rounds(campaigns, seed, inputs, seconds):

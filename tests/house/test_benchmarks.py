@@ -39,18 +39,19 @@ from tests.kit.torch_jobs import interpreter
         "teccl-epochs",
         "teccl-scale",
         "taccl",
-        "syndicate",
+        "syndicate --only bank,beside,figure,moe",
+        pytest.param("syndicate --only models,scale", marks=pytest.mark.nightly),
         "files",
         "fuzz",
         "growth",
         "routed",
         "lab",
-        "enforce",
+        pytest.param("enforce", marks=pytest.mark.nightly),
     ],
 )
 def test_smoke(verb: str, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    done = CliRunner().invoke(app, [verb, "--smoke", "-o", str(report)])
+    done = CliRunner().invoke(app, [*verb.split(), "--smoke", "-o", str(report)])
     assert done.exit_code == 0, done.output
     assert json.loads(report.read_text())["complete"] is True
 

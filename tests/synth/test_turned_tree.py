@@ -17,7 +17,11 @@ from sccl.topo import resolve
 
 @pytest.mark.parametrize(
     ("dimensions", "root", "shape"),
-    [(4, 0, (12, 4, 10)), (5, 3, (60, 5, 43)), (6, 0, (360, 6, 210))],
+    [
+        (4, 0, (12, 4, 10)),
+        (5, 3, (60, 5, 43)),
+        pytest.param(6, 0, (360, 6, 210), marks=pytest.mark.nightly),
+    ],
 )
 def test_what_one_tree_comes_to(dimensions: int, root: int, shape: tuple[int, int, int]) -> None:
     topology = resolve(f"hypercube:{dimensions}")
