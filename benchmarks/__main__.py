@@ -301,13 +301,20 @@ def taccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
 
 @app.command("routed")
 @reported
-def frontier_of_published(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
+def frontier_of_published(
+    only: Parts = "",
+    certificates: Annotated[
+        Path | None, typer.Option(help="Keep the certificates in this folder.", show_default="no")
+    ] = None,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
     """Swing, Trivance, Bine and others on rings, tori and hypercubes: are they on the frontier?"""
     cases = _chosen(published.PARTS, only, smoke=smoke)
     record = begin("routed", writable(output), {"only": only, "smoke": smoke}, {})
     results: list[published.RoutedResult] = []
     for case in cases:
-        results += published.run([case])
+        results += published.run([case], certificates)
         record.write(results, len(results) if case is cases[-1] else len(results) + 1)
         _progress(f"{case.machine} {case.collective}", results[-1].seconds)
     out().print(report.routed_table(results))

@@ -68,7 +68,11 @@ def run(specs: Sequence[TreesSpec]) -> Iterator[TreesResult]:
         every = named("allreduce", topology.ranks)
         bounds = any_bounds(topology, every)
         begin = time.perf_counter()
-        (trees,) = tree_frontier(topology, tree_bounds(topology).steps + spec.more).classes
+        (trees,) = tree_frontier(
+            topology,
+            named("allreduce", topology.ranks),
+            tree_bounds(topology, named("allreduce", topology.ranks)).steps + spec.more,
+        ).classes
         seconds = time.perf_counter() - begin
         points = {point.steps: point for point in trees.points}
         for limit in trees.limits:

@@ -18,7 +18,7 @@ from sccl.core.files.topologies import topology_to_wire
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.tasks import design as task
-from sccl.tasks.design import COLLECTIVES, DesignOutput
+from sccl.tasks.design import ALLREDUCE, IN_WORDS, DesignOutput, DesignPart
 from sccl.topo import resolve
 from sccl.view import charts
 
@@ -32,9 +32,7 @@ def design(
     degree: Annotated[
         int, typer.Option(help="Links out of each rank, and into it.", show_default=False)
     ],
-    collective: Annotated[
-        str, typer.Option(help=f"What it is for: {' or '.join(COLLECTIVES)}.")
-    ] = "allgather",
+    collective: Annotated[str, typer.Option(help=f"What it is for: {IN_WORDS}.")] = "allgather",
     steps: Annotated[
         int | None, typer.Option(help="None of more steps.", show_default="of any number")
     ] = None,
@@ -89,10 +87,15 @@ def design(
 def _draw(title: str, found: DesignOutput, file: Path) -> None:
     least = Fraction(found.bandwidth)
     marks = [
-        charts.DesignMark(n.name, n.steps, float(Fraction(n.bandwidth) / least), n.best)
+        charts.DesignMark(_named(n, found), n.steps, float(Fraction(n.bandwidth) / least), n.best)
         for n in found.networks
     ]
     charts.save(charts.designs_chart(title, marks, found.moore_steps), file, title=f"sccl: {title}")
+
+
+def _named(network: DesignPart, found: DesignOutput) -> str:
+    """Return the name of a network; of allreduce with the way to do it there."""
+    return f"{network.name}, {network.by}" if found.collective == ALLREDUCE else network.name
 
 
 def _print(title: str, found: DesignOutput) -> None:
@@ -106,7 +109,9 @@ def _print(title: str, found: DesignOutput) -> None:
     shown += [n for n in found.networks if not n.best][: max(_SHOWN - len(shown), 0)]
     for n in sorted(shown, key=lambda n: (n.steps, Fraction(n.bandwidth))):
         ratio = f"{float(Fraction(n.bandwidth) / least):.4g}"
-        table.add_row(n.name, str(n.steps), n.bandwidth, ratio, "[green]best[/]" if n.best else "")
+        table.add_row(
+            _named(n, found), str(n.steps), n.bandwidth, ratio, "[green]best[/]" if n.best else ""
+        )
     console.print(table)
     console.print(
         f"no network of this size takes fewer than {counted(found.moore_steps, 'step')} (Moore), "

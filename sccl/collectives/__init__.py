@@ -1,7 +1,7 @@
 """Collectives by name, from files, in groups and together; their chunk counts and duals."""
 
 from sccl.collectives.counted import COUNTED, wire_of_counts
-from sccl.collectives.duality import Dual, Phase, dual_of, is_allreduce
+from sccl.collectives.duality import Dual, Phase, broadcast_in, dual_of, is_allreduce
 from sccl.collectives.spec import Spec, custom, misnamed, named, names, spec_of_collective
 from sccl.collectives.together import in_groups, resolve, without_rank
 
@@ -10,6 +10,7 @@ __all__ = [
     "Dual",
     "Phase",
     "Spec",
+    "broadcast_in",
     "custom",
     "dual_of",
     "in_groups",

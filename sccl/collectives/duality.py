@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -142,6 +142,30 @@ def is_allreduce(spec: Spec) -> bool:
     groups = spec.post.pattern
     several = all(len(group) > 1 for group in groups) if groups else spec.post == ALL
     return spec.combining and spec.pre == spec.post and several
+
+
+def broadcast_in(spec: Spec, roots: Sequence[int]) -> Spec:
+    """Return the broadcast that is followed in an allreduce: one rank's contribution in each group.
+
+    Args:
+        spec: an allreduce, also in groups.
+        roots: a rank of each class of chunks, in the order of ``classes()``.
+
+    Raises:
+        CollectiveError: the roots are no such ranks.
+    """
+    unit = spec.at(spec.unit)
+    classes = tuple(unit.classes())
+    if len(roots) != len(classes) or any(
+        root not in held for root, (held, _) in zip(roots, classes, strict=True)
+    ):
+        raise CollectiveError(f"{spec.name} has {len(classes)} groups: give a rank of each as root")
+    root_of = dict(zip(classes, roots, strict=True))
+    if not spec.post.pattern:
+        return named("broadcast", spec.ranks, roots[0])
+    ends = ((unit.holders(c), unit.wanted(c)) for c in range(spec.pattern_chunks))
+    owned = Relation(RelationKind.PAIRS, pattern=tuple(as_ranks([root_of[key]]) for key in ends))
+    return _renamed(replace(spec, pre=owned, combining=False), {"allreduce": "broadcast"})
 
 
 def _of_groups(spec: Spec) -> Dual:

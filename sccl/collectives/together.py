@@ -360,5 +360,8 @@ def _ranks(group: str, ranks: int, text: str) -> list[int]:
             )
         found += range(first, last + 1)
     if len(found) < 2:
-        raise ParameterError(f"collective {text!r}: group {group!r} has one rank, expected more")
+        raise ParameterError(
+            f"collective {text!r}: group {group!r} has one rank, expected more; where groups are "
+            "lists, a slash parts them: 0,2,4/1,3,5"
+        )
     return found

@@ -37,7 +37,8 @@ class LimitProof:
         bound: on its R/C.
         prices: at which its timed trees cost as much; with cuts, of shared budgets alone.
         cuts: through time, that prove it in place of trees; of both none: the bandwidth bound does.
-        root: of a broadcast that an allreduce has in it, and by which that is bounded.
+        roots: of a broadcast that an allreduce has in it, and by which that is bounded: a rank, or
+            in process groups one of each.
     """
 
     collective: str
@@ -47,12 +48,13 @@ class LimitProof:
     bound: Fraction
     prices: Prices
     cuts: tuple[TimedCut, ...] = ()
-    root: int | None = None
+    roots: tuple[int, ...] = ()
 
     @property
     def problem(self) -> str:
         """Return what was bounded, in words."""
-        rooted = "" if self.root is None else f" from rank {self.root}"
+        one, *others = map(str, self.roots or ("",))
+        rooted = f" from rank{'s' if others else ''} {', '.join((one, *others))}" if one else ""
         return solved_as(f"{self.collective}{rooted}", on_reversed=self.on_reversed)
 
 

@@ -78,7 +78,8 @@ def every_claim(proof: LimitProof) -> EveryWire:
         at_least=str(proof.bound),
         prices=tuple((constraint_name(key), s, str(price)) for key, s, price in proof.prices),
         cuts=tuple((cut.labels, str(cut.weight)) for cut in proof.cuts),
-        root=proof.root,
+        root=proof.roots[0] if len(proof.roots) == 1 else None,
+        roots=proof.roots if len(proof.roots) > 1 else (),
         on_reversed=proof.on_reversed,
     )
 

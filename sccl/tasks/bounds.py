@@ -68,17 +68,20 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
 def attained_of(topology: Topology, spec: Spec) -> Attained | None:
     """Return what is attained in the fewest steps without search; None: nothing is known.
 
-    Of combining collectives that is what their duals attain, turned round.
+    Of combining collectives that is what their duals attain, turned round; of allreduce on one-way
+    links both phases, each on its own machine.
     """
     dual = dual_of(spec)
-    phases = dual.solved_on(topology)
-    if len(phases) > 1:
+    unit = dual.spec.at(dual.spec.unit)
+    found = [attained(phase.topology, unit) for phase in dual.solved_on(topology)]
+    known = [one for one in found if one is not None]
+    if len(known) < len(found):
         return None
-    found = attained(phases[0].topology, dual.spec.at(dual.spec.unit))
-    if found is None:
-        return None
+    each = Fraction(dual.phases, len(known))  # phases that each machine stands for
     return replace(
-        found, steps=found.steps * dual.phases, bandwidth=dual.bandwidth(found.bandwidth)
+        known[0],
+        steps=int(sum(one.steps * each for one in known)),
+        bandwidth=sum((dual.bandwidth(one.bandwidth) for one in known), Fraction(0)) / len(known),
     )
 
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from sccl.collectives import Spec, dual_of
+from sccl.collectives import Spec
 from sccl.core.candidate import Range
 from sccl.core.cost import bytes_text, us_text
 from sccl.core.frontier import COMPOSED, TREES, Frontier
 from sccl.core.outcome import Found
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-from sccl.errors import CollectiveError, ParameterError
+from sccl.errors import ParameterError
 from sccl.prove.bounds import lower_bounds
 from sccl.synth.allreduce.classes import has_classes
 from sccl.synth.limit.oracle import PackingLimits
@@ -83,8 +83,6 @@ def certify_frontier(
     if found.several:
         certified = equal_halves(topology, spec, found.covered or Range(), settings)
         scope = f"{certified.scope}; of any two halves, and of every class, what is proved by S"
-        if spec.post.pattern:
-            scope = f"{certified.scope}; of any two halves what their limits prove; no other class"
     file = write_certificate(
         topology,
         spec,
@@ -93,7 +91,7 @@ def certify_frontier(
         seconds,
         notify,
         _compositions(found),
-        _over_all(found, spec),
+        _over_all(found),
         limits=PackingLimits,
     )
     return WrittenCertificate(file, scope)
@@ -117,23 +115,10 @@ def certify_limits(
         trees = tuple(part for part in found.classes if part.name == TREES)
         parts = equal.classes + trees
         scope = f"{equal.scope}, and of any two halves{', and trees' if trees else ''}"
-        scope += "" if spec.post.pattern else "; and every class"
-    over = _over_all(found, spec)
+        scope += "; and every class"
+    over = _over_all(found)
     file = write_limit_certificate(topology, spec, parts, folder, _compositions(found), over)
     return WrittenCertificate(file, scope)
-
-
-def require_times_certifiable(spec: Spec) -> None:
-    """Check that claims on times can be made of a collective.
-
-    Raises:
-        CollectiveError: it is an allreduce in groups.
-    """
-    if dual_of(spec).phases > 1 and spec.post.pattern:
-        raise CollectiveError(
-            f"{spec.name} is an allreduce in groups, and certificates of times are for those of "
-            "all ranks alone: leave --certify out, or ask without --time"
-        )
 
 
 def certify_times(subject: Subject, found: Mapping[int, Found], folder: Path) -> WrittenCertificate:
@@ -143,11 +128,10 @@ def certify_times(subject: Subject, found: Mapping[int, Found], folder: Path) ->
         found: by the bytes of a rank's buffer.
 
     Raises:
-        InputError: the folder cannot be written, or the collective is an allreduce in groups.
+        InputError: the folder cannot be written.
     """
     from sccl.synth.fluid.certify import write_time_certificate  # noqa: PLC0415 - loads NumPy
 
-    require_times_certifiable(subject.spec)
     made = write_time_certificate(subject.topology, subject.spec, found, folder)
     less = [
         f"{bytes_text(size)}, {us_text(float(proved))} of {us_text(float(known))}"
@@ -164,6 +148,6 @@ def _compositions(found: Frontier) -> list[AnyAlgorithm]:
     return [point.algorithm for point in points if point.algorithm]
 
 
-def _over_all(found: Frontier, spec: Spec) -> Frontier | None:
-    """Return a frontier if it is one over all classes of which claims can be made."""
-    return found if found.several and not spec.post.pattern else None
+def _over_all(found: Frontier) -> Frontier | None:
+    """Return a frontier if it is one over all classes."""
+    return found if found.several else None

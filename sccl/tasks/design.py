@@ -3,28 +3,38 @@
 Candidates come by families, and from smaller ones that are good (:mod:`sccl.topo.designs`). What an
 allgather or alltoall attains on each without search is known at any size, and judged where it is
 written; beside it stand the least steps of any network of the size (Moore) and the bandwidth bound.
+A reducescatter is the allgather of the network with its links turned round, backwards. An allreduce
+is both, one after the other; or all contributions are gathered, in half the steps; or, on powers of
+cliques, it is halving and doubling.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from itertools import product
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
 from sccl.collectives import named
 from sccl.core.files.fields import Count, FileText, FractionText, Part
+from sccl.core.frontier import COMPOSED, EXCHANGED, GATHERED
 from sccl.core.topology import MAX_RANKS, Topology
 from sccl.errors import InputError, ParameterError
-from sccl.synth.direct import attained
+from sccl.synth.direct import Attained
+from sccl.synth.direct.exchanges import exchanges
+from sccl.tasks.bounds import attained_of
 from sccl.tasks.outputs import Output
 from sccl.topo import resolve
 from sccl.topo.designs import NetworkSize, made_of, moore_steps, plain_designs
 
 MOST_RANKS = 4096
-COLLECTIVES = ("allgather", "alltoall")
+COLLECTIVES = ("allgather", "reducescatter", "allreduce", "alltoall")
+IN_WORDS = f"{', '.join(COLLECTIVES[:-1])} or {COLLECTIVES[-1]}"
+ALLREDUCE = "allreduce"
+_PHASES = {"allgather": 1, "reducescatter": 1, ALLREDUCE: 2}
 _BASES = 3
 """Smaller networks of each size that larger ones are made of."""
 _DEPTH = 6
@@ -33,7 +43,9 @@ _DEPTH = 6
 class DesignPart(Part, frozen=True, kw_only=True):
     """A network."""
 
-    name: Annotated[str, Meta(description="'sccl topo show NAME'.")]
+    name: Annotated[
+        str, Meta(description="'sccl topo show NAME'; of allreduce once for each way to do it.")
+    ]
     steps: Count
     bandwidth: Annotated[FractionText, Meta(description="R/C that is attained in so many steps.")]
     by: Annotated[str, Meta(description="What attains it.")]
@@ -93,9 +105,7 @@ class Designer:
             if name not in self.tried:
                 self.tried.add(name)
                 self.told(name)
-                one = self._measured(name, wanted)
-                if one is not None:
-                    here.append(one)
+                here += self._measured(name, wanted)
         here.sort()
         return here
 
@@ -104,23 +114,41 @@ class Designer:
         if depth >= _DEPTH:
             return
         for way, sizes in made_of(wanted):
-            bases = [_staircase(self.search(size, depth + 1))[:_BASES] for size in sizes]
-            if len(bases) == 1:
-                yield from (way.format(base.name) for base in bases[0])
-            else:
-                yield from (way.format(a.name, b.name) for a in bases[0] for b in bases[1])
+            every = (_staircase(self.search(size, depth + 1)) for size in sizes)
+            bases = [list(dict.fromkeys(one.name for one in best))[:_BASES] for best in every]
+            yield from (way.format(*some) for some in product(*bases))
 
-    def _measured(self, name: str, wanted: NetworkSize) -> Designed | None:
-        """Return what is attained on a network; None: nothing, or it is of another size."""
+    def _measured(self, name: str, wanted: NetworkSize) -> list[Designed]:
+        """Return what is attained on a network, by each way; nothing if it is of another size."""
         try:
             machine = resolve(name)
             if machine.ranks != wanted.ranks or _degree(machine) > wanted.degree:
-                return None
-            spec = named(self.collective, machine.ranks)
-            got = attained(machine, spec.at(spec.unit))
+                return []
+            every = attained_by(machine, self.collective)
         except InputError:
-            return None  # some rank is not reached
-        return Designed(got.steps, got.bandwidth, name, got.by) if got else None
+            return []  # some rank is not reached
+        return [Designed(got.steps, got.bandwidth, name, got.by) for got in every]
+
+
+def attained_by(machine: Topology, collective: str) -> list[Attained]:
+    """Return what is attained of a collective without search, by each way that is known.
+
+    Raises:
+        UnreachableError: some rank does not reach another.
+    """
+    got = attained_of(machine, named(collective, machine.ranks))
+    if collective != ALLREDUCE:
+        return [got] if got else []
+    found = [replace(got, by=COMPOSED)] if got else []
+    gather = attained_of(machine, named("allgather", machine.ranks))
+    found += [replace(gather, by=GATHERED)] if gather else []
+    powers = exchanges(machine)
+    for halved in powers.halved() if powers else ():
+        assert powers is not None
+        if halved < powers.dimensions:  # along all of them it is what both phases are
+            steps, cost = powers.dimensions + halved, powers.cost(halved)
+            found.append(Attained(steps, cost, EXCHANGED, (1,)))
+    return found
 
 
 def _degree(machine: Topology) -> int:
@@ -149,8 +177,8 @@ def check_design(collective: str, ranks: int, degree: int) -> None:
     """
     if collective not in COLLECTIVES:
         raise ParameterError(
-            f"collective is {collective!r}, expected {' or '.join(COLLECTIVES)}: of others it is "
-            "not known without search what networks attain"
+            f"collective is {collective!r}, expected {IN_WORDS}: of others it is not known "
+            "without search what networks attain"
         )
     if not 2 <= ranks <= min(MOST_RANKS, MAX_RANKS):
         raise ParameterError(f"ranks is {ranks}, expected 2 to {MOST_RANKS}")
@@ -213,12 +241,13 @@ def design(  # noqa: PLR0913 - a size, a question, and who is told
 def least_bandwidth(collective: str, wanted: NetworkSize) -> Fraction:
     """Return what R/C no network of a size goes below.
 
-    All that others have comes in over a rank's links; of an alltoall a part to a rank that is t
-    links away takes t sends, and no more than d^t ranks are t links away.
+    All that others have comes in over a rank's links, or goes out where it is reduced; each chunk
+    of an allreduce takes 2 (n - 1) sends. Of an alltoall a part to a rank that is t links away
+    takes t sends, and no more than d^t ranks are t links away.
     """
     n, d = wanted.ranks, wanted.degree
-    if collective == "allgather":
-        return Fraction(n - 1, d)
+    if collective in _PHASES:  # of what all have, in parts for each, where it is reduced
+        return Fraction(n - 1, d * (1 if collective == "allgather" else n)) * _PHASES[collective]
     left, hops, far = n - 1, 0, 0
     while left:
         far += 1

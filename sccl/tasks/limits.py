@@ -42,7 +42,7 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     of = partial(limit_frontier, topology, solve=solve, seconds=seconds, notify=notify)
     if not has_classes(spec):
         return of(spec, max_steps=max_steps, folder=folder)
-    trees = partial(tree_frontier, topology, seconds=seconds, folder=folder, notify=notify)
+    trees = partial(tree_frontier, topology, spec, seconds=seconds, folder=folder, notify=notify)
     return limit_allreduce(topology, spec, of, trees, max_steps=max_steps, folder=folder)
 
 

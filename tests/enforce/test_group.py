@@ -65,6 +65,15 @@ def test_no_thread_outlives_the_groups() -> None:
         assert finished(done) == ["True 1", "True 1"]
 
 
+def test_a_job_may_end_without_a_word() -> None:
+    """Threads of gloo let go of tensors only while Python is not at its end."""
+    job = (
+        "import sys; sys.setswitchinterval(100); import torch, torch.distributed as d, sccl.torch; "
+        "d.init_process_group('sccl'); [d.all_reduce(torch.ones(3)) for _ in range(50)]"
+    )
+    finished(run_job("newest", 3, "run_code.py", job, env={"SCCL_BUNDLES": "0"}))
+
+
 def test_releases_that_are_not_supported() -> None:
     assert supports("2.13.0+cpu")
     assert supports("2.14.1+cu130")

@@ -152,7 +152,7 @@ MAY_IMPORT = {
     | {"synth/direct", "topo/symmetry", "transform", "msgspec", "flint", "numpy"},
     "synth/fluid": _NOUNS
     | {"collectives", "compiled", "prove/bounds", "prove/check", "solvers", "synth"}
-    | {"synth/flows", "synth/network", "msgspec", "numpy"},
+    | {"synth/flows", "synth/network", "transform", "msgspec", "numpy"},
     "synth/baselines": _NOUNS
     | {"collectives", "compiled", "judge", "synth", "synth/direct", "topo", "transform", "numpy"},
     "synth/network": {"compiled", "core", "errors", "topo/symmetry", "numpy"},

@@ -72,7 +72,9 @@ class Hard:
         """Return the algorithm, synthesised anew."""
         topology = resolve_topology(_own(self.topology))
         if self.trees:
-            points = tree_frontier(topology, max_steps=self.shape[1]).points
+            points = tree_frontier(
+                topology, named("allreduce", topology.ranks), max_steps=self.shape[1]
+            ).points
             return next(
                 p.algorithm for p in points if p.algorithm and _shape(p.algorithm) == self.shape
             )

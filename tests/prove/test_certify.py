@@ -458,7 +458,11 @@ def certify_limits(machine: str, collective: str, folder: Path) -> None:
     quick = partial(backends.solve, effort=backends.Effort(2.0))
     spec = named(collective, topology.ranks)
     found = [limit_frontier(topology, spec, quick, max_steps=5)]
-    found += [tree_frontier(topology, max_steps=4)] if collective == "allreduce" else []
+    found += (
+        [tree_frontier(topology, named("allreduce", topology.ranks), max_steps=4)]
+        if collective == "allreduce"
+        else []
+    )
     parts = [part for frontier in found for part in frontier.classes]
     write_limit_certificate(topology, spec, parts, folder)
 

@@ -107,26 +107,26 @@ def test_cheapest_trees_are_those_of_brute_force(
 
 
 @settings(max_examples=times(60))
-@given(priced(max_ranks=3, max_steps=5))
+@given(priced(max_ranks=3, max_steps=5), st.integers(1, 7))
 def test_cheapest_trees_up_and_down_are_those_of_brute_force(
-    given_: tuple[Topology, StepCosts],
+    given_: tuple[Topology, StepCosts], some: int
 ) -> None:
     machine, costs = given_
-    everyone = 2**machine.ranks - 1
+    wanted = some & (1 << machine.ranks) - 1 or 1  # others pass chunks on
     found = []
     for root, turn in product(range(machine.ranks), range(len(costs) + 1)):
-        up = by_brute_force(back(costs[:turn]), machine.ranks, 1 << root, everyone)
-        down = by_brute_force(costs[turn:], machine.ranks, 1 << root, everyone)
+        up = by_brute_force(back(costs[:turn]), machine.ranks, 1 << root, wanted)
+        down = by_brute_force(costs[turn:], machine.ranks, 1 << root, wanted)
         if up is not None and down is not None:
             found.append(up + down)
     pairs = [(u, v) for u, v in machine.edges if u < v and (v, u) in machine.edges]
     for (u, v), turn in product(pairs, range(len(costs))):
         both = 1 << u | 1 << v
-        up = by_brute_force(back(costs[:turn]), machine.ranks, both, everyone)
-        down = by_brute_force(costs[turn + 1 :], machine.ranks, both, everyone)
+        up = by_brute_force(back(costs[:turn]), machine.ranks, both, wanted)
+        down = by_brute_force(costs[turn + 1 :], machine.ranks, both, wanted)
         if up is not None and down is not None:
             found.append(up + costs[turn][u, v] + costs[turn][v, u] + down)
-    assert cheapest_up_and_down(costs, machine.ranks, free) == min(found, default=None)
+    assert cheapest_up_and_down(costs, machine.ranks, wanted, free) == min(found, default=None)
 
 
 @settings(max_examples=times(60), deadline=None)
@@ -145,10 +145,10 @@ def test_cheapest_trees_are_those_that_make_limits(
         theirs = pricer(problem, commodity).exact(prices)[0]
         held, wanted = bits(commodity.holders), bits(commodity.wanted)
         assert cheapest_tree(costs, machine.ranks, held, wanted, free) == theirs
-    if steps >= tree_bounds(machine).steps:
+    if steps >= tree_bounds(machine, named("allreduce", machine.ranks)).steps:
         both = pose_allreduce(machine, named("allreduce", machine.ranks).at(machine.ranks), steps)
         theirs = pricer(both, both.commodities[0]).exact(prices)[0]
-        assert cheapest_up_and_down(costs, machine.ranks, free) == theirs
+        assert cheapest_up_and_down(costs, machine.ranks, (1 << machine.ranks) - 1, free) == theirs
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,10 @@ def test_bounds_are_those_of_others(machine: Topology, data: st.DataObject) -> N
     pair = farthest_pair(machine, collective)
     assert steps == pair.steps
     assert rank in collective.wanted(chunk)
-    assert fewest_up_and_down(machine, free) == tree_bounds(machine).steps
+    assert (
+        fewest_up_and_down(machine, named("allreduce", machine.ranks).at(machine.ranks), free)
+        == tree_bounds(machine, named("allreduce", machine.ranks)).steps
+    )
     found = bandwidth_bound(machine, collective)
     cuts = [(cut.ranks, cut.weight) for cut in found.cuts]
     mine = overall(machine, collective, found.prices, cuts, free)

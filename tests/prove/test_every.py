@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
-from sccl.collectives import Spec, named
+from sccl.collectives import Spec, dual_of, named
 from sccl.core.bounds import Bounds
 from sccl.core.files.claims import EveryWire, LimitPointWire
 from sccl.core.limit import StepLimit
@@ -198,7 +198,9 @@ def test_no_mixture_of_all_ways_to_know_is_below(topology: Topology, more: int) 
 @given(topologies(max_ranks=4))
 def test_no_trees_are_below(topology: Topology) -> None:
     bounds = bounded(topology)
-    (trees,) = tree_frontier(topology, 2 * topology.ranks).classes
+    (trees,) = tree_frontier(
+        topology, named("allreduce", topology.ranks), 2 * topology.ranks
+    ).classes
     for limit in trees.limits:
         assert proof_of_every(topology, whole(topology), bounds, limit.steps).bound <= limit.lower
         assert limit.upper is not None
@@ -263,7 +265,7 @@ def test_claims_of_all_kinds_are_proved_and_no_more_than_that(name: str, full_4:
     spec = named("allreduce", topology.ranks)
     over = find_limits(resolve("full:2"), named("allreduce", 2), 1, CPSAT)
     over = replace(over, bounds=bounds, every=limits, classes=())
-    case = replace(full_4, topology=topology, spec=spec)
+    case = replace(full_4, topology=topology, spec=spec, dual=dual_of(spec))
     claims = list(every_claims(topology, over))
     assert claims
     for claim in claims:
@@ -286,8 +288,8 @@ FORGED: list[tuple[dict[str, object], str]] = [
     ({"prices": (("link 0->1", 0, "1"),)}, "costs less than 1"),
     ({"prices": (("link 0->9", 0, "1"),)}, "no such constraint"),
     ({"groups": ()}, "by groups alone"),
-    ({"groups": (), "steps": 2}, "nor a rank as root"),
-    ({"groups": (), "steps": 2, "root": 4}, "nor a rank as root"),
+    ({"groups": (), "steps": 2}, "nor ranks as roots"),
+    ({"groups": (), "steps": 2, "root": 4}, "nor ranks as roots"),
     ({"groups": (), "steps": 2, "root": 0, "prices": ()}, "proves only"),
     ({"groups": (), "steps": 1, "cuts": (((0, 0, 0, 2), "2"),), "prices": ()}, "buys 6"),
     ({"groups": (), "steps": 1, "cuts": (((0, 0, 0, 0), "1"),), "prices": ()}, "proves only"),

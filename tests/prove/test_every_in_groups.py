@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, permutations
 from pathlib import Path
@@ -9,16 +10,22 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 
-from sccl.collectives import named
+from sccl.collectives import Spec, broadcast_in, named
 from sccl.collectives import resolve as collective
 from sccl.core.bounds import Counted
-from sccl.core.files.claims import EveryWire
-from sccl.core.topology import Topology
+from sccl.core.collective import Relation, RelationKind
+from sccl.core.files.claims import EveryWire, LimitPointWire
+from sccl.core.topology import Topology, as_ranks
+from sccl.errors import CollectiveError
 from sccl.prove.bounds import any_bounds
 from sccl.prove.bounds.allreduce import told_between
+from sccl.prove.bounds.simple import most_carried
+from sccl.prove.bounds.weakest import weakest_sets
+from sccl.prove.check.every import every
 from sccl.prove.check.folder import check
-from sccl.prove.check.question import read_case
+from sccl.prove.check.question import Case, read_case
 from sccl.solvers.effort import Effort
 from sccl.synth.allreduce.every import proof_of_every
 from sccl.synth.settings import Settings
@@ -47,7 +54,7 @@ def test_what_groups_tell_goes_over_the_weak_link_too() -> None:
     assert not found.evidence.approached
     said = explain(found, across)
     assert said.startswith("between the 2 sets {0, 1, 2, 3}, {4, 5, 6, 7} a chunk of each group")
-    assert any_bounds(topology, within).bandwidth == Fraction(12, 74)  # nothing has to go over it
+    assert any_bounds(topology, within).bandwidth == Fraction(12, 72)  # nothing has to go over it
     proof = proof_of_every(topology, across, found, found.steps)
     assert (proof.collective, proof.bound) == (across.name, Fraction(4))
     assert not proof.cuts
@@ -102,12 +109,85 @@ def test_no_order_of_sends_takes_fewer_than_groups_are_told(text: str) -> None:
         assert told_between(unit.at(unit.unit), [frozenset(some) for some in sets]) == fewest
 
 
-def test_of_groups_no_claim_is_of_every_class(tmp_path: Path) -> None:
-    """Points say how far above sends they are; the checker knows no such claim."""
-    subject = Subject(resolve("ring:4"), collective("allreduce@2x2", 4), ())
-    found = find_limits(subject.topology, subject.spec, 2, CPSAT)
-    assert [str(found.above_every(point)) for point in found.points] == ["1"]
-    certify_limits(subject, found, 2, CPSAT, tmp_path / "proofs")
-    case = read_case(tmp_path / "proofs")
-    assert not any(isinstance(c, EveryWire) or getattr(c, "every", False) for c in case.claims)
+@settings(max_examples=times(30), deadline=None)
+@given(topologies(max_ranks=5), st.data())
+def test_sets_that_are_merged_bound_as_partitions_do(
+    topology: Topology, data: st.DataObject
+) -> None:
+    order = data.draw(st.permutations(range(topology.ranks)))
+    size = data.draw(st.integers(2, topology.ranks))
+    groups = [order[:size]] + ([order[size:]] if topology.ranks - size > 1 else [])
+    text = "allreduce@" + "/".join(",".join(map(str, sorted(group))) for group in groups)
+    unit = collective(text, topology.ranks)
+    reduced = unit.at(unit.unit)
+    bounds = [
+        told_between(reduced, sets) / most_carried(topology, crossing)
+        for some in partitions(list(range(topology.ranks)))
+        if (sets := [frozenset(one) for one in some]) and (crossing := _between(topology, sets))
+    ]
+    found = weakest_sets(topology, reduced)
+    assert found is not None
+    assert sorted(rank for some in found for rank in some) == list(range(topology.ranks))
+    value = told_between(reduced, found) / most_carried(topology, _between(topology, list(found)))
+    alone = told_between(reduced, [frozenset([r]) for r in range(topology.ranks)])
+    assert alone / most_carried(topology, topology.edges) <= value <= max(bounds)
+
+
+def _between(topology: Topology, sets: list[frozenset[int]]) -> set[tuple[int, int]]:
+    """Return the links between sets."""
+    of = {rank: i for i, some in enumerate(sets) for rank in some}
+    return {(u, v) for u, v in topology.edges if of[u] != of[v]}
+
+
+def claimed(machine_name: str, text: str, steps: int, folder: Path) -> Case:
+    """Return the certificate of the limits of an allreduce in groups."""
+    topology = resolve(machine_name)
+    subject = Subject(topology, collective(text, topology.ranks), ())
+    found = find_limits(subject.topology, subject.spec, steps, CPSAT)
+    certify_limits(subject, found, steps, CPSAT, folder)
+    return read_case(folder)
+
+
+def test_claims_of_every_class_hold_of_groups_and_no_more_than_they_say(tmp_path: Path) -> None:
+    case = claimed("dgx1", "allreduce@0-3/4-7", 3, tmp_path / "proofs")
     assert {verdict.state for verdict in check(case)} == {"ok"}
+    found = [claim for claim in case.claims if isinstance(claim, EveryWire)]
+    assert {(c.steps, c.at_least) for c in found} >= {(None, "1/3"), (1, "1"), (2, "1/2")}
+    best = [c for c in case.claims if isinstance(c, LimitPointWire) and c.every]
+    assert [(c.chunks, c.steps, c.rounds) for c in best] == [(4, 2, 2), (44, 3, 16)]
+    for claim in found:
+        more = changed(claim, at_least=str(Fraction(claim.at_least) * Fraction(101, 100)))
+        with pytest.raises(ValueError, match="proves only"):
+            every(case, more, lambda _: None)
+
+
+def test_cuts_of_fewer_steps_than_ranks_are_far_have_labels_that_are_times(tmp_path: Path) -> None:
+    """Ranks that a group's chunks cannot reach in time are never inside."""
+    case = claimed("torus:4x4", "allreduce@4x4", 4, tmp_path / "proofs")
+    assert {verdict.state for verdict in check(case)} == {"ok"}
+    cuts = [c for c in case.claims if isinstance(c, EveryWire) and c.cuts]
+    assert [(c.steps, c.at_least) for c in cuts] == [(2, "1")]
+
+
+def test_a_broadcast_in_every_group_says_more_than_cuts_where_copies_are_no_flows() -> None:
+    """On a 3-cube with S = 3 trees need 1, and cuts say 5/6."""
+    topology = resolve("hypercube:3")
+    spec = collective("allreduce@0-7", 8)
+    grouped = replace(spec, name="allreduce@0-7+", post=_listed(spec), pre=_listed(spec))
+    bounds = any_bounds(topology, grouped)
+    proof = proof_of_every(topology, grouped, bounds, 3)
+    assert (proof.bound, len(proof.roots)) == (Fraction(1), 1)
+
+
+def _listed(spec: Spec) -> Relation:
+    return Relation(RelationKind.PAIRS, pattern=(as_ranks(range(spec.ranks)),) * spec.unit)
+
+
+@pytest.mark.parametrize("roots", [(), (0,), (0, 3), (0, 4, 5), (4, 0)])
+def test_a_broadcast_is_followed_from_a_rank_of_each_group(roots: tuple[int, ...]) -> None:
+    spec = collective("allreduce@0-3/4-7", 8)
+    with pytest.raises(CollectiveError, match="give a rank of each as root"):
+        broadcast_in(spec, roots)
+    found = broadcast_in(spec, (1, 7))
+    assert found.name == "broadcast@0-3/4-7"
+    assert {held for held, _ in found.at(found.unit).classes()} == {frozenset({1}), frozenset({7})}

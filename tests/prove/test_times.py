@@ -14,7 +14,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import Spec, custom, named
+from sccl.collectives import Spec, custom, is_allreduce, named
+from sccl.collectives import resolve as collective_of
 from sccl.core.files.claims import CLAIMS, TimePricesWire, TimeWire
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.ids import Edge
@@ -56,7 +57,17 @@ def took(schedule: Schedule) -> tuple[int, Fraction]:
 # --- no schedule that is right is faster ---------------------------------------------------------
 
 
-@given(timed.right(), st.data())
+@st.composite
+def in_groups(draw: st.DrawFn, ranks: int) -> Spec:
+    """Return an allreduce in some groups, of one size or several; some ranks may be in none."""
+    order = draw(st.permutations(range(ranks)))
+    size = draw(st.integers(2, ranks))
+    groups = [order[:size]] + ([order[size:]] if ranks - size > 1 else [])
+    text = "/".join(",".join(map(str, sorted(group))) for group in groups)
+    return collective_of(f"allreduce@{text}", ranks)
+
+
+@given(timed.right() | timed.right(of=in_groups), st.data())
 @settings(max_examples=times(150, by_day=75), deadline=None)
 def test_no_schedule_is_faster_than_cuts_and_groups_say(
     schedule: Schedule, data: st.DataObject
@@ -73,11 +84,11 @@ def test_no_schedule_is_faster_than_cuts_and_groups_say(
     except ValueError:
         floor = None
     assert floor is None or us >= floor.us(size)
-    if spec.name == "allreduce":
+    if is_allreduce(spec):
         of = [data.draw(st.integers(0, 1)) for _ in nodes]
         groups = [[node for node in nodes if of[node] == side] for side in (0, 1)]
         try:
-            floor = by_groups(machine, told, groups, free)
+            floor = by_groups(machine, spec.at(spec.unit), told, groups, free)
         except ValueError:
             return
         assert us >= floor.us(size)
@@ -107,14 +118,14 @@ def test_no_schedule_is_faster_than_prices_say(schedule: Schedule, data: st.Data
         assert us >= floor.us(size)
 
 
-@given(timed.right(), st.integers(1, 100))
+@given(timed.right() | timed.right(of=in_groups), st.integers(1, 100))
 @settings(max_examples=times(60), deadline=None)
 def test_cuts_prove_as_much_as_the_bound_that_found_them(schedule: Schedule, size: int) -> None:
     """And more bytes take what the last of them says, or longer."""
     machine, spec = schedule.topology, spec_of(schedule)
     for one in least_time(machine, spec).crossings:
         if isinstance(one.of, tuple):
-            floor = by_groups(machine, Fraction(size), one.of, free)
+            floor = by_groups(machine, spec.at(spec.unit), Fraction(size), one.of, free)
         else:
             sides = (one.of.left, one.of.sources, one.of.goals)
             floor = by_cut(machine, spec.at(spec.unit), Fraction(size), sides, free)
@@ -216,12 +227,14 @@ MADE = (
     ("dgx1", "alltoall", "8KB"),
     ("dgx1", "gather", "16KB"),
     ("dgx1", "allreduce", "1MB"),
+    ("dgx1", "allreduce@0-3/4-7", "64KB"),
     ("ring:4", "reducescatter", "4KB..64KB"),
     ("teccl-ndv2x2", "allgather", "62500"),
     ("teccl-ndv2x4", "alltoall", "1MB"),
     ("dgx2:2", "allgather", "2000"),
 )
-"""Machines with and without switches; cuts, groups, prices, what comes late; both ways."""
+"""Machines with and without switches; cuts, groups, prices, what comes late; both ways; and groups
+of ranks."""
 
 
 @pytest.fixture(scope="module", params=MADE, ids=[" ".join(one[:2]) for one in MADE])

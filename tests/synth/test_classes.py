@@ -238,8 +238,8 @@ def test_classes_that_are_not_looked_at_are_named() -> None:
 @pytest.mark.parametrize(("machine", "cost"), [("torus:4x4", "15/32"), ("ring:16", "15/16")])
 def test_trees_of_many_ranks_are_looked_at_where_they_are_cheap(machine: str, cost: str) -> None:
     topology = resolve(machine)
-    bounds = tree_bounds(topology)
-    found = quick_trees(topology, bounds.steps + 2, [])
+    bounds = tree_bounds(topology, named("allreduce", topology.ranks))
+    found = quick_trees(topology, named("allreduce", topology.ranks), bounds.steps + 2, [])
     (point,) = found.points
     assert (point.steps, str(point.cost), point.proved) == (bounds.steps, cost, True)
     assert point.algorithm is not None
@@ -274,7 +274,7 @@ def test_fewer_steps_than_a_composition_takes_leave_trees_and_the_gathering() ->
 
 
 def test_a_composition_of_what_was_not_sought_says_why() -> None:
-    ring = resolve("ring:4")
+    ring = resolve("ring:5")
     unsought: dict[str, Any] = {
         "chunks": None,
         "rounds": None,
@@ -288,12 +288,12 @@ def test_a_composition_of_what_was_not_sought_says_why() -> None:
         points = tuple(replace(p, **unsought, missing="timeout") for p in part.points)
         return replace(found, classes=(replace(part, points=points),))
 
-    trees = partial(tree_frontier, ring, seconds=1e-9)
-    found = limit_allreduce(ring, named("allreduce", 4), late, trees)
+    trees = partial(tree_frontier, ring, named("allreduce", 5), seconds=1e-9)
+    found = limit_allreduce(ring, named("allreduce", 5), late, trees)
     assert [point.missing for point in found.classes[0].points] == ["timeout"]
     printed = StringIO()
-    print_frontier(Console(file=printed, width=200), found, named("allreduce", 4))
-    assert "1.5 (not sought: time ran out, see --timeout)" in printed.getvalue()
+    print_frontier(Console(file=printed, width=200), found, named("allreduce", 5))
+    assert "0.8 (not sought: time ran out, see --timeout)" in printed.getvalue()
     assert "--out" not in printed.getvalue()
 
 
@@ -315,7 +315,7 @@ def test_limits_have_the_shape_of_a_sweep(
     machine = resolve(name)
     spec = named("allreduce", machine.ranks)
     limits = partial(limit_frontier, machine, solve=backends.solve)
-    trees = partial(tree_frontier, machine)
+    trees = partial(tree_frontier, machine, named("allreduce", machine.ranks))
     found = limit_allreduce(machine, spec, limits, trees, folder=Folder(tmp_path))
     assert costs(found, "composed") == composed
     assert costs(found) == list(every.items())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.collectives import Spec, dual_of, named, resolve, spec_of_collective
+from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Relation, RelationKind
 from sccl.core.ids import Rank
-from sccl.core.outcome import Found
+from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Topology, as_ranks
 from sccl.errors import InputError
@@ -28,8 +28,6 @@ from sccl.synth.contract import Request
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.least import least_of_allreduce
 from sccl.synth.network.machine import net_of
-from sccl.tasks.certify import certify_times
-from sccl.tasks.subject import subject_of
 from sccl.tasks.time_bound import time_bound
 from sccl.topo import resolve as machine
 from tests.kit.brief import begun_briefly
@@ -217,8 +215,27 @@ def test_the_dual_is_what_its_name_says() -> None:
     assert dual_of(resolve("allreduce@0-2/5,7", 8)).spec.name == "allreduce@0-2/5,7-dual"
 
 
-def test_no_certificate_of_times_is_written(tmp_path: Path) -> None:
-    subject = subject_of(machine("ring:4"), "allreduce@2x2")
-    with pytest.raises(InputError, match="certificates of times are for those of all ranks alone"):
-        certify_times(subject, {}, tmp_path / "proofs")
-    assert not list(tmp_path.iterdir())
+def test_trees_are_nearer_the_least_time_in_groups_than_phases_are() -> None:
+    """Two phases of a DGX-1 in two groups of four take 16.8 us, and nothing less than 14.4."""
+    topology, spec = machine("dgx1"), resolve("allreduce@2x4", 8)
+    found = planned("fluid", Request(topology, spec, 1_024_000), gap=0.05)
+    assert found.bound.least == Fraction(43, 3) + Fraction(2, 100)
+    assert found.bound.attained < Fraction(1530, 100)
+
+
+def test_trees_are_of_allreduces_alone() -> None:
+    limit = registry.load("limit")
+    for name, text in (("ring:4", "allgather"), ("ring:65", "allreduce")):
+        topology = machine(name)
+        request = Request(topology, resolve(text, topology.ranks), 1000)
+        with pytest.raises(InputError, match="is no allreduce on up to 64"):
+            registry.plan(limit, request, limit.Options(trees=True))
+    request = Request(machine("dgx1"), resolve("allreduce@2x4", 8), 1000)
+    found = registry.plan(limit, request, limit.Options(trees=True, steps=3))
+    assert isinstance(found, Found)
+    assert isinstance(found.plan, Algorithm)
+    assert found.plan.steps == 3
+    assert found.bound.attained == found.bound.least == Fraction(4, 11)
+    short = registry.plan(limit, request, limit.Options(trees=True, steps=1))
+    assert isinstance(short, GaveUp)
+    assert short.reason == "trees up and down take 2 steps"

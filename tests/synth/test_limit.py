@@ -299,7 +299,9 @@ def test_so_many_steps_that_limits_end_lose_nothing(monkeypatch: pytest.MonkeyPa
 )
 def test_allreduce_by_trees(machine: str, limits: dict[int, str], tmp_path: Path) -> None:
     topology = resolve(machine)
-    found = tree_frontier(topology, max_steps=max(limits), folder=Folder(tmp_path))
+    found = tree_frontier(
+        topology, named("allreduce", topology.ranks), max_steps=max(limits), folder=Folder(tmp_path)
+    )
     assert {p.steps: p.cost for p in found.points} == {
         steps: Fraction(limit) for steps, limit in limits.items()
     }
@@ -334,7 +336,7 @@ def test_nothing_is_written_of_a_packing_that_time_ended(tmp_path: Path) -> None
         return Unknown("tired", "test", 0.0)
 
     ask = partial(limit_frontier, machine, named("allgather", 4), gives_up)
-    for find in (partial(tree_frontier, machine), ask):
+    for find in (partial(tree_frontier, machine, named("allreduce", machine.ranks)), ask):
         found = find(max_steps=4, seconds=1e-9, folder=folder)
         assert {(p.algorithm, p.missing) for p in found.points} == {(None, "timeout")}
     assert list(tmp_path.iterdir()) == []
@@ -418,7 +420,7 @@ def brute_force_up_and_down(topology: Topology, steps: int) -> float:
 @settings(max_examples=times(15))
 @given(topologies(max_ranks=3))
 def test_allreduce_by_trees_against_all_of_them(machine: Topology) -> None:
-    least = tree_bounds(machine).steps
+    least = tree_bounds(machine, named("allreduce", machine.ranks)).steps
     for steps in (least, least + 1):
         if steps > 3:
             return

@@ -9,14 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import named
+from sccl.collectives import Spec, named
+from sccl.collectives import resolve as collective
 from sccl.core.algorithm import Algorithm
 from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.prove.bounds import any_bounds
 from sccl.prove.check.members import is_by_trees
+from sccl.synth.allreduce.every import proof_of_every
 from sccl.synth.limit.pricing import pricer
 from sccl.synth.limit.problem import Problem, pose_allreduce
+from sccl.synth.limit.solve import solve_packing
 from sccl.synth.limit.trees import MAX_RANKS, tree_bounds, tree_frontier
 from sccl.synth.limit.up_and_down import UpAndDown
 from sccl.synth.limit.up_and_down_search import UpAndDownSearch
@@ -31,13 +34,25 @@ def posed(topology: Topology, steps: int, *, symmetric: bool = True) -> Problem:
     return pose_allreduce(topology, unit, steps, symmetric=symmetric)
 
 
+@st.composite
+def in_groups(draw: st.DrawFn, ranks: int) -> Spec:
+    """Return an allreduce of all ranks, or in one or two groups."""
+    order = draw(st.permutations(range(ranks)))
+    size = draw(st.integers(2, ranks))
+    groups = [order[:size]] + ([order[size:]] if ranks - size > 1 and draw(st.booleans()) else [])
+    text = "/".join(",".join(map(str, sorted(group))) for group in groups)
+    return collective(f"allreduce@{text}", ranks)
+
+
 @settings(max_examples=times(25), deadline=None)
-@given(topologies(max_ranks=5), st.integers(0, 2), st.integers(0, 2**32 - 1))
+@given(topologies(max_ranks=5), st.data(), st.integers(0, 2), st.integers(0, 2**32 - 1))
 def test_the_search_finds_what_dynamic_programming_does(
-    topology: Topology, more: int, seed: int
+    topology: Topology, data: st.DataObject, more: int, seed: int
 ) -> None:
-    problem = posed(topology, tree_bounds(topology).steps + more, symmetric=False)
-    window = Window(problem, problem.commodities[0])
+    spec = data.draw(in_groups(topology.ranks))
+    steps = tree_bounds(topology, spec).steps + more
+    problem = pose_allreduce(topology, spec.at(spec.unit), steps, symmetric=False)
+    window = Window(problem, data.draw(st.sampled_from(problem.commodities)))
     numbers = np.random.default_rng(seed)
     prices = numbers.integers(0, 6, (len(problem.edges), problem.steps)).astype(np.int64)
     by_sets, search = UpAndDown(window), UpAndDownSearch(window, problem)
@@ -46,6 +61,34 @@ def test_the_search_finds_what_dynamic_programming_does(
     assert len(tree) <= 2 * (topology.ranks - 1)
     quick, other = search.quick(prices)
     assert quick == window.cost(prices, other) >= cost
+
+
+@settings(max_examples=times(20, by_day=10), deadline=None)
+@given(topologies(max_ranks=4), st.data())
+def test_what_is_written_of_groups_goes_by_trees_and_beats_no_bound(
+    topology: Topology, data: st.DataObject
+) -> None:
+    """Over ranks of no group, too; and a packing of fewer than all symmetries is as good."""
+    spec = data.draw(in_groups(topology.ranks))
+    bounds = any_bounds(topology, spec)
+    last = tree_bounds(topology, spec).steps + 1
+    (trees,) = tree_frontier(topology, spec, last).classes
+    for point in trees.points:
+        assert isinstance(point.algorithm, Algorithm)
+        assert violations(point.algorithm) == []
+        assert is_by_trees(point.algorithm)
+        assert proof_of_every(topology, spec, bounds, point.steps).bound <= point.cost
+    alone = pose_allreduce(topology, spec.at(spec.unit), last, symmetric=False)
+    assert solve_packing(alone).upper == trees.limits[-1].upper
+
+
+def test_a_rank_of_no_group_to_which_nothing_comes_up_exchanges_nothing() -> None:
+    """On 16 ranks trees are searched for, and the first may turn beside a group."""
+    topology = resolve("torus:4x4")
+    spec = collective("allreduce@0-2/5-7", 16)
+    (trees,) = tree_frontier(topology, spec, 4).classes
+    assert [x.upper for x in trees.limits] == [Fraction(2), Fraction(3, 4), Fraction(8, 13)]
+    assert all(p.algorithm and violations(p.algorithm) == [] for p in trees.points)
 
 
 def test_so_few_steps_that_no_tree_turns_are_refused() -> None:
@@ -69,7 +112,7 @@ def test_limits_of_many_ranks(
     """They are those of all S up to the last, and what attains them is written and judged."""
     topology = resolve(machine)
     last = limits[-1][0]
-    (trees,) = tree_frontier(topology, last).classes
+    (trees,) = tree_frontier(topology, named("allreduce", topology.ranks), last).classes
     assert [(x.steps, x.lower, x.upper) for x in trees.limits] == [
         (steps, Fraction(cost), Fraction(cost)) for steps, cost, _ in limits
     ]
@@ -87,7 +130,7 @@ def test_limits_of_many_ranks(
 def test_trees_of_64_ranks_meet_what_no_allreduce_beats() -> None:
     topology = resolve("torus:8x8")
     assert topology.ranks == MAX_RANKS
-    (trees,) = tree_frontier(topology).classes
+    (trees,) = tree_frontier(topology, named("allreduce", topology.ranks)).classes
     (point,) = trees.points
     assert (point.steps, point.cost) == (
         15,

@@ -221,6 +221,9 @@ class LimitProofWire(Part, frozen=True, kw_only=True):
         int | UnsetType,
         Meta(description="Of allreduce: whose contribution is followed, as in a broadcast."),
     ] = UNSET
+    roots: Annotated[
+        tuple[int, ...] | UnsetType, Meta(description="Likewise in process groups: of each one.")
+    ] = UNSET
 
 
 class ProvedLimitWire(LimitWire, frozen=True, kw_only=True):
@@ -248,7 +251,8 @@ def proved_limit_to_wire(limit: StepLimit) -> ProvedLimitWire:
                     TimedCutWire(labels=cut.labels, weight=str(cut.weight)) for cut in proof.cuts
                 )
                 or UNSET,
-                root=UNSET if proof.root is None else proof.root,
+                root=proof.roots[0] if len(proof.roots) == 1 else UNSET,
+                roots=proof.roots if len(proof.roots) > 1 else UNSET,
             )
             for proof in limit.proofs
         ),

@@ -67,6 +67,10 @@ class EveryWire(
     or more at ``prices`` (in step 0). Of one group: something has to enter it. With ``cuts``: of
     each chunk a send crosses them. Else ``root``: an allreduce has in it a broadcast from there (on
     the machine reversed: a reduce to it), whose timed trees cost as much at ``prices``.
+
+    Of an allreduce in process groups likewise, of the chunks of each: ``groups`` are sets of ranks,
+    of which two sends for each but one are counted that has some of its ranks; and ``roots`` are a
+    rank of each process group.
     """
 
     steps: _Steps | None
@@ -76,6 +80,7 @@ class EveryWire(
     cuts: tuple[tuple[tuple[_Label, ...], ClaimFraction], ...] = ()
     root: int | None = None
     on_reversed: bool = False
+    roots: tuple[int, ...] = ()
 
 
 class AlgorithmClaimWire(_Wire, frozen=True, kw_only=True, tag="algorithm", tag_field="claim"):
@@ -164,7 +169,10 @@ class TimeCutWire(TimeWire, frozen=True, kw_only=True, tag="time-cut", tag_field
 
 
 class TimeGroupsWire(TimeWire, frozen=True, kw_only=True, tag="time-groups", tag_field="claim"):
-    """Of an allreduce: so long takes what groups of nodes have to send one another."""
+    """Of an allreduce: so long takes what groups of nodes have to send one another.
+
+    In process groups those count for a byte that have ranks which reduce it.
+    """
 
     groups: tuple[tuple[int, ...], ...]
 

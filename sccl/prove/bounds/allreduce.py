@@ -94,9 +94,10 @@ def any_bounds(topology: Topology, spec: Spec) -> Bounds:
 
 def _counted(topology: Topology, spec: Spec, gathered: Collective) -> Iterator[Counted]:
     """Yield what sends prove: of all ranks, of the weakest groups, of the chassis, and by cuts."""
-    from sccl.prove.bounds.weakest import weakest_groups  # noqa: PLC0415 - loads NumPy and OR-Tools
+    from sccl.prove.bounds.weakest import weakest_sets  # noqa: PLC0415 - loads NumPy and OR-Tools
 
-    unit, weakest = spec.at(spec.unit), weakest_groups(topology)
+    unit = spec.at(spec.unit)
+    weakest = weakest_sets(topology, unit)
     settled = weakest is not None and not topology.budgets and not spec.post.pattern
     settled = settled and topology.reversed().carries_like(topology)
     for groups in _partitions(topology, weakest):

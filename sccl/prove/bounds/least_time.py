@@ -208,6 +208,11 @@ class _Cuts:
         for centre in centres:
             yield from self._around(centre)
         everyone = frozenset(self.nodes)
+        if self.is_allreduce and len(self.classes) > 1:
+            from sccl.prove.bounds.weakest import weakest_sets  # noqa: PLC0415 - loads OR-Tools
+
+            if weakest := weakest_sets(self.topology, self.collective):
+                yield from self._between(list(weakest))
         for groups in self._groupings():
             if self.is_allreduce:
                 yield from self._between(groups)

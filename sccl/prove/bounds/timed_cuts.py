@@ -12,6 +12,8 @@ F(S) is the least sum of rho that satisfies this for all labels: as max-flow = m
 at which each rank's flow through time exists. Cuts are added where a flow falls short. A
 combination of rows proves the value of the program: weights w_i with sum_i w_i a_is <= 1 in every
 step. Budgets that links share have prices beside these, as in :mod:`sccl.prove.bounds.cut_lp`.
+Symmetries take what is proved to what is proved, and so do means: images of links carry the same,
+and of a cut all images take part.
 
 Where chunks are copied F may be less than what algorithms can do, as copies are no flows: on a
 3-cube with S = 3 it is 5/6, and the limit of timed trees 1. Of scatter and gather it is the limit.
@@ -22,10 +24,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from sccl.collectives import named
+from sccl.collectives import Spec, named
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
-from sccl.prove.bounds.timed_flow import TimedFlow, flows, speaks_of
+from sccl.prove.bounds.timed_flow import TimedFlow, flows, flows_between, speaks_of
 from sccl.prove.bounds.timed_program import TimedBound, TimedProgram
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
@@ -54,40 +56,42 @@ def timed_bound(
     if not speaks_of(topology, collective, steps):
         return None
     program = TimedProgram(topology, collective, steps)
-    return _best(program, flows(topology, collective, steps, program.apart), effort)
+    every = flows(topology, collective, steps, program.apart, program.alike)
+    return _best(program, every, effort)
 
 
 @lru_cache(maxsize=64)
 def allreduce_bound(
-    topology: Topology, steps: int, effort: float = BOUND_UNITS
+    topology: Topology, spec: Spec, steps: int, effort: float = BOUND_UNITS
 ) -> TimedBound | None:
     """Return what no allreduce of S = ``steps`` beats by cuts through time, whatever its class.
 
     A contribution of label 0 has to get to a rank of label S+1, so that of each chunk at least one
-    send crosses. There are flows for every rank's contribution and every rank, all at the same
-    rounds; as sums travel as one, those to one chunk may all take the same ways. None: that is too
-    large a program.
+    send crosses. There are flows for every rank's contribution and every rank that wants it, all at
+    the same rounds; as sums travel as one, those to one chunk may all take the same ways. In
+    process groups also of such a pair in each at once, by its place in the group. None: that is
+    too large a program.
 
     Args:
-        steps: no fewer than the greatest distance between ranks.
+        spec: an allreduce, of all ranks or in groups.
+        steps: no fewer than the greatest distance between ranks that reduce something.
         effort: after which the program as it is gives the bound, which is less then.
 
     Raises:
         SolverError: no solver finds the optimum of a linear program.
         KeyboardInterrupt: the user interrupted.
     """
-    ranks = topology.ranks
-    gathered = named("allgather", ranks).at(1)
-    from_each = {rank: named("broadcast", ranks, rank).at(1) for rank in range(ranks)}
-    if not speaks_of(topology, from_each[0], steps):
+    unit = spec.at(spec.unit)
+    if not speaks_of(topology, named("broadcast", topology.ranks).at(1), steps):
         return None
-    program = TimedProgram(topology, gathered, steps, once=True)
-    alike = () if program.apart else automorphisms(topology, gathered)
-    every = (
-        flow
-        for rank in rank_orbits(topology, alike)
-        for flow in flows(topology, from_each[rank], steps, program.apart)
-    )
+    program = TimedProgram(topology, unit, steps)
+    alike = program.alike if program.apart else automorphisms(topology, unit)
+    ranks = rank_orbits(topology, alike)
+    if spec.post.pattern:
+        return _best(program, flows_between(topology, unit, ranks, steps, program.apart), effort)
+    # as many chunks as the program counts
+    from_each = (named("broadcast", topology.ranks, rank).at(unit.chunks) for rank in ranks)
+    every = (flow for one in from_each for flow in flows(topology, one, steps, program.apart))
     return _best(program, every, effort)
 
 

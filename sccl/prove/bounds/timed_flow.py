@@ -11,7 +11,7 @@ flow may be spread evenly over images, so that nothing is lost, and they have on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -120,7 +120,7 @@ class TimedFlow:
         first = distances(forwards, holders)
         after = distances(backwards, [rank for rank, _ in ends.sinks])
         never = steps + 1
-        self.first = np.array([never if d == UNREACHED else d for d in first], np.int64)
+        self.first = np.array([never if d == UNREACHED else min(d, never) for d in first], np.int64)
         self.after = np.array([never if d == UNREACHED else d for d in after], np.int64)
         self.last = int(self.first[[rank for rank, _ in ends.sinks]].max())
         self.node = np.arange(topology.ranks)
@@ -241,19 +241,28 @@ class TimedFlow:
 
 
 def flows(
-    topology: Topology, collective: Collective, steps: int, apart: Sequence[int]
+    topology: Topology,
+    collective: Collective,
+    steps: int,
+    apart: Sequence[int],
+    symmetries: Sequence[Permutation] = (),
 ) -> Iterator[TimedFlow]:
     """Yield the flows that every algorithm contains, the farthest first; of images, one.
 
     All chunks', where that is a flow (:func:`one_flow`), else those of each rank that wants some:
     as many as fit into memory.
+
+    Args:
+        apart: as of :class:`TimedFlow`.
+        symmetries: under which the capacities of links that are apart are the same.
     """
     whole = one_flow(collective)
-    symmetries = () if apart else automorphisms(topology, collective)
+    if not apart:
+        symmetries = automorphisms(topology, collective)
     if whole is not None:
         yield TimedFlow(topology, steps, whole, symmetries, apart)
         return
-    arcs, every = 0, closure(symmetries, topology.ranks)
+    arcs, every = 0, None if apart else closure(symmetries, topology.ranks)
     for ends in _of_ranks(topology, collective, symmetries):
         ((sink, _),), parts = ends.sinks, ends.sources
         kept: Sequence[Permutation] = ()
@@ -268,6 +277,49 @@ def flows(
         yield flow
         if arcs > _ARCS:
             return
+
+
+def flows_between(
+    topology: Topology,
+    reduced: Collective,
+    sources: Iterable[int],
+    steps: int,
+    apart: Sequence[int],
+) -> Iterator[TimedFlow]:
+    """Yield flows of an allreduce in groups: from a rank to another, and so in all groups at once.
+
+    As many as fit into memory. Several at once are one flow, so that where it falls short the least
+    cut is one of what has to cross.
+
+    Args:
+        sources: of images under symmetries, one.
+    """
+    groups = {
+        (tuple(sorted(map(int, held))), len(chunks))
+        for (held, _), chunks in reduced.classes().items()
+    }
+    arcs = 0
+    for source in sources:
+        for own, amount in sorted(groups):
+            place = own.index(source) if source in own else -1
+            for ahead in range(1, len(own)) if place >= 0 else ():
+                pairs = [(source, own[(place + ahead) % len(own)], amount)]
+                for other, more in sorted(groups):
+                    to = (place + ahead) % len(own)
+                    u, v = other[place % len(other)], other[to % len(other)]
+                    ranks = {rank for pair in pairs for rank in pair[:2]}
+                    if u != v and other != own and ranks.isdisjoint({u, v}):
+                        pairs.append((u, v, more))
+                for some in (pairs[:1], pairs) if len(pairs) > 1 else (pairs,):
+                    ends = Ends(
+                        tuple((frozenset([u]), n) for u, _, n in some),
+                        tuple((v, n) for _, v, n in some),
+                    )
+                    flow = TimedFlow(topology, steps, ends, (), apart)
+                    arcs += flow.work
+                    yield flow
+                    if arcs > _ARCS:
+                        return
 
 
 def _predecessors(topology: Topology) -> tuple[tuple[int, ...], ...]:

@@ -30,19 +30,16 @@ class CutRow:
 class CutRows:
     """What makes rows of labels, for a machine, a collective and a number of steps.
 
-    Args:
-        once: whether all that has to cross travels as one, as the contributions to a chunk of an
-            allreduce may: then a cut's demand is the greatest that a chunk has, and not the sum.
+    Of an allreduce the contributions to a chunk may travel as one: it has to cross, once, if one of
+    them does.
 
     Attributes:
         lanes: of every link.
         apart: the places, among the links, of those that share budgets.
     """
 
-    def __init__(
-        self, topology: Topology, collective: Collective, steps: int, *, once: bool = False
-    ) -> None:
-        self.steps, self._once = steps, once
+    def __init__(self, topology: Topology, collective: Collective, steps: int) -> None:
+        self.steps, self._starts = steps, any if collective.combining else all
         self._classes = [
             (tuple(map(int, holders)), tuple(map(int, wanted)), len(chunks))
             for (holders, wanted), chunks in collective.classes().items()
@@ -70,9 +67,9 @@ class CutRows:
 
     def _demand(self, labels: Labels) -> int:
         """Return how many chunks only ranks of label 0 hold, and one never inside wants."""
-        each = [
+        return sum(
             chunks
             for holders, wanted, chunks in self._classes
-            if all(labels[r] == 0 for r in holders) and any(labels[r] > self.steps for r in wanted)
-        ]
-        return max(each, default=0) if self._once else sum(each)
+            if self._starts(labels[r] == 0 for r in holders)
+            and any(labels[r] > self.steps for r in wanted)
+        )

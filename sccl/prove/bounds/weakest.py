@@ -13,6 +13,10 @@ by rank, v gets the value  y_v = min { f(A) - y(A - v) : v in A, A within the fi
 which is a least cut, and sets of which the minimum was taken are merged where they meet. The sum is
 2 (q w - p G), so if it is below -2 p the partition has a smaller w / (G - 1), which is the next
 guess (Dinkelbach 1967). Otherwise no partition has.
+
+Of allreduces in process groups what is told between sets is counted for each by itself, which is no
+function of the number of sets. There sets are merged two by two, those first that leave the most
+rounds: any partition bounds, and that one mostly is the weakest.
 """
 
 from __future__ import annotations
@@ -23,12 +27,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.solvers.max_flow import Network
 
 Partition = tuple[frozenset[int], ...]
 
 _WORK = 1_500_000  # ranks times links: beyond, flows for every rank take seconds
+_MERGED = 256  # ranks: beyond, merging sets of them takes seconds
 
 
 def weakest_groups(topology: Topology) -> Partition | None:
@@ -101,3 +107,80 @@ class _Greedy:
         cut = self.network.flow(capacities, self.ranks, self.ranks + 1)
         self.values.append(cut.value - int(wins[:rank].sum()) - 2 * self.guess.numerator)
         return frozenset(np.flatnonzero(cut.near[: self.ranks]).tolist())
+
+
+def weakest_sets(topology: Topology, reduced: Collective) -> Partition | None:
+    """Return sets of ranks between which an allreduce takes many rounds, the most if of all ranks.
+
+    Shared budgets are not looked at. None: there are too many ranks, or switches.
+
+    Args:
+        reduced: the allreduce, of all ranks or in process groups.
+    """
+    if all(len(held) == topology.ranks for held, _ in reduced.classes()):
+        return weakest_groups(topology)
+    if topology.switches or topology.ranks > _MERGED:
+        return None
+    sets = _Sets(topology, reduced)
+    best, most = sets.partition(), sets.rounds()
+    while sets.merge():
+        if sets.rounds() > most:
+            best, most = sets.partition(), sets.rounds()
+    return best
+
+
+class _Sets:
+    """Sets of ranks that are merged, what links between two carry, and what is told by them.
+
+    Attributes:
+        members: of each set, by number.
+        lanes: shape (sets, sets): between two, both ways.
+        of: shape (sets, classes): whether ranks that reduce the chunks of a class are in it.
+        amounts: chunks of each class.
+    """
+
+    def __init__(self, topology: Topology, reduced: Collective) -> None:
+        classes = reduced.classes()
+        self.members = [[rank] for rank in range(topology.ranks)]
+        self.lanes = np.zeros((topology.ranks, topology.ranks), np.int64)
+        for link in topology.links:
+            self.lanes[link.src, link.dst] += link.lanes
+            self.lanes[link.dst, link.src] += link.lanes
+        self.amounts = np.array([reduced.amount(chunks) for chunks in classes.values()], np.int64)
+        self.of = np.zeros((topology.ranks, len(classes)), np.bool_)
+        for number, (held, _) in enumerate(classes):
+            self.of[sorted(held), number] = True
+
+    def _told(self) -> int:
+        return int(((self.of.sum(axis=0) - 1) * self.amounts).sum())
+
+    def _carried(self) -> int:
+        return int(self.lanes.sum()) // 2
+
+    def rounds(self) -> Fraction:
+        """Return what takes as many rounds, but for a factor; 0 where nothing is told."""
+        return Fraction(self._told(), max(self._carried(), 1))
+
+    def partition(self) -> Partition:
+        """Return the sets."""
+        return tuple(sorted((frozenset(some) for some in self.members), key=min))
+
+    def merge(self) -> bool:
+        """Merge the two sets that leave the most rounds; return False if two are left."""
+        if len(self.members) <= 2:
+            return False
+        less = (self.of * self.amounts) @ self.of.T
+        told, carried = self._told() - less, self._carried() - self.lanes
+        rounds = np.where(carried > 0, told / np.maximum(carried, 1), np.where(told > 0, np.inf, 0))
+        # of equal ones two that share links, as they are likely to be of one box
+        rounds[np.tril_indices(len(rounds))] = -1
+        best = np.lexsort((-self.lanes.ravel(), -rounds.ravel()))[0]
+        into, out = divmod(int(best), len(rounds))
+        self.members[into] += self.members.pop(out)
+        self.of[into] |= self.of[out]
+        self.lanes[into] += self.lanes[out]
+        self.lanes[:, into] += self.lanes[:, out]
+        self.lanes[into, into] = 0
+        self.of = np.delete(self.of, out, 0)
+        self.lanes = np.delete(np.delete(self.lanes, out, 0), out, 1)
+        return True

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from sccl.collectives import named
+from sccl.collectives import broadcast_in, is_allreduce
+from sccl.core.collective import Collective
 from sccl.core.files.claims import Claim, EveryWire
 from sccl.core.topology import Topology, constraint_name
+from sccl.errors import CollectiveError
 from sccl.prove.check.prices import StepPrices, by_steps, common, keys_of, short
 from sccl.prove.check.question import Case
 from sccl.prove.check.steps import farthest
@@ -26,36 +28,47 @@ def every(case: Case, claim: EveryWire, spend: Spend) -> str:
         ValueError: it is not proved.
         TooMuchError: it takes too much work to say.
     """
-    if case.spec.name != "allreduce":
+    if not is_allreduce(case.spec):
         raise ValueError("it speaks of every allreduce, and the collective is another")
+    whole = case.spec.at(case.spec.unit)
     machine = case.topology.reversed() if claim.on_reversed else case.topology
     key_of = keys_of(machine)
     prices = [(key_of(name), step, Fraction(price)) for name, step, price in claim.prices]
     if claim.groups:
-        found, how = _between(machine, claim.groups, prices, spend), "sends between groups"
+        found = _between(machine, whole, claim.groups, prices, spend)
+        how = "sends between groups"
     elif claim.steps is None:
         raise ValueError("what is said of every number of steps is proved by groups alone")
     elif claim.cuts:
         cuts = [(labels, Fraction(weight)) for labels, weight in claim.cuts]
-        gathered = named("allgather", machine.ranks).at(1)
-        found = by_timed_cuts(machine, gathered, claim.steps, cuts, prices, spend, once=True)
+        found = by_timed_cuts(machine, whole, claim.steps, cuts, prices, spend)
         how = "cuts through time"
     else:
-        root = claim.root
-        if root is None or not 0 <= root < machine.ranks:
-            raise ValueError("it has neither groups nor cuts, nor a rank as root")
-        inner = named("broadcast", machine.ranks, root).at(1)
-        found = by_steps(machine, inner, claim.steps, prices, spend)
-        how = f"cheapest timed trees from rank {root}"
+        roots = claim.roots if claim.root is None else (claim.root,)
+        spend(case.spec.pattern_chunks)
+        try:
+            inner = broadcast_in(case.spec, roots)
+        except CollectiveError:
+            raise ValueError("it has neither groups nor cuts, nor ranks as roots") from None
+        found = by_steps(machine, inner.at(inner.unit), claim.steps, prices, spend)
+        how = f"cheapest timed trees from rank{'s' if len(roots) > 1 else ''} "
+        how += ", ".join(map(str, roots))
     if found < Fraction(claim.at_least):
         raise ValueError(f"that proves only R/C >= {short(found)}")
     return how
 
 
 def _between(
-    machine: Topology, groups: Sequence[Sequence[int]], prices: StepPrices, spend: Spend
+    machine: Topology,
+    reduced: Collective,
+    groups: Sequence[Sequence[int]],
+    prices: StepPrices,
+    spend: Spend,
 ) -> Fraction:
     """Return what R/C is at least by the sends that go between groups, or into a single one.
+
+    Args:
+        reduced: the allreduce.
 
     Raises:
         ValueError: the groups do not take in each rank once, or a link between them costs less
@@ -85,8 +98,12 @@ def _between(
             raise ValueError(f"link {u}->{v} leads from group to group and costs less than 1")
     if not bought:
         raise ValueError("nothing has a price")
-    sends = 2 * (len(groups) - 1) if whole else 1
-    return Fraction(sends * scale, bought)
+    sends = 0
+    for (held, _), chunks in reduced.classes().items():
+        spend(1 + len(held))
+        touched = {of.get(rank) for rank in held}
+        sends += reduced.amount(chunks) * (len(touched) - 1) * (2 if whole else 1)
+    return Fraction(sends * scale, bought * reduced.chunks)
 
 
 def least_of_every(
@@ -97,7 +114,7 @@ def least_of_every(
     Raises:
         TooMuchError: that takes too much work.
     """
-    if steps < farthest(case.topology, named("allgather", case.topology.ranks).at(1), spend)[0]:
+    if steps < farthest(case.topology, case.unit, spend)[0]:
         return None
     known = [claim for claim in claims if isinstance(claim, EveryWire)]
     spend(1 + len(known))

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
+from sccl.collectives import is_allreduce
 from sccl.core.candidate import MAX_K
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.claims import (
@@ -180,7 +181,7 @@ def _bandwidth(case: Case, claim: BandwidthWire, work: Work) -> str:
 
 def _limit(case: Case, claim: LimitClaimWire, work: Work) -> str:
     phases = 1 if claim.trees else case.dual.phases
-    if claim.trees and case.spec.name != "allreduce":
+    if claim.trees and not is_allreduce(case.spec):
         raise ValueError("trees up and down are for allreduce alone")
     if claim.trees and claim.machine:
         raise ValueError("trees up and down are on the machine itself, number 0")
@@ -288,7 +289,7 @@ def _best_of_every(case: Case, claim: LimitPointWire, claims: Sequence[Claim], w
     Raises:
         ValueError: it does not follow.
     """
-    if case.spec.name != "allreduce" or claim.trees or claim.halves != "equal":
+    if not is_allreduce(case.spec) or claim.trees or claim.halves != "equal":
         raise ValueError("it speaks of every allreduce, of no class and of no halves")
     here, fewer = (
         least_of_every(case, claims, steps, work.spend) for steps in (claim.steps, claim.steps - 1)
@@ -329,9 +330,10 @@ def _limit_point(case: Case, claim: LimitPointWire, covered: Covered, work: Work
         work.spend(10 * steps * (1 + len(covered.tree_limits)))
         if not claim.trees:
             return covered.least(steps, equal=equal)
-        if steps < fewest_up_and_down(case.topology, work.spend):
+        whole = case.spec.at(case.spec.unit)
+        if steps < fewest_up_and_down(case.topology, whole, work.spend):
             return None
-        return max(fewest_sends(case.topology), covered.least_by_trees(steps))
+        return max(fewest_sends(case.topology, whole), covered.least_by_trees(steps))
 
     fewer = claim.steps - (case.dual.phases if equal and not claim.trees else 1)
     _undominated(claim, least(claim.steps), fewer, least(fewer))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from sccl.collectives import is_allreduce
 from sccl.core.files.claims import (
     BandwidthWire,
     Claim,
@@ -27,8 +28,6 @@ from sccl.prove.check.times import Floor, by_bandwidth, by_cut, by_groups, by_pr
 from sccl.prove.check.trees import Spend
 
 _PS_PER_US = 10**6
-
-ALLREDUCE = "allreduce"
 
 
 def at_least(case: Case, claim: TimeClaim, claims: Sequence[Claim], spend: Spend) -> str:
@@ -60,9 +59,11 @@ def _floor(
         whole = case.spec.at(case.spec.unit)
         return by_cut(machine, whole, size, sides, spend), "links out of the cut, by use"
     if isinstance(claim, TimeGroupsWire):
-        if case.spec.name != ALLREDUCE:
+        if not is_allreduce(case.spec):
             raise ValueError("what groups send one another is known of allreduce alone")
-        return by_groups(machine, size, claim.groups, spend), "links between the groups, by use"
+        whole = case.spec.at(case.spec.unit)
+        found = by_groups(machine, whole, size, claim.groups, spend)
+        return found, "links between the groups, by use"
     if isinstance(claim, TimeBandwidthWire):
         known = [Fraction(c.at_least) for c in claims if isinstance(c, BandwidthWire)]
         if not known or case.dual.phases > 1:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.algorithm import Algorithm
 from sccl.core.files.claims import LimitPointWire, ParetoWire
-from sccl.core.ids import ChunkId, Step
+from sccl.core.ids import Step
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.judge import violations
 from sccl.prove.check.plain import SEND
@@ -68,22 +68,36 @@ def is_composition(algorithm: Algorithm, dual: Dual, cut: int) -> bool:
 def is_by_trees(algorithm: Algorithm) -> bool:
     """Return whether each chunk of an allreduce goes up trees, and down others from where it turns.
 
-    Of a valid one that is so if all ranks but one pass it on once to be reduced, and all but one
-    get it once after: it is the same one that does neither, as what it holds in the end comes from
-    all others, and what it contributes leaves it reduced.
-
-    It also is if all pass it on once to be reduced, and all but two get it once after. What each of
-    the two holds in the end has come to be reduced. As each rank passes on once, there is one cycle
-    of such sends, and both are on it. If it were longer than the two, or they did not pass on in
-    one step, some contribution would come to where it has been, which no valid one does.
+    Each rank passes it on once to be reduced, at most, and gets it once after, at most. Going on
+    from rank to rank as it is reduced one comes to the rank where it turns; or to two that pass it
+    on to one another. (If these did not in one step, some contribution would come to where it has
+    been, which is not so of any valid allreduce.) And going back from where it is in the end one
+    comes there, too. In process groups others may be among these ranks.
     """
-    up = Counter((s.chunk, s.src) for s in algorithm.sends if s.reduce)
-    down = Counter((s.chunk, s.dst) for s in algorithm.sends if not s.reduce)
-    if any(times > 1 for found in (up, down) for times in found.values()):
-        return False
-    ups, downs = (Counter(chunk for chunk, _ in found) for found in (up, down))
-    ranks = algorithm.topology.ranks
+    up: dict[tuple[int, int], int] = {}
+    down: dict[tuple[int, int], int] = {}
+    for s in algorithm.sends:
+        found, here, then = (up, s.src, s.dst) if s.reduce else (down, s.dst, s.src)
+        if (s.chunk, here) in found:
+            return False
+        found[s.chunk, here] = then
+    turns: dict[int, frozenset[int]] = {}
+    for chunk, rank in up:
+        turn = _end(up, chunk, rank)
+        if len(turn) > 2 or turns.setdefault(chunk, turn) != turn:
+            return False
     return all(
-        (ups[chunk], downs[chunk]) in {(ranks - 1, ranks - 1), (ranks, ranks - 2)}
-        for chunk in map(ChunkId, range(algorithm.collective.num_chunks))
+        len(end := _end(down, chunk, rank)) == 1 and end <= turns.get(chunk, frozenset())
+        for chunk, rank in down
     )
+
+
+def _end(after: Mapping[tuple[int, int], int], chunk: int, rank: int) -> frozenset[int]:
+    """Return the rank that one comes to in the end; or those between which one goes round."""
+    passed = [rank]
+    while (chunk, passed[-1]) in after:
+        then = after[chunk, passed[-1]]
+        if then in passed:
+            return frozenset(passed[passed.index(then) :])
+        passed.append(then)
+    return frozenset(passed[-1:])

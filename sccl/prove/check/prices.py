@@ -75,8 +75,10 @@ def by_steps(  # noqa: PLR0913 - a question, prices, and two variants
             bought = short(Fraction(total, scale))
             raise ValueError(f"the prices of {what} buy {bought}, expected up to 1")
     if trees:
-        each = cheapest_up_and_down(costs, machine.ranks, spend)
-        total = collective.num_chunks * _served(each, steps)
+        total = 0
+        for (holders, _), chunks in collective.classes().items():
+            each = cheapest_up_and_down(costs, machine.ranks, bits(holders), spend)
+            total += collective.amount(chunks) * _served(each, steps)
     else:
         total = _timed(costs, collective, machine.ranks, spend)
     return Fraction(total, scale * collective.chunks)

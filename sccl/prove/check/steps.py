@@ -72,10 +72,13 @@ def _farthest_from_first(
     return far[rank], rank * machine.ranks if collective.is_transpose else 0, rank
 
 
-def fewest_up_and_down(machine: Topology, spend: Spend) -> int:
-    """Return the fewest steps in which a chunk can go up to some rank and down from it to all.
+def fewest_up_and_down(machine: Topology, reduced: Collective, spend: Spend) -> int:
+    """Return the fewest steps in which chunks can go up to some rank and down from it to all.
 
     Or up to two ranks that exchange, which takes a step, and down from both.
+
+    Args:
+        reduced: an allreduce, of all ranks or in process groups.
 
     Raises:
         ValueError: from no rank all others are reached and reach it.
@@ -84,21 +87,26 @@ def fewest_up_and_down(machine: Topology, spend: Spend) -> int:
     ways = (machine.edges, [(v, u) for u, v in machine.edges])
     turns = [{root} for root in range(machine.ranks)]
     turns += [{u, v} for u, v in machine.edges if u < v and (v, u) in machine.edges]
-    found = []
-    for roots in turns:
-        spend(2 * machine.ranks * len(machine.links))
-        there, back = (_eccentricity(edges, roots, machine.ranks) for edges in ways)
-        if there is not None and back is not None:
-            found.append(there + len(roots) - 1 + back)
-    if not found:
-        raise ValueError("no rank reaches all others and is reached by them")
-    return min(found)
+    steps = 0
+    for wanted in {frozenset[int](held) for held, _ in reduced.classes()}:
+        found = []
+        for roots in turns:
+            spend(2 * machine.ranks * len(machine.links))
+            there, back = (_eccentricity(edges, roots, wanted) for edges in ways)
+            if there is not None and back is not None:
+                found.append(there + len(roots) - 1 + back)
+        if not found:
+            raise ValueError("no rank reaches all others and is reached by them")
+        steps = max(steps, min(found))
+    return steps
 
 
-def _eccentricity(edges: frozenset[Edge] | list[Edge], roots: set[int], ranks: int) -> int | None:
+def _eccentricity(
+    edges: frozenset[Edge] | list[Edge], roots: set[int], wanted: frozenset[int]
+) -> int | None:
     """Return how far the farthest rank is from the nearest; None if some rank is not reached."""
     reached, steps = set(roots), 0
-    while len(reached) < ranks:
+    while not wanted <= reached:
         more = {v for u, v in edges if u in reached} - reached
         if not more:
             return None
@@ -107,6 +115,13 @@ def _eccentricity(edges: frozenset[Edge] | list[Edge], roots: set[int], ranks: i
     return steps
 
 
-def fewest_sends(machine: Topology) -> Fraction:
-    """Return what R/C of an allreduce by trees is at least: each chunk takes 2 (P - 1) sends."""
-    return Fraction(2 * (machine.ranks - 1), sum(link.lanes for link in machine.links))
+def fewest_sends(machine: Topology, reduced: Collective) -> Fraction:
+    """Return what R/C of an allreduce by trees is at least: each chunk takes 2 (P - 1) sends.
+
+    In process groups P are the ranks of its group.
+    """
+    sends = sum(
+        2 * (len(held) - 1) * reduced.amount(chunks)
+        for (held, _), chunks in reduced.classes().items()
+    )
+    return Fraction(sends, reduced.chunks * sum(link.lanes for link in machine.links))

@@ -3,8 +3,10 @@
 A label says from which time on a rank is *inside*: 0 to S+1, where S+1 is never. Who holds a chunk
 keeps it, so that from a rank that is inside it gets outside by sends alone: in some step s, from a
 rank inside at s to one that is not yet at s+1. A chunk that ranks of label 0 alone hold before, and
-a rank of label S+1 wants, has to. So if D chunks are such, and a round of step s carries a_s that
-cross, then the rounds times a_s add up to D at least.
+a rank of label S+1 wants, has to. (Of an allreduce the contribution of one rank of label 0 has to
+get there, whatever it is added to on the way: of each such chunk one send crosses.) So if D chunks
+are such, and a round of step s carries a_s that cross, then the rounds times a_s add up to D at
+least.
 
 Such cuts may be added with weights. A round of a step costs what crosses there, each send the
 weights of the cuts that it crosses; if that is at most 1 in every step, R rounds are at least the
@@ -34,16 +36,12 @@ def by_timed_cuts(  # noqa: PLR0913, PLR0917 - a question, and a proof in two pa
     cuts: TimedCuts,
     prices: StepPrices,
     spend: Spend,
-    *,
-    once: bool = False,
 ) -> Fraction:
     """Return what R/C is at least with so many steps, by cuts through time.
 
     Args:
-        collective: non-combining.
+        collective: non-combining, or an allreduce, also in groups.
         prices: of shared budgets.
-        once: whether all that has to cross a cut may travel as one: it counts as the most that a
-            chunk does, as for contributions to an allreduce's.
 
     Raises:
         ValueError: a label is none of a rank, a weight or a price is negative, a price names no
@@ -61,7 +59,7 @@ def by_timed_cuts(  # noqa: PLR0913, PLR0917 - a question, and a proof in two pa
         if len(labels) != machine.ranks or not all(0 <= t <= steps + 1 for t in labels):
             raise ValueError(f"a cut has labels that are not one of 0 to {steps + 1} for each rank")
         whole = int(weight * scale)
-        demand += whole * _crossing(collective, labels, steps, spend, once=once)
+        demand += whole * _crossing(collective, labels, steps, spend)
         spend(2 * len(lanes))
         for edge in lanes:
             for step in range(labels[edge[0]], labels[edge[1]] - 1):
@@ -87,15 +85,16 @@ def by_timed_cuts(  # noqa: PLR0913, PLR0917 - a question, and a proof in two pa
     return Fraction(demand, scale * collective.chunks)
 
 
-def _crossing(
-    collective: Collective, labels: Sequence[int], steps: int, spend: Spend, *, once: bool
-) -> int:
-    """Return how many chunks start inside and are wanted outside in the end."""
+def _crossing(collective: Collective, labels: Sequence[int], steps: int, spend: Spend) -> int:
+    """Return how many chunks start inside and are wanted outside in the end.
+
+    Of an allreduce a single contribution that starts inside is enough, and several travel as one.
+    """
     outside = {rank for rank, label in enumerate(labels) if label == steps + 1}
+    starts = any if collective.combining else all
     found = 0
     for (holders, wanted), chunks in collective.classes().items():
         spend(2 + len(holders) + len(wanted))
-        if not outside.isdisjoint(wanted) and all(labels[rank] == 0 for rank in holders):
-            more = collective.amount(chunks)
-            found = max(found, more) if once else found + more
+        if not outside.isdisjoint(wanted) and starts(labels[rank] == 0 for rank in holders):
+            found += collective.amount(chunks)
     return found

@@ -87,11 +87,19 @@ def by_cut(
 
 
 def by_groups(
-    machine: Topology, size_bytes: Fraction, groups: Sequence[Iterable[int]], spend: Spend
+    machine: Topology,
+    reduced: Collective,
+    size_bytes: Fraction,
+    groups: Sequence[Iterable[int]],
+    spend: Spend,
 ) -> Floor:
     """Return in what time groups of nodes can have sent one another what an allreduce needs.
 
-    Of G groups each byte enters one 2 (G - 1) times: each group is no better than one rank.
+    Of G groups each byte enters one 2 (G - 1) times: each group is no better than one rank. If
+    ranks reduce in process groups, G are the groups of nodes that have ranks which reduce it.
+
+    Args:
+        reduced: an allreduce, of all ranks or in process groups.
 
     Raises:
         ValueError: the groups are fewer than two, overlap, hold no rank, or leave a rank out.
@@ -112,7 +120,11 @@ def by_groups(
         if link.dst in group_of and group_of.get(link.src) != group_of[link.dst]
         if link.src in before and link.dst in after
     }
-    return _carried(machine, Fraction(2 * (len(sets) - 1)), delays, size_bytes)
+    sends = 0
+    for (held, _), chunks in reduced.classes().items():
+        spend(1 + len(held))
+        sends += 2 * (len({group_of[rank] for rank in held}) - 1) * reduced.amount(chunks)
+    return _carried(machine, Fraction(sends, reduced.chunks), delays, size_bytes)
 
 
 def by_bandwidth(machine: Topology, size_bytes: Fraction, bandwidth: Fraction) -> Floor:

@@ -109,17 +109,19 @@ def cheapest_paths(costs: StepCosts, ranks: int, holders: int, spend: Spend) -> 
     return far
 
 
-def cheapest_up_and_down(costs: StepCosts, ranks: int, spend: Spend) -> int | None:
+def cheapest_up_and_down(costs: StepCosts, ranks: int, wanted: int, spend: Spend) -> int | None:
     """Return what a chunk of an allreduce costs at least by trees up and then down; None: none.
 
     Whatever rank it turns at, and after whatever step; or at whatever two ranks, which exchange in
     a step what has come up to them. Trees up, turned round in place and time, are trees down.
+
+    Args:
+        wanted: the ranks that reduce the chunk, as bits; others may pass it on.
     """
-    everyone = (1 << ranks) - 1
     back = [{(v, u): cost for (u, v), cost in of_step.items()} for of_step in reversed(costs)]
     best: int | None = None
     for roots, links in _turns(costs[0], ranks):
-        ends = (ranks, roots, everyone, spend)
+        ends = (ranks, roots, wanted, spend)
         for turn in range(len(costs) + 1 - bool(links)):
             paid = sum(costs[turn][edge] for edge in links)
             down = _within(costs[turn + bool(links) :], *ends, enough=best)

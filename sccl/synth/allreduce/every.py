@@ -8,7 +8,8 @@
   a broadcast of as many chunks, steps and rounds, from each rank, and no smaller R/C than the limit
   of that, which on small machines timed trees say; turned round, likewise a reduce to each rank.
 
-In process groups sends alone are counted: the other two are of contributions that go everywhere.
+In process groups all three are of the chunks of each: a broadcast is then one in every group, from
+ranks that have the same place in theirs.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from sccl.collectives import Spec, named
+from sccl.collectives import Spec, broadcast_in
 from sccl.core.bounds import Bounds
 from sccl.core.limit import LimitProof, StepLimit
 from sccl.core.topology import Topology
@@ -72,29 +73,37 @@ def proof_of_every(
     from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads the LP solver
 
     best = LimitProof(spec.name, False, topology.name, steps, bounds.bandwidth, ())  # noqa: FBT003
-    if spec.post.pattern:
+    if best.bound == enough:
         return best
-    cuts = allreduce_bound(topology, steps)
+    cuts = allreduce_bound(topology, spec, steps)
     if cuts is None or cuts.value <= best.bound:
         return best
     best = replace(best, bound=cuts.value, prices=cuts.prices, cuts=cuts.cuts)
     if topology.ranks > _ALIKE_RANKS or best.bound == enough:
         return best
-    return max([best, *_broadcasts(topology, steps)], key=lambda proof: proof.bound)
+    return max([best, *_broadcasts(topology, spec, steps)], key=lambda proof: proof.bound)
 
 
-def _broadcasts(topology: Topology, steps: int) -> Iterator[LimitProof]:
+def _broadcasts(topology: Topology, spec: Spec, steps: int) -> Iterator[LimitProof]:
     """Yield what trees prove of a broadcast from, and of a reduce to, a rank of each orbit."""
-    alike = automorphisms(topology, named("allgather", topology.ranks).at(1))
-    roots = rank_orbits(topology, alike)
-    if topology.ranks > _RANKS and len(roots) > 1:
+    unit = spec.at(spec.unit)
+    ranks = rank_orbits(topology, automorphisms(topology, unit))
+    groups = [sorted(map(int, held)) for held, _ in unit.classes()]
+    every = {
+        tuple(other[group.index(rank) % len(other)] for other in groups)
+        for rank in ranks
+        for group in groups
+        if rank in group
+    }
+    if topology.ranks > _RANKS and len(every) > 1:
         return
-    both = not topology.reversed().carries_like(topology)
-    for rank in roots:
-        for name in ("broadcast", "reduce") if both else ("broadcast",):
-            spec = named(name, topology.ranks, rank)
-            of = lower_bounds(topology, spec)
-            limit = step_limit(topology, spec, steps, of, effort=_UNITS).limit
-            (proof,) = limit.proofs
+    machines = [(topology, False)]
+    if not topology.reversed().carries_like(topology):
+        machines.append((topology.reversed(), True))
+    for roots in sorted(every):
+        broadcast = broadcast_in(spec, roots)
+        for machine, on_reversed in machines:
+            of = lower_bounds(machine, broadcast)
+            (proof,) = step_limit(machine, broadcast, steps, of, effort=_UNITS).limit.proofs
             if proof.prices and not proof.cuts:
-                yield replace(proof, root=rank)
+                yield replace(proof, roots=roots, on_reversed=on_reversed)

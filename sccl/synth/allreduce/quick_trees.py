@@ -13,7 +13,7 @@ from fractions import Fraction
 from math import lcm
 from typing import TYPE_CHECKING
 
-from sccl.collectives import named
+from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.bounds import Bounds
 from sccl.core.events import Bounded, Event, Limited, Limiting, Settled
@@ -37,8 +37,9 @@ _ROUNDED = 32  # C, in units, of an algorithm near a limit
 _PALINDROME = 4.0  # effort
 
 
-def quick_trees(
+def quick_trees(  # noqa: PLR0913, PLR0917 - a question, what else is known, and who is told
     topology: Topology,
+    spec: Spec,
     last: int,
     others: Sequence[tuple[int, Fraction]],
     folder: Folder | None = None,
@@ -48,18 +49,19 @@ def quick_trees(
 
     Args:
         topology: of at most :data:`sccl.synth.limit.trees.MAX_RANKS` ranks.
+        spec: an allreduce, of all ranks or in process groups.
         last: the largest S.
         others: (S, R/C) of other classes; what is no better is not searched for long.
         folder: where to keep the algorithms; None: nowhere.
         notify: called with bounds, every limit and every point, for progress.
     """
     begin = since = time.perf_counter()
-    bounds = tree_bounds(topology)
+    bounds = tree_bounds(topology, spec)
     notify(Bounded(bounds))
     points: list[Point] = []
     limits: list[StepLimit] = []
     searched_in_vain = False  # then the next searches are likely to be, too
-    for packing in _packings(topology, bounds, last, notify):
+    for packing in _packings(topology, spec, bounds, last, notify):
         steps = packing.problem.steps
         limits.append(StepLimit(steps, packing.lower, packing.upper))
         notify(Limited(limits[-1]))
@@ -92,17 +94,18 @@ def quick_trees(
 
 
 def _packings(
-    topology: Topology, bounds: Bounds, last: int, notify: Callable[[Event], None]
+    topology: Topology, spec: Spec, bounds: Bounds, last: int, notify: Callable[[Event], None]
 ) -> Iterator[Packing]:
     """Yield the packings at the limits of as many numbers of steps as the work allows."""
     from sccl.synth.limit.problem import pose_allreduce  # noqa: PLC0415 - loads the LP solver
     from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415
 
-    unit = named("allreduce", topology.ranks).at(topology.ranks)
+    unit = spec.at(spec.unit)
     few, work, effort = topology.ranks <= FEW_RANKS, _WORK, _EFFORT
     found: Packing | None = None
+    groups = len(pose_allreduce(topology, unit, bounds.steps).commodities)
     for steps in range(bounds.steps, last + 1):
-        of_a_round = steps * 3**topology.ranks if few else 0
+        of_a_round = groups * steps * 3**topology.ranks if few else 0
         if work < of_a_round or effort <= 0 or (found and found.upper == bounds.bandwidth):
             return
         notify(Limiting(steps))
@@ -112,7 +115,7 @@ def _packings(
             found = solve_packing(problem, bounds.bandwidth, earlier=found, most_rounds=most)
             work -= found.rounds * of_a_round
         else:
-            cuts = allreduce_proof(topology, steps, bounds)
+            cuts = allreduce_proof(topology, spec, steps, bounds)
             floor = cuts.bound if cuts else bounds.bandwidth
             found = solve_packing(problem, floor, earlier=found, effort=effort)
             effort -= found.effort

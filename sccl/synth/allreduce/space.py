@@ -24,8 +24,6 @@ from sccl.synth.limit.trees import MAX_RANKS
 INTERRUPTED = "interrupted"
 FEW_CHUNKS = "--max-chunks is given"
 """Why a class is not looked at: its algorithms are not counted in the chunks of an allreduce."""
-IN_GROUPS = "process groups"
-"""Why trees are not looked at: they are priced over sets of ranks that all take part."""
 UNEQUAL = "groups of different sizes, or with ranks in common"
 """Why gathering is not looked at: the allgathers of compositions have other chunks."""
 
@@ -107,8 +105,6 @@ class AllreduceSpace:
         """
         if any(half.stopped == INTERRUPTED for half in halves):
             return INTERRUPTED
-        if self.spec.post.pattern:
-            return IN_GROUPS
         if self.topology.ranks > MAX_RANKS:
             return f"more than {MAX_RANKS} ranks"
         return FEW_CHUNKS if covered and covered.max_chunks is not None else ""

@@ -135,7 +135,8 @@ class _Run:
         self.notify(Begun("trees:"))
         last = min(self.space.last, 2 * self.space.bounds.steps + 2 * EXTRA_STEPS)
         costs = [(point.steps, point.cost) for one in others for point in one.points]
-        return quick_trees(self.space.topology, last, costs, self.folder, self.notify)
+        space = self.space
+        return quick_trees(space.topology, space.spec, last, costs, self.folder, self.notify)
 
 
 def _open(halves: Sequence[Frontier], dual: Dual) -> tuple[Open, ...]:

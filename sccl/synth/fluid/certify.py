@@ -29,6 +29,7 @@ from sccl.core.outcome import Found
 from sccl.core.schedule import Schedule
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
 from sccl.prove.bounds import Crossing, Sides, least_time
+from sccl.prove.bounds.allreduce import told_between
 from sccl.prove.check.late import by_late
 from sccl.prove.check.least import floor_of
 from sccl.prove.check.times import Floor, by_prices, rates_of
@@ -125,11 +126,12 @@ class _Cuts:
         self.alone: tuple[Crossing, ...] = ()
         if dual_of(spec).phases > 1 and not topology.switches:  # R/C of all plans is that
             alone = tuple(frozenset([rank]) for rank in range(topology.ranks))
+            share = told_between(spec.at(spec.unit), alone)
             pipes = tuple(
                 (Fraction(str(k.alpha_us)), 1000 * k.lanes * Fraction(str(k.gb_per_s)))
                 for k in topology.links
             )
-            self.alone = (Crossing(Fraction(2 * (len(alone) - 1)), tuple(sorted(pipes)), alone),)
+            self.alone = (Crossing(share, tuple(sorted(pipes)), alone),)
 
     def claims(self, size_bytes: int, before: Sequence[Claim]) -> Iterator[Claim]:
         """Yield what proves the most for a size, unless the claims before do."""

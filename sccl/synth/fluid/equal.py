@@ -8,14 +8,18 @@ bound as soon as chunks are small.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from fractions import Fraction
 
+from sccl.core.algorithm import Algorithm
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.errors import TooLargeError
 from sccl.prove.bounds import least_time
 from sccl.solvers.effort import LATE, Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
+
+_PS_PER_US = 10**6
 
 CHUNKS = (1, 4, 16, 64)
 """Per part, as long as there are not too many sends."""
@@ -24,6 +28,10 @@ _MOST_SENDS = 200_000
 
 _OVERLAPPING = 0.2
 """Of effort, for an allreduce of which no phase waits for the other, where there are phases."""
+
+_TREE_RANKS, _TREE_STEPS, _TREE_UNITS = 16, 3, 1.0
+"""Ranks up to which an allreduce in groups is also looked for by trees, of how many numbers of
+steps, and effort for each. (Of all ranks two phases are as near; in groups trees take less.)"""
 
 
 def overlapping(request: Request, effort: Effort, units: float, seconds: float) -> Outcome:
@@ -51,7 +59,7 @@ def overlapping(request: Request, effort: Effort, units: float, seconds: float) 
 
 
 def better(request: Request, phases: Found, effort: Effort, deadline: float) -> Found:
-    """Return the better of two phases and a schedule of which no phase waits for the other.
+    """Return the best of two phases, a schedule of which no phase waits for the other, and trees.
 
     Args:
         deadline: of ``time.perf_counter()``.
@@ -64,9 +72,39 @@ def better(request: Request, phases: Found, effort: Effort, deadline: float) -> 
     except (TooLargeError, KeyboardInterrupt):
         return phases
     best = outcome.best if isinstance(outcome, GaveUp) else outcome
-    if isinstance(best, Found) and best.bound.attained < phases.bound.attained:
-        return best
-    return phases
+    grouped = bool(request.spec.post.pattern) and not request.spec.counts
+    found = [phases, *([best] if isinstance(best, Found) else [])]
+    if grouped and request.topology.ranks <= _TREE_RANKS and not request.topology.switches:
+        found += _by_trees(request, effort, deadline)
+    return min(found, key=lambda one: one.bound.attained)
+
+
+def _by_trees(request: Request, effort: Effort, deadline: float) -> Iterator[Found]:
+    """Yield allreduces by trees of a few steps, each send as soon as it can.
+
+    Args:
+        deadline: of ``time.perf_counter()``.
+    """
+    from sccl.transform.retime import schedule_of  # noqa: PLC0415 - NumPy is slow to load
+
+    limit, steps = registry.load("limit"), 1
+    floor = least_time(request.topology, request.spec).us(request.size_bytes)
+    for _ in range(_TREE_STEPS):
+        seconds = deadline - time.perf_counter()
+        if seconds <= 0:
+            return
+        told = limit.Options(trees=True, steps=None if steps == 1 else steps)
+        try:
+            outcome = registry.plan(limit, request, told, _some(effort, _TREE_UNITS, seconds))
+        except (TooLargeError, KeyboardInterrupt):
+            return
+        best = outcome.best if isinstance(outcome, GaveUp) else outcome
+        if not isinstance(best, Found) or not isinstance(best.plan, Algorithm):
+            return
+        chunks, steps = best.plan.collective.chunks, best.plan.steps + 1
+        made = schedule_of(best.plan, -(-request.size_bytes // chunks))
+        took = Fraction(made.finish * made.tick_ps, _PS_PER_US)
+        yield Found(made, Bound(Measure.TIME_US, took, floor))
 
 
 def listed(

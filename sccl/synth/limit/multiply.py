@@ -77,7 +77,7 @@ def written(problem: Problem, parts: Parts, times: int) -> Algorithm | None:
         ):
             if count * len(tree) + len(found) > _SENDS:
                 return None
-            reduced = _reduced(tree, problem.topology.ranks) if problem.up_and_down else ()
+            reduced = _reduced(tree, problem.topology.ranks, key[0]) if problem.up_and_down else ()
             for chunk in (next(chunks) for _ in range(count)):
                 found += [
                     Send(Step(s), ChunkId(chunk), Rank(u), Rank(v), ((u, v), s) in reduced)
@@ -93,19 +93,20 @@ def written(problem: Problem, parts: Parts, times: int) -> Algorithm | None:
     return require_valid(algorithm, "multiplying a packing out")
 
 
-def _reduced(tree: TimedSends, ranks: int) -> TimedSends:
+def _reduced(tree: TimedSends, ranks: int, group: frozenset[Rank]) -> TimedSends:
     """Return the sends of trees up and down that are reduced where they arrive.
 
-    They are those of ranks that do not know all contributions yet.
+    They are those of ranks that do not know all contributions yet, which a group has.
     """
-    knows = [1 << rank for rank in range(ranks)]
+    knows = [1 << rank if rank in group else 0 for rank in range(ranks)]
+    whole = sum(knows)
     found = set()
     for step in sorted({step for _, step in tree}):
         before = list(knows)
         for (u, v), at in tree:
             if at == step:
                 knows[v] |= before[u]
-                if before[u] != (1 << ranks) - 1:
+                if before[u] != whole:
                     found.add(((u, v), at))
     return frozenset(found)
 

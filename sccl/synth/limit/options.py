@@ -19,9 +19,12 @@ MAX_STEPS = 512
 
 
 class Options(contract.Options, frozen=True, kw_only=True):
-    """Of how many steps the algorithm is."""
+    """Of how many steps the algorithm is, and by what."""
 
     steps: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_STEPS)] | None,
         Meta(description="S; default: as few as any algorithm has."),
     ] = None
+    trees: Annotated[
+        bool, Meta(description="Of allreduce: by trees up and down, in place of equal halves.")
+    ] = False

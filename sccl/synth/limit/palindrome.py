@@ -38,7 +38,7 @@ def palindrome(packing: Packing, effort: float = _EFFORT) -> Algorithm | None:
     """Return an allreduce by trees with R/C = ``packing.upper``, judged; None if none is found.
 
     Args:
-        packing: of a problem whose trees go up and down.
+        packing: of a problem whose trees go up and down; in process groups none is looked for.
         effort: units for all attempts together: the same result on every run.
 
     Raises:
@@ -46,7 +46,8 @@ def palindrome(packing: Packing, effort: float = _EFFORT) -> Algorithm | None:
     """
     problem = packing.problem
     topology = problem.topology
-    if not problem.up_and_down or not topology.carries_like(topology.reversed()):
+    grouped = bool(problem.collective.post.pattern)
+    if not problem.up_and_down or grouped or not topology.carries_like(topology.reversed()):
         return None
     unit = lcm(2 * topology.ranks, packing.upper.denominator)
     for chunks in (unit * times for times in _TIMES if unit * times <= _MOST_CHUNKS):

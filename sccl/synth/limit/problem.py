@@ -161,25 +161,29 @@ def pose_allreduce(
 
     Each chunk is reduced along timed trees into some rank, or two that exchange, by some step, and
     goes out from there along others. Where the turn is may differ from chunk to chunk, so that
-    phases overlap: a larger class than reducescatter followed by allgather.
+    phases overlap: a larger class than reducescatter followed by allgather. In process groups a
+    chunk's trees take in the ranks of its group, and others that pass it on; it may turn at these.
     """
     edges = tuple(sorted(topology.edges))
     symmetries = _few_symmetries(topology, collective) if symmetric else ()
-    ((holders, wanted),) = collective.classes()
-    commodity = Commodity(
-        frozenset(holders),
-        frozenset(wanted),
-        Fraction(collective.num_chunks, collective.chunks),
-        (0,) * len(edges),
-        (steps,) * len(edges),
-        ((frozenset(holders), frozenset(wanted)),),
+    classes = collective.classes()
+    commodities = tuple(
+        Commodity(
+            frozenset(holders),
+            frozenset(wanted),
+            Fraction(len(members) * len(classes[holders, wanted]), collective.chunks),
+            (0,) * len(edges),
+            (steps,) * len(edges),
+            tuple((frozenset(h), frozenset(w)) for h, w in members),
+        )
+        for (holders, wanted), members in class_orbits(collective, symmetries).items()
     )
     return Problem(
         topology,
         collective,
         steps,
         edges,
-        (commodity,),
+        commodities,
         _resources(topology, edges, symmetries),
         symmetries,
         rounds,
@@ -193,7 +197,7 @@ def _few_symmetries(topology: Topology, collective: Collective) -> tuple[Permuta
     Of many ranks translations and turns alone, where there are some: they take every rank to every
     other already, and the mean over more symmetries takes more chunks to be written down.
     """
-    if topology.ranks > SUBSET_RANKS:
+    if topology.ranks > SUBSET_RANKS and not collective.post.pattern:
         # so many chunks that turns of every order are offered: it is images of ranks that we want
         chunks = topology.ranks * _ORDERS
         many = replace(collective, chunks=chunks, num_chunks=chunks)

@@ -2,22 +2,23 @@
 
 Each chunk goes up timed trees to some rank and down from it, within S steps in all; or up to two
 ranks that exchange what has come to them, in a step, and down from both. Where and when it turns
-may differ from chunk to chunk, so that nothing waits between two phases.
+may differ from chunk to chunk, so that nothing waits between two phases. In process groups trees
+take in the ranks of a group, and whoever passes something on.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from sccl.collectives import named
+from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.bounds import Bounds
 from sccl.core.cost import Costs
 from sccl.core.frontier import TREES, Frontier
 from sccl.core.limit import LimitProof, StepLimit
-from sccl.core.topology import Topology, distances
+from sccl.core.topology import UNREACHED, Topology
 from sccl.prove.bounds import any_bounds
 from sccl.synth.candidates import EXTRA_STEPS
 from sccl.synth.folder import Folder
@@ -25,7 +26,7 @@ from sccl.synth.limit.attain import near
 from sccl.synth.limit.options import LIMIT_UNITS
 from sccl.synth.limit.steps import Packed, proof_of
 from sccl.synth.limit.sweep import NotifyLimit, PackedClass, limits_until
-from sccl.synth.limit.turns import turns_of
+from sccl.synth.limit.turns import farthest, turns_of
 
 SCOPE = "allreduce by timed trees up to a rank, or two that exchange, and down for each chunk"
 FEW_RANKS = 10
@@ -39,22 +40,28 @@ _MANY_UNITS = 10.0  # of effort, for a limit where each tree is searched for
 _FEW_CHUNKS = 64  # beyond, an algorithm with fewer is worth a search
 
 
-def tree_bounds(topology: Topology) -> Bounds:
+def tree_bounds(topology: Topology, spec: Spec) -> Bounds:
     """Return what no allreduce by trees beats.
 
     S: trees go up to some rank, or two that exchange, and down from there. R/C: what no allreduce
     beats.
+
+    Args:
+        spec: an allreduce, of all ranks or in process groups.
     """
-    successors = topology.successors()
-    predecessors = topology.reversed().successors()
+    machines = (topology.reversed(), topology)
     turns = turns_of(sorted(topology.edges), range(topology.ranks))
-    ways = (predecessors, successors)
-    steps = min(t.steps + sum(max(distances(way, t.ranks)) for way in ways) for t in turns)
-    return Bounds(steps, any_bounds(topology, named("allreduce", topology.ranks)).bandwidth, SCOPE)
+    groups = {frozenset(map(int, held)) for held, _ in spec.at(spec.unit).classes()}
+    steps = 0
+    for group in groups:
+        ways = ([t.steps, *(farthest(m, t.ranks, group) for m in machines)] for t in turns)
+        steps = max(steps, min(sum(way) for way in ways if UNREACHED not in way))
+    return Bounds(steps, any_bounds(topology, spec).bandwidth, SCOPE)
 
 
-def tree_frontier(
+def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
     topology: Topology,
+    spec: Spec,
     max_steps: int | None = None,
     *,
     seconds: float = math.inf,
@@ -65,17 +72,18 @@ def tree_frontier(
 
     Args:
         topology: of at most :data:`MAX_RANKS` ranks.
+        spec: an allreduce, of all ranks or in process groups.
         max_steps: last S; None: six more than the fewest.
         seconds: for each limit; by default effort alone ends them. Where time has run out, nothing
             is written from a packing, there or for more steps.
     """
     begin = time.perf_counter()
-    trees = _Trees(topology, tree_bounds(topology), seconds, TREES, SCOPE, 1, ())
+    trees = _Trees(topology, tree_bounds(topology, spec), seconds, TREES, SCOPE, 1, (), spec)
     last = max_steps or trees.bounds.steps + 2 * EXTRA_STEPS
     stopped, part = limits_until(last, trees, folder, notify, begin)
     return Frontier(
         topology.name,
-        "allreduce",
+        spec.name,
         None,
         Costs.of(topology),
         None,
@@ -85,21 +93,26 @@ def tree_frontier(
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Trees(PackedClass):
-    """Allreduces by trees."""
+    """Allreduces by trees.
 
-    __slots__ = ()
+    Attributes:
+        spec: of all ranks or in process groups.
+    """
+
+    spec: Spec
 
     def packed(self, steps: int, earlier: Packed | None) -> Packed:
         """Return the limit of a number of steps, begun with that of a step less."""
         from sccl.synth.limit.problem import pose_allreduce  # noqa: PLC0415
         from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415 - loads the LP solver
 
-        unit = named("allreduce", self.topology.ranks).at(self.topology.ranks)
+        unit = self.spec.at(self.spec.unit)
         before = earlier.packings[0] if earlier else None
         problem = pose_allreduce(self.topology, unit, steps)
         few = self.topology.ranks <= FEW_RANKS
-        cuts = None if few else allreduce_proof(self.topology, steps, self.bounds)
+        cuts = None if few else allreduce_proof(self.topology, self.spec, steps, self.bounds)
         packing = solve_packing(
             problem,
             cuts.bound if cuts else self.bounds.bandwidth,
@@ -130,15 +143,17 @@ class _Trees(PackedClass):
         return found and replace(found, scope=self.scope)
 
 
-def allreduce_proof(topology: Topology, steps: int, bounds: Bounds) -> LimitProof | None:
+def allreduce_proof(
+    topology: Topology, spec: Spec, steps: int, bounds: Bounds
+) -> LimitProof | None:
     """Return what cuts through time prove of all allreduces; None: no more than bounds do.
 
     Where trees attain that, none needs to be priced; and few others do.
     """
     from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads solvers
 
-    found = allreduce_bound(topology, steps)
+    found = allreduce_bound(topology, spec, steps)
     if found is None or found.value <= bounds.bandwidth:
         return None
-    of = ("allreduce", False, topology.name, steps)
+    of = (spec.name, False, topology.name, steps)
     return LimitProof(*of, found.value, found.prices, found.cuts)

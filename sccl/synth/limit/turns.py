@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sccl.core.ids import Edge
+from sccl.core.topology import UNREACHED, Topology, distances
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +37,14 @@ def turns_of(edges: Sequence[Edge], ranks: Iterable[int]) -> tuple[TurningPlace,
     pairs = ((u, v) for u, v in edges if u < v and (v, u) in number)
     between = (TurningPlace((u, v), (number[u, v], number[v, u])) for u, v in pairs)
     return (*(TurningPlace((rank,)) for rank in ranks), *between)
+
+
+def farthest(topology: Topology, roots: Sequence[int], wanted: Iterable[int]) -> int:
+    """Return how far the farthest of some ranks is from the nearest root; ``UNREACHED``: it is not.
+
+    Args:
+        topology: the machine; or reversed, for how far roots are from them.
+    """
+    far = distances(topology.successors(), roots)
+    each = [far[rank] for rank in wanted]
+    return UNREACHED if UNREACHED in each else max(each)

@@ -16,7 +16,8 @@ class UpAndDown:
 
     Trees into some ranks within the first t steps, turned round in place and time, are trees out of
     them within the last t steps of the reversed machine. The ranks are one, or the two ends of a
-    link each way, over which they exchange in a step.
+    link each way, over which they exchange in a step. Those that the chunk is of are reached, and
+    others where they pass it on.
     """
 
     def __init__(self, window: Window) -> None:
@@ -30,8 +31,9 @@ class UpAndDown:
         steps = self.window.steps
         self.spent += LANE * 2 * self.pairs.size * steps
         weights = self.window.weights(prices)
-        down = _Completion(self.window.edges, self.pairs, weights)
-        up = _Completion(self.back, self.pairs, weights[:, ::-1])
+        goal = sum(1 << rank for rank in self.window.commodity.wanted)
+        down = _Completion(self.window.edges, self.pairs, weights, goal)
+        up = _Completion(self.back, self.pairs, weights[:, ::-1], goal)
 
         def cost(turn: TurningPlace, begin: int) -> int:
             """Return what it costs to turn there from a step on."""
@@ -57,18 +59,20 @@ class UpAndDown:
 
 
 class _Completion:
-    """What it costs at least to reach all ranks from each set of ranks, from each step on.
+    """What it costs at least to reach some ranks from each set of ranks, from each step on.
 
     Attributes:
         best: by step, and one more, what it costs from each set on.
         costs: by step, what it costs to go from each set to each larger one, and on from there.
     """
 
-    def __init__(self, edges: tuple[Edge, ...], pairs: Ternary, weights: PriceArray) -> None:
+    def __init__(
+        self, edges: tuple[Edge, ...], pairs: Ternary, weights: PriceArray, goal: int
+    ) -> None:
         self.edges, self.pairs, self.weights = edges, pairs, weights
         sources, targets = np.array(edges, np.int64).reshape(-1, 2).T
-        last = np.full(1 << pairs.things, INFINITE, np.int64)
-        last[-1] = 0
+        sets = np.arange(1 << pairs.things)
+        last = np.where(sets & goal == goal, 0, np.int64(INFINITE))
         self.best: list[Integers] = [last]
         self.costs: list[Integers] = []
         for added in reversed(arrivals(weights, sources, targets, pairs.things)):

@@ -12,10 +12,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from sccl.core.topology import Topology, distances
+from sccl.core.topology import UNREACHED, Topology, distances
 from sccl.synth.limit.problem import Commodity, Problem, Tree, Use
 from sccl.synth.limit.search import TreeSearch
-from sccl.synth.limit.turns import turns_of
+from sccl.synth.limit.turns import farthest, turns_of
 from sccl.synth.limit.window import LANE, PriceArray, Window
 from sccl.topo.symmetry.orbits import Orbits
 
@@ -76,8 +76,14 @@ class _Pair:
         return sum(int(prices[use]) for use in self.exchanged)
 
     def joined(self, up: Tree, down: Tree, prices: PriceArray) -> tuple[int, Tree]:
-        """Return what trees up and down cost, and both as one."""
-        tree = frozenset(self.up.steps(up) | self.down.steps(down) | set(self.exchanged))
+        """Return what trees up and down cost, and both as one.
+
+        A rank of no group to which nothing has come up has nothing to exchange.
+        """
+        edges, knows = self.down.window.edges, set(self.down.window.commodity.wanted)
+        knows |= {edges[edge][1] for edge, _ in up}
+        exchanged = {use for use in self.exchanged if edges[use[0]][0] in knows}
+        tree = frozenset(self.up.steps(up) | self.down.steps(down) | exchanged)
         return sum(int(prices[use]) for use in tree), tree
 
     def quick(self, prices: PriceArray) -> tuple[int, Tree]:
@@ -108,7 +114,7 @@ class UpAndDownSearch:
 
     def __init__(self, window: Window, problem: Problem, deadline: float = math.inf) -> None:
         self.window = window
-        self.pairs = tuple(_pairs(problem, deadline))
+        self.pairs = tuple(_pairs(problem, window.commodity, deadline))
         self._own = 0.0
         if not self.pairs:
             raise ValueError(f"no tree goes up and down within {problem.steps} steps")
@@ -150,20 +156,27 @@ class UpAndDownSearch:
         return best
 
 
-def _pairs(problem: Problem, deadline: float) -> Iterator[_Pair]:
-    """Yield the pairs of trees to be looked at: of images one, as prices are the same on images."""
+def _pairs(problem: Problem, commodity: Commodity, deadline: float) -> Iterator[_Pair]:
+    """Yield the pairs of trees to be looked at: of images one, as prices are the same on images.
+
+    Of symmetries those count that keep the ranks which reduce the chunks.
+    """
     topology, backwards = problem.topology, problem.topology.reversed()
     turns = {frozenset(t.ranks): t for t in turns_of(problem.edges, range(topology.ranks))}
     orbits = Orbits(turns)
-    for image in problem.symmetries:
+    wanted = commodity.wanted
+    keeping = (s for s in problem.symmetries if all(s[rank] in wanted for rank in wanted))
+    for image in keeping:
         for ranks in turns:
             orbits.join(ranks, frozenset(image[rank] for rank in ranks))
     for turn in (turns[first] for first in orbits.members()):
-        there, back = (_farthest(machine, turn.ranks) for machine in (backwards, topology))
+        there, back = (farthest(machine, turn.ranks, wanted) for machine in (backwards, topology))
+        if UNREACHED in {there, back}:
+            continue
         for begin in range(there, problem.steps - back - turn.steps + 1):
             end = begin + turn.steps
-            up = _window(problem, backwards, turn.ranks, begin)
-            down = _window(problem, topology, turn.ranks, problem.steps - end)
+            up = _window(problem, backwards, turn.ranks, wanted, begin)
+            down = _window(problem, topology, turn.ranks, wanted, problem.steps - end)
             yield _Pair(
                 _Way(TreeSearch(up, deadline), begin - 1, down=False),
                 _Way(TreeSearch(down, deadline), end, down=True),
@@ -171,13 +184,14 @@ def _pairs(problem: Problem, deadline: float) -> Iterator[_Pair]:
             )
 
 
-def _farthest(topology: Topology, roots: Sequence[int]) -> int:
-    """Return how far the farthest rank is from the nearest of some, which has to be reached."""
-    return max(distances(topology.successors(), roots))
-
-
-def _window(problem: Problem, topology: Topology, roots: Sequence[int], steps: int) -> Window:
-    """Return the window of trees out of ranks, over the links in the order of the problem's.
+def _window(
+    problem: Problem,
+    topology: Topology,
+    roots: Sequence[int],
+    wanted: frozenset[int],
+    steps: int,
+) -> Window:
+    """Return the window of trees out of ranks to others, over links in the order of the problem's.
 
     Args:
         topology: the machine, or it reversed.
@@ -185,13 +199,13 @@ def _window(problem: Problem, topology: Topology, roots: Sequence[int], steps: i
     forwards = topology is problem.topology
     edges = problem.edges if forwards else tuple((v, u) for u, v in problem.edges)
     before = distances(topology.successors(), roots)
-    held, everyone = frozenset(roots), frozenset(range(topology.ranks))
+    held = frozenset(roots)
     commodity = Commodity(
         held,
-        everyone,
+        wanted,
         problem.commodities[0].chunks,
-        tuple(steps if v in held else before[u] for u, v in edges),
+        tuple(steps if v in held or before[u] == UNREACHED else before[u] for u, v in edges),
         tuple(0 if v in held else steps for _, v in edges),
-        ((held, everyone),),
+        ((held, wanted),),
     )
     return Window(replace(problem, edges=edges, steps=steps), commodity)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 _MOST_NAMED = 8
+_FAR = 4
+"""Beyond so many times the least, as where contributions are gathered, R/C is drawn by its size."""
 
 
 def _ticks(low: int, high: int) -> list[int]:
@@ -45,15 +47,17 @@ def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> 
         {"name": m.name, "steps": m.steps, "bandwidth": m.bandwidth, "best": m.best} for m in marks
     ]
     best = [row for row in rows if row["best"]]
-    ends = [least_steps, *(m.steps for m in marks)]
+    reach = [least_steps, *(m.steps for m in marks)]
     across = alt.X("steps:Q", title="Steps",
-                   scale=alt.Scale(type="log", domain=[min(ends) * 0.9, max(ends) * 1.1],
+                   scale=alt.Scale(type="log", domain=[min(reach) * 0.9, max(reach) * 1.1],
                                    nice=False),
-                   axis=alt.Axis(format="d", values=_ticks(min(ends), max(ends))))  # fmt: skip
+                   axis=alt.Axis(format="d", values=_ticks(min(reach), max(reach))))  # fmt: skip
     most = max((m.bandwidth for m in marks), default=1.0)
+    far = most > _FAR
+    ends = [0.9, 1.5 * most] if far else [1 - 0.1 * (most - 1), 1 + 1.3 * (most - 1) or 2]
     up = alt.Y("bandwidth:Q", title="R/C, by the least that any network has",
-               scale=alt.Scale(domain=[1 - 0.1 * (most - 1), 1 + 1.3 * (most - 1) or 2],
-                               nice=False))  # fmt: skip
+               scale=alt.Scale(type="log" if far else "linear", domain=ends, nice=False),
+               axis=alt.Axis(values=_ticks(1, int(ends[1]))) if far else alt.Axis())  # fmt: skip
     others = alt.Chart(theme.rows([row for row in rows if not row["best"]]))
     dots = others.mark_circle(color="#c4c4c4", size=36, opacity=0.8).encode(
         x=across, y=up, tooltip=["name:N", "steps:Q", "bandwidth:Q"]
