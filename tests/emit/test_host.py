@@ -166,7 +166,7 @@ def test_programs_under_preload_get_the_results_of_numpy(flavour: str, reach: st
     done = launch(
         mpi,
         8,
-        [python_of(mpi), program, str(times(500, by_day=100))],
+        [python_of(mpi), program, str(times(500, by_day=60))],
         LD_PRELOAD=str(directory / "libsccl.so"),
         SCCL_DEBUG="1",
         SCCL_REACH=reach,

@@ -223,7 +223,10 @@ VICTIMS = [(kind, k) for kind in KINDS for k in range(-1, 6)] + [("plain", k) fo
 """The command, unshare, the keeper, two ranks, and a child of each; the last without namespaces."""
 
 
-@pytest.mark.parametrize(("kind", "victim"), VICTIMS)
+@pytest.mark.parametrize(
+    ("kind", "victim"),
+    [pytest.param(*v, marks=[pytest.mark.nightly] * (v[0] == "user")) for v in VICTIMS],
+)
 def test_nothing_is_left_whichever_process_is_killed(
     kind: str, victim: int, tmp_path: Path
 ) -> None:

@@ -45,7 +45,13 @@ GATHERING = ("allgather", "reducescatter", "allreduce")
 
 
 @pytest.mark.parametrize(("name", "collective"), ALL)
-@pytest.mark.parametrize("machine", ["dgx1", "torus:4x4", "mesh:3x4", "ndv2x2", "dragonfly:4x4"])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        *("dgx1", "torus:4x4", "dragonfly:4x4"),
+        *(pytest.param(m, marks=pytest.mark.nightly) for m in ("mesh:3x4", "ndv2x2")),
+    ],
+)
 def test_the_judge_accepts_what_is_made_for_a_machine(
     name: str, collective: str, machine: str
 ) -> None:
@@ -72,7 +78,16 @@ def test_on_any_machine(machine: Topology, name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "collective"), ALL)
-@pytest.mark.parametrize("machine", ["torus:4x4x2", "mesh:3x5", "dgx1", "dragonfly:4x5", "ndv2x2"])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        *("mesh:3x5", "dgx1", "ndv2x2"),
+        *(
+            pytest.param(late, marks=pytest.mark.nightly)
+            for late in ("torus:4x4x2", "dragonfly:4x5")
+        ),
+    ],
+)
 def test_the_judge_accepts_its_times_wherever_its_source_allows(
     name: str, collective: str, machine: str
 ) -> None:
