@@ -33,7 +33,7 @@ def said(env: dict[str, str], ranks: int = 2) -> str:
     ],
 )
 def test_what_bundles_serve_is_what_gloo_does(release: str, ranks: int) -> None:
-    lines = finished(run_job(release, ranks, "torch_hosted.py", as_users_do=True))
+    lines = finished(run_job(release, ranks, "torch_hosted.py"))
     assert lines == sorted(f"{r}: {n}" for r in range(ranks) for n in (461, 18))
 
 

@@ -106,6 +106,7 @@ def osu(sources: Path, *words: str) -> Result:
 FAILS = "const int sized = 1; void call(char *b, int n) { exit(7); }"
 
 
+@pytest.mark.nightly
 def test_osu_is_run_with_and_without_generated_code_and_goes_on_where_it_was(
     tmp_path: Path,
 ) -> None:

@@ -197,6 +197,7 @@ def test_the_fewest_epochs_are_proved() -> None:
     assert gap_of(planned(machine, "alltoall", 10**9, 1e-9, epoch="slowest", epochs=66)) < 0.1
 
 
+@pytest.mark.nightly
 def test_ever_shorter_epochs_come_near() -> None:
     torus = resolve("torus:4x4")
     coarse = planned(torus, "alltoall", 64_000, 1e-9)

@@ -618,6 +618,7 @@ def test_trees_that_are_inserted_do_not_end_what_grows() -> None:
     assert packing.us == pytest.approx(Growth(posed, parts, TreePricing(posed), 50.0).run().us)
 
 
+@pytest.mark.nightly
 def test_few_commodities_are_spread_often() -> None:
     """By that alone a broadcast's packing is known to be the best in so little effort."""
     posed = problem_of("dgx1", "broadcast", 10**6)

@@ -66,6 +66,7 @@ def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], d
     return written_by(running[0], first), written_by(running[1], last)
 
 
+@pytest.mark.nightly
 def test_every_synthesiser_writes_the_same_bytes_under_load(
     twice: tuple[dict[str, bytes], dict[str, bytes]],
 ) -> None:

@@ -117,6 +117,7 @@ def test_allgather_of_one_chunk_is_the_best_there_is(machine: str, size: int, us
     assert best.proved
 
 
+@pytest.mark.nightly
 def test_symmetric_schedules_of_few_chunks_better_the_first() -> None:
     """64 KB in all on DGX-2 x2: list scheduling finds 4.384 us."""
     best = found("teccl-dgx2x2", "allgather", 2000, units=1.0)
