@@ -226,10 +226,9 @@ def figures(
 @reported
 def growing(timeout: Timeout = TIMEOUT_S, smoke: Smoke = False, output: Output = None) -> None:
     """Time limits of every collective at the fewest steps, on 16 to 1,024 ranks of four kinds."""
-    families = growth.SMOKE if smoke else growth.FAMILIES
     record = begin("growth", writable(output), {"timeout_s": timeout, "smoke": smoke}, {})
     results: list[growth.GrowthResult] = []
-    for result in growth.run(families, timeout):
+    for result in growth.run(smoke=smoke, timeout_s=timeout):
         results.append(result)
         record.write(results, len(results) + 1)
         what = f"{result.collective} on {result.topology}: {result.verdict}"
@@ -302,13 +301,20 @@ def taccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
 
 @app.command("routed")
 @reported
-def frontier_of_published(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
+def frontier_of_published(
+    only: Parts = "",
+    certificates: Annotated[
+        Path | None, typer.Option(help="Keep the certificates in this folder.", show_default="no")
+    ] = None,
+    smoke: Smoke = False,
+    output: Output = None,
+) -> None:
     """Swing, Trivance, Bine and others on rings, tori and hypercubes: are they on the frontier?"""
     cases = _chosen(published.PARTS, only, smoke=smoke)
     record = begin("routed", writable(output), {"only": only, "smoke": smoke}, {})
     results: list[published.RoutedResult] = []
     for case in cases:
-        results += published.run([case])
+        results += published.run([case], certificates)
         record.write(results, len(results) if case is cases[-1] else len(results) + 1)
         _progress(f"{case.machine} {case.collective}", results[-1].seconds)
     out().print(report.routed_table(results))
@@ -666,7 +672,7 @@ def fuzz(  # noqa: PLR0913, PLR0917 - one parameter per option
     settings = {"inputs": inputs, "seconds": seconds, "seed": seed, "smoke": smoke}
     record = begin("fuzz", writable(output), settings, {})
     chosen = [r for r in readers(samples) if r.name.startswith(tuple(reader or [""]))]
-    inputs = len(chosen) * fuzzer.TURN // 10 if smoke else inputs
+    inputs = len(chosen) * fuzzer.TURN // 40 if smoke else inputs
     campaigns = [fuzzer.campaign(one) for one in chosen]
     try:
         for done in fuzzer.rounds(campaigns, seed, inputs, seconds):

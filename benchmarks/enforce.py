@@ -7,6 +7,7 @@ first, or of those that are planned.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -31,6 +32,9 @@ ROOT = Path(__file__).parent.parent
 TORCH = ROOT / ".venv" / "torch-newest" / "bin" / "python"
 RANKS = 4
 RATES = "fast=100Mb,slow=50Mb"
+SWITCHES = 50
+FREE = "fast=100Gb"
+"""A rate that limits nothing here: between two ranks, without namespaces."""
 
 GLOO, BOTH, ORDER, PLANNED = "gloo, fast", "gloo, both", "as called, fast", "planned"
 """Ways: gloo on its first interface, and on both; a plan that changes nothing, over the first;
@@ -91,13 +95,36 @@ class OverheadResult:
 
     part: str
     way: str
+    channels: str
     size_bytes: int
     us: float
     processor_us: float
     load: float
 
 
-Result = EnforceResult | OverheadResult
+@dataclass(frozen=True, slots=True)
+class SwitchResult:
+    """What a job took that came to other plans while it ran.
+
+    Attributes:
+        switches: to plans that were committed beside it.
+        period_ms: the median.
+        longest_ms: the longest from the first switch on.
+        versions: of the plan at the end of each period.
+    """
+
+    part: str
+    job: str
+    channels: str
+    switches: int
+    period_ms: float
+    longest_ms: float
+    periods_ms: tuple[float, ...]
+    versions: tuple[int, ...]
+    load: float
+
+
+Result = EnforceResult | OverheadResult | SwitchResult
 
 
 def _job(name: str) -> tuple[EnforceCase, ...]:
@@ -138,9 +165,14 @@ PARTS = {
     "fsdp2": _job("fsdp2"),
     "moe": _job("moe"),
     "claims": CLAIMS,
+    "switches": (EnforceCase("switches", "moe", PLANNED, RATES, "sgs"),),
     "overhead": tuple(
-        EnforceCase("overhead", "calls", way, "fast=100Gb", search, steps=30)
+        EnforceCase("overhead", "calls", way, FREE, search, steps=30)
         for way, search in ((GLOO, ""), ("no plan", ""), (ORDER, "fifo"))
+    ),
+    "overhead at 100 Mb/s": tuple(
+        EnforceCase("overhead at 100 Mb/s", "calls", way, "fast=100Mb", search, steps=12)
+        for way, search in ((GLOO, ""), (ORDER, "fifo"))
     ),
 }
 SMOKE = tuple(
@@ -177,6 +209,8 @@ class JobLab:
                 script = folder / str(k) / "script.json"
                 told = {SCRIPT: str(script)} if case.search and len(batch) > 1 else {}
                 runs.append(_run(case, folder / str(k), told))
+                if case.part == "switches":
+                    runs[-1]["words"] += self._committing(case, folder)
             if first.search:
                 plan = folder / "0" / "plan.json" if len(batch) == 1 else None
                 self._start(first, folder, runs, plan=plan)
@@ -188,9 +222,20 @@ class JobLab:
             ]
         found: list[Result] = []
         for case, own, claimed in zip(batch, ranks, claims, strict=True):
-            alone = case.part == "overhead"
-            found += _overhead(case, own) if alone else [_result(case, own, claimed)]
+            if case.job == "calls":
+                found += _overhead(case, own)
+            elif case.part == "switches":
+                found.append(switches(case, own[0]))
+            else:
+                found.append(_result(case, own, claimed))
         return found
+
+    def _committing(self, case: EnforceCase, folder: Path) -> list[str]:
+        """Return what is started beside a job: it commits another plan and its own, in turns."""
+        self._planned(replace(case, search="lifo"), _folder(folder, 1))
+        plans = [str(folder / str(k) / "plan.json") for k in (1, 0)]
+        words = [str(self._python), "-m", "benchmarks.jobs.committing", "STORE", str(SWITCHES)]
+        return [*words, *plans]
 
     def _planned(self, case: EnforceCase, folder: Path) -> float | None:
         """Plan a job, and return the period that is claimed; None: it has no plan."""
@@ -289,12 +334,12 @@ def _folder(folder: Path, number: int) -> Path:
 
 def _is_free(case: EnforceCase) -> bool:
     """Return whether no rate limits a job, so that two ranks do."""
-    return case.small or case.part == "overhead"
+    return case.small or case.channels == FREE
 
 
 def _rates(case: EnforceCase) -> str:
     """Return the channels over which a job is recorded: what it computes is the same over all."""
-    return case.channels if _is_free(case) else RATES
+    return case.channels if _is_free(case) or case.job == "calls" else RATES
 
 
 def _result(
@@ -321,9 +366,30 @@ def _result(
     )
 
 
+def switches(case: EnforceCase, rank: dict[str, Any]) -> SwitchResult:
+    """Return what a job took from the first switch on, as a rank has written it."""
+    ended, versions = rank["ended_s"], rank["versions"]
+    changed = [a != b for a, b in itertools.pairwise(versions)]
+    first = changed.index(True)
+    periods = [1e3 * (b - a) for a, b in itertools.pairwise(ended)][first:]
+    return SwitchResult(
+        case.part,
+        case.job,
+        case.channels,
+        sum(changed),
+        median(periods),
+        max(periods),
+        tuple(periods),
+        tuple(versions[first + 1 :]),
+        os.getloadavg()[0],
+    )
+
+
 def _overhead(case: EnforceCase, ranks: Sequence[dict[str, Any]]) -> list[Result]:
     load = os.getloadavg()[0]
     return [
-        OverheadResult("overhead", case.way, int(size), row["us"], row["processor_us"], load)
+        OverheadResult(
+            case.part, case.way, case.channels, int(size), row["us"], row["processor_us"], load
+        )
         for size, row in ranks[0]["sizes"].items()
     ]

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from benchmarks.enforce import BOTH, GLOO, ORDER, PLANNED, EnforceResult, OverheadResult, Result
+from benchmarks.enforce import (
+    BOTH,
+    GLOO,
+    ORDER,
+    PLANNED,
+    EnforceResult,
+    OverheadResult,
+    Result,
+    SwitchResult,
+)
 from sccl.core.cost import bytes_text
 from sccl.errors import ParameterError
 from sccl.view.charts import grouped_chart, measured_chart
@@ -38,7 +47,14 @@ def summary(results: Sequence[Result]) -> dict[str, float | str]:
                 found[f"{part}: times {name}"] = periods[part, way] / periods[part, PLANNED]
         if (part, ORDER) in periods and (part, GLOO) in periods:
             found[f"{part}: as called, above gloo"] = periods[part, ORDER] / periods[part, GLOO] - 1
-    found |= _overhead([one for one in results if isinstance(one, OverheadResult)])
+    for one in results:
+        if isinstance(one, SwitchResult):
+            found["switches"] = one.switches
+            found["the longest step, periods"] = one.longest_ms / one.period_ms
+    calls = [one for one in results if isinstance(one, OverheadResult)]
+    for part in dict.fromkeys(one.part for one in calls):
+        for name, value in _overhead([one for one in calls if one.part == part]).items():
+            found[f"{part}: {name}"] = value
     claims = [off(one.claimed_ms, one.period_ms) for one in jobs if one.claimed_ms]
     if claims:
         found["plans"] = len(claims)
@@ -78,11 +94,18 @@ def tables(results: Sequence[Result]) -> list[Table]:
     jobs = Table("Job", "Way", "Channels", "Search", title="Jobs in the lab")
     for name in ("Claimed, ms", "Period, ms", "Off", "Processor, ms", "Load"):
         jobs.add_column(name, justify="right")
-    calls = Table("Calls of", title="Calls alone: allreduces, 16 under way")
-    sizes: dict[int, dict[str, OverheadResult]] = {}
+    calls = Table("Channels", "Calls of", title="Calls alone: allreduces, 16 under way")
+    sizes: dict[tuple[str, int], dict[str, OverheadResult]] = {}
     for one in results:
         if isinstance(one, OverheadResult):
-            sizes.setdefault(one.size_bytes, {})[one.way] = one
+            sizes.setdefault((one.channels, one.size_bytes), {})[one.way] = one
+            continue
+        if isinstance(one, SwitchResult):
+            jobs.add_row(
+                one.job, f"{one.switches} switches", one.channels, "",
+                "", f"{one.period_ms:.0f}, at most {one.longest_ms:.0f}", "", "",
+                f"{one.load:.1f}",
+            )  # fmt: skip
             continue
         claimed = one.claimed_ms
         jobs.add_row(
@@ -96,10 +119,10 @@ def tables(results: Sequence[Result]) -> list[Table]:
     ways = list(dict.fromkeys(way for own in sizes.values() for way in own))
     for way in ways:
         calls.add_column(f"{way}, us (processor)", justify="right")
-    for size, own in sizes.items():
+    for (channels, size), own in sizes.items():
         found = [own.get(way) for way in ways]
         cells = ["" if o is None else f"{o.us:.0f} ({o.processor_us:.0f})" for o in found]
-        calls.add_row(bytes_text(size), *cells)
+        calls.add_row(channels, bytes_text(size), *cells)
     return [table for table in (jobs, calls) if table.row_count]
 
 
@@ -109,7 +132,7 @@ def charts(results: Rows) -> list[ChartType]:
     Raises:
         ParameterError: there is nothing to draw.
     """
-    jobs = [r for r in results if "period_ms" in r]
+    jobs = [r for r in results if "claimed_ms" in r]
     found: list[ChartType] = []
     bars = [
         {"job": r["job"], "way": r["way"], "s": r["period_ms"] / 1000}
@@ -132,20 +155,36 @@ def charts(results: Rows) -> list[ChartType]:
     ]
     if claims:
         found.append(
-            measured_chart(sorted(claims, key=lambda r: (r["series"], r["claimed"])),
-                           "claimed", "off", "series", title="Periods beside what plans claim",
+            measured_chart(claims, "claimed", "off", "series", joined=False,
+                           title="Periods beside what plans claim",
                            x_title="Claimed (ms)", y_title="Above it (%)")
         )  # fmt: skip
-    for field, title in (("us", "Time"), ("processor_us", "Processor time of a rank")):
-        calls = [
-            {"bytes": r["size_bytes"], "us": r[field], "series": r["way"]}
-            for r in results
-            if "size_bytes" in r
-        ]
-        if calls:
+    for r in results:
+        if "versions" in r:
+            series = ["one plan", "another"]
+            steps = [
+                {"step": k, "ms": took, "series": series[version % 2]}
+                for k, (took, version) in enumerate(
+                    zip(r["periods_ms"], r["versions"], strict=True), 1
+                )
+            ]
             found.append(
-                measured_chart(calls, "bytes", "us", "series", title=f"{title} of an allreduce, "
-                               "16 under way", x_title="Bytes", y_title="\u00b5s", x_bytes=True,
+                measured_chart(steps, "step", "ms", "series", joined=False,
+                               title=f"Steps of {r['job']} over {r['switches']} switches",
+                               x_title="Step", y_title="Period (ms)")
+            )  # fmt: skip
+    calls = [r for r in results if "size_bytes" in r]
+    for part in dict.fromkeys(r["part"] for r in calls):
+        for field, title in (("us", "Time"), ("processor_us", "Processor time of a rank")):
+            rows = [
+                {"bytes": r["size_bytes"], "us": r[field], "series": r["way"]}
+                for r in calls
+                if r["part"] == part
+            ]
+            rate = part.removeprefix("overhead")
+            found.append(
+                measured_chart(rows, "bytes", "us", "series", title=f"{title} of an allreduce{rate}"
+                               ", 16 under way", x_title="Bytes", y_title="\u00b5s", x_bytes=True,
                                log_y=True)
             )  # fmt: skip
     if not found:

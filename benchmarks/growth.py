@@ -29,6 +29,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "dragonfly": ("dragonfly:4x5", "dragonfly:8x9", "dragonfly:16x17", "dragonfly:32x32"),
 }
 SMOKE: dict[str, tuple[str, ...]] = {"hypercube": ("hypercube:2",)}
+SMOKE_COLLECTIVES = ("allgather", "allreduce", "alltoall")
+"""One of each kind: what is copied, what is reduced, what does neither."""
 _GROWS_FROM = 50  # ranks: below, starting the process is most of it
 
 
@@ -62,10 +64,10 @@ class GrowthResult:
         return self.verdict in {"met", "near"}
 
 
-def run(families: dict[str, tuple[str, ...]], timeout_s: float) -> Iterator[GrowthResult]:
+def run(*, smoke: bool, timeout_s: float) -> Iterator[GrowthResult]:
     """Yield the results; of a collective and a family none beyond the first without an answer."""
-    for family, machines in families.items():
-        for collective in names():
+    for family, machines in (SMOKE if smoke else FAMILIES).items():
+        for collective in SMOKE_COLLECTIVES if smoke else names():
             for machine in machines:
                 result = limits(family, machine, collective, timeout_s)
                 yield result

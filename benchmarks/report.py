@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from statistics import median
 
 from rich.markup import escape
@@ -25,6 +26,7 @@ from benchmarks.process import Startup
 from benchmarks.reach import ReachResult
 from benchmarks.rooted import RootedResult
 from benchmarks.routed import RoutedResult
+from benchmarks.routed_proofs import FOUND
 from benchmarks.scale import ScaleResult
 from benchmarks.summary import Ratio, Total
 from benchmarks.syndicate import SyndicateResult
@@ -322,18 +324,28 @@ def large_table(results: Sequence[LargeResult]) -> Table:
 
 
 def routed_table(results: Sequence[RoutedResult]) -> Table:
-    """Return algorithms, each beside the limit of its steps."""
-    columns = ("Collective", "Algorithm", "S", "R/C", "Limit")
-    table = _table("Messages that pass several links in a step", "Machine", *columns)
-    table.add_column("On the frontier?")
-    for r in results:
-        limit = "-" if r.upper is None else str(r.upper)
-        if r.lower != r.upper:
-            limit = f"{r.lower} to {limit}"
-        machine = r.case.machine.removeprefix("routed:")
-        row = (machine, r.case.collective, r.algorithm, str(r.steps), str(r.cost), limit)
-        table.add_row(*map(escape, row), r.verdict)
+    """Return, by machine and collective, whether published algorithms are on the frontier."""
+    names = tuple(dict.fromkeys(r.algorithm for r in results))
+    table = _table("Messages that pass several links in a step", "Machine", "Collective", *names)
+    table.caption = (
+        "S: R/C; yes: on the frontier, no: by what has which S: R/C (its name if published)"
+    )
+    for case in dict.fromkeys(r.case for r in results):
+        here = {r.algorithm: _routed_cell(r) for r in results if r.case == case}
+        row = (case.machine.removeprefix("routed:"), case.collective)
+        table.add_row(*map(escape, row), *(escape(here.get(name, "-")) for name in names))
     return table
+
+
+def _routed_cell(result: RoutedResult) -> str:
+    """Return what is known of an algorithm."""
+    verdict = result.verdict
+    if result.rival:
+        chunks, steps, rounds = result.rival
+        name = "" if result.by == FOUND else f" ({result.by})"
+        verdict = f"no, {steps}: {Fraction(rounds, chunks)}{name}"
+    halves = "; best of halves" if result.of_halves else ""
+    return f"{result.steps}: {result.cost} {verdict}{halves}"
 
 
 def rates_table(results: Sequence[RateResult]) -> Table:

@@ -1,41 +1,28 @@
-"""Published algorithms on rings, tori and hypercubes, beside what any takes in as many steps.
+"""Published algorithms on rings, tori and hypercubes: which are on the Pareto frontier?
 
 A message may pass several links in one step, and loads each (``routed:ring:8``): so Swing,
-Trivance, Bine trees, PAT and recursive doubling are counted where they were published. An algorithm
-is on the Pareto frontier if the limit of R/C for its S, over all k and C, is its R/C, and that of a
-step less is more. Limits are proved by prices that are checked in exact arithmetic.
+Trivance, Bine trees, PAT and recursive doubling are counted where they were published. One is on
+the frontier if no algorithm of as many steps has less R/C, over all k and C, and none of fewer
+steps has as little; it is not, if an algorithm dominates it. Whatever is said is said by a
+certificate, which is written and then checked anew, without a solver (:mod:`sccl.prove.check`).
 """
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from pathlib import Path
 
+from benchmarks.routed_proofs import Known, KnownAllreduce, Triple, dominates, triple_of
 from sccl.collectives import named
-from sccl.core.limit import StepLimit
-from sccl.errors import InputError
-from sccl.prove.bounds import lower_bounds
-from sccl.synth.baselines import make, on_machine
-from sccl.synth.contract import Request
-from sccl.synth.limit.steps import step_limit
+from sccl.core.files.claims import AlgorithmClaimWire, Claim, LimitPointWire
+from sccl.prove.check.folder import check_folder
+from sccl.prove.check.question import read_case
+from sccl.synth.claims import write_claims
 from sccl.topo import machine_model, resolve
-
-ALGORITHMS = (
-    "swing",
-    "trivance",
-    "bine",
-    "pat",
-    "recursive-doubling",
-    "bruck",
-    "binomial-tree",
-    "double-binary-tree",
-)
-MOST_SECONDS = 60.0
-MOST_STEPS = 6
-"""Limits of more steps are not asked for: they take minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +39,14 @@ class RoutedResult:
 
     Attributes:
         chunks, steps, rounds: C, S and R.
-        lower, upper: what the limit of R/C for S lies between; None: it was not asked for.
-        before: what that for S - 1 is at least; None: there is no algorithm of so few steps.
-        seconds: of the limits of this machine so far.
+        verdict: ``"yes"``: on the frontier; ``"no"``: dominated; ``"unknown"``: nothing is proved.
+        by: what dominates it: an algorithm's name, or :data:`FOUND`; empty: nothing that is known.
+        rival: (C, S, R) of that.
+        lower, upper: what the limit of R/C for S lies between; None: that was not asked for.
+        before: what that for S - 1 is at least; None: likewise, or there are no so few steps.
+        of_halves: whether no reducescatter and then allgather dominates it: of allreduce alone.
+        claims: of the certificate that says so; all of them hold.
+        seconds: of the processor, for this machine and collective.
     """
 
     case: RoutedCase
@@ -62,9 +54,14 @@ class RoutedResult:
     chunks: int
     steps: int
     rounds: int
+    verdict: str
+    by: str
+    rival: Triple | None
     lower: Fraction | None
     upper: Fraction | None
     before: Fraction | None
+    of_halves: bool
+    claims: int
     seconds: float
 
     @property
@@ -72,62 +69,90 @@ class RoutedResult:
         """Return R/C."""
         return Fraction(self.rounds, self.chunks)
 
-    @property
-    def verdict(self) -> str:
-        """Return whether it is on the frontier, in words."""
-        if self.lower is None or self.upper is None:
-            return "not asked"
-        if self.upper < self.cost:
-            return f"no: {float(self.cost / self.upper - 1):.0%} above the limit"
-        if self.lower < self.cost:
-            return "open"
-        return "yes" if self.before is None or self.before > self.cost else "no: a step too many"
-
 
 def _cases(collective: str, *machines: str) -> tuple[RoutedCase, ...]:
     return tuple(RoutedCase(f"routed:{machine}", collective) for machine in machines)
 
 
+RINGS = tuple(f"ring:{n}" for n in range(4, 17))
+TORI = ("torus:3x3", "torus:4x2", "torus:4x3", "torus:5x3", "torus:6x2", "torus:8x2", "torus:4x4")
+CUBES = ("hypercube:2", "hypercube:3", "hypercube:4")
+MESHES = ("mesh:3x3", "mesh:4x2", "mesh:4x4")
+SMALL = tuple(f"ring:{n}" for n in range(4, 10))
 PARTS = {
-    "rings": _cases("allgather", *(f"ring:{n}" for n in (4, 5, 6, 7, 8, 9, 10, 12, 16))),
-    "tori": _cases("allgather", "torus:3x3", "torus:4x2", "torus:4x4"),
-    "hypercubes": _cases("allgather", "hypercube:2", "hypercube:3", "hypercube:4"),
-    "broadcast": _cases("broadcast", *(f"ring:{n}" for n in range(4, 9)), "hypercube:3"),
+    "rings": _cases("allgather", *RINGS),
+    "tori": _cases("allgather", *TORI),
+    "hypercubes": _cases("allgather", *CUBES),
+    "meshes": _cases("allgather", *MESHES),
+    "reducescatter": _cases("reducescatter", "ring:8", "torus:4x2", "torus:4x4", "hypercube:4"),
+    "allreduce": _cases("allreduce", *RINGS, *TORI, *CUBES),
+    "broadcast": _cases("broadcast", *SMALL, "torus:3x3", "torus:4x2", "hypercube:3"),
+    "larger": _cases(
+        "allgather",
+        *("ring:27", "torus:3x3x3", "hypercube:5", "torus:4x4x2", "torus:8x4", "ring:32"),
+    ),
 }
 
 
-def run(cases: Sequence[RoutedCase]) -> Iterator[RoutedResult]:
-    """Yield every algorithm that a machine has, with the limits of its steps."""
+def run(cases: Sequence[RoutedCase], folder: Path | None = None) -> Iterator[RoutedResult]:
+    """Yield every algorithm that a machine has, and whether it is on the frontier.
+
+    Args:
+        folder: where to keep the certificates; None: nowhere.
+    """
     for case in cases:
-        yield from _on(case)
+        if folder is not None:
+            yield from _certified(case, folder / _slug(case))
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            yield from _certified(case, Path(place) / _slug(case))
 
 
-def _on(case: RoutedCase) -> Iterator[RoutedResult]:
+def _slug(case: RoutedCase) -> str:
+    return f"{case.machine}-{case.collective}".replace(":", "-")
+
+
+def _certified(case: RoutedCase, folder: Path) -> Iterator[RoutedResult]:
+    """Yield what a certificate says of each algorithm, once it is written and checked."""
     machine = machine_model(resolve(case.machine)).topology
-    spec = named(case.collective, machine.ranks)
-    bounds, began = lower_bounds(machine, spec), time.perf_counter()
-
-    @cache
-    def limit(steps: int) -> StepLimit | None:
-        """Return the limit of so many steps; None: there are too few, or too many."""
-        if not bounds.steps <= steps <= MOST_STEPS:
-            return None
-        return step_limit(machine, spec, steps, bounds, MOST_SECONDS).limit
-
-    for name in ALGORITHMS:
-        try:
-            made = on_machine(make(name, Request(machine, spec, 2**20)), machine)
-        except InputError:
-            continue  # it does not serve so many ranks, or the collective
-        here, before = limit(made.steps), limit(made.steps - 1)
+    began = time.process_time()
+    of = KnownAllreduce if case.collective == "allreduce" else Known
+    known = of(machine, named(case.collective, machine.ranks))
+    known.decide()
+    if not known.published:
+        return
+    write_claims(folder, machine, known.spec, known.write)
+    states = [verdict.state for verdict in check_folder(folder)]
+    claims = read_case(folder).claims
+    held = [claim for claim, state in zip(claims, states, strict=True) if state == "ok"]
+    seconds = round(time.process_time() - began, 2)
+    for name, made in known.published.items():
+        triple = triple_of(made)
+        rival = next((r for r in map(_claimed, held) if r and dominates(r, triple)), None)
+        points = [c for c in held if isinstance(c, LimitPointWire) and _of(c) == triple]
+        best = any(c.halves == "equal" for c in points)
+        verdict = "no" if rival else "yes" if best else "unknown"
+        limit, fewer = (known.limits.get(steps) for steps in (made.steps, made.steps - 1))
+        by = known.name_of(rival) if rival else ""
         yield RoutedResult(
             case,
             name,
-            made.collective.chunks,
-            made.steps,
-            made.rounds,
-            here.lower if here else None,
-            here.upper if here else None,
-            before.lower if before else None,
-            round(time.perf_counter() - began, 2),
+            *triple,
+            verdict,
+            by,
+            rival,
+            lower=limit.lower if limit else None,
+            upper=limit.upper if limit else None,
+            before=fewer.lower if fewer else None,
+            of_halves=any(c.halves == "any" for c in points),
+            claims=len(held),
+            seconds=seconds,
         )
+
+
+def _of(claim: LimitPointWire | AlgorithmClaimWire) -> Triple:
+    return claim.chunks, claim.steps, claim.rounds
+
+
+def _claimed(claim: Claim) -> Triple | None:
+    return _of(claim) if isinstance(claim, AlgorithmClaimWire) else None

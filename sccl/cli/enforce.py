@@ -45,8 +45,9 @@ def enforce(job: Job, plan: Plan = None, record: Record = None, json: options.Js
     """Run a PyTorch job that says init_process_group("sccl"), and record it, or keep it to a plan.
 
     Nothing else of it is changed. Steps are told by its optimizers, or by what repeats; of several
-    that are alike, recorded times are those in the middle. Where the job calls what the plan does
-    not expect, it goes on without the plan until a step is as planned again.
+    that are alike, a piece of computation takes what it took the slowest rank, in the middle of
+    them. Where the job calls what the plan does not expect, it goes on without the plan until a
+    step is as planned again.
 
     Results are those of gloo to the bit, but for collectives that a plan splits or carries itself:
     these may add up in another order. SCCL_CHANNELS=fast=eth0,slow=eth1 says over which network

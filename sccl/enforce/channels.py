@@ -89,6 +89,7 @@ class Channels:
         for thread in self._threads:
             thread.join()
         self._threads = []
+        self._groups = {}  # threads of theirs end, which may yet have to let go of tensors
 
     def _devices(self) -> list[Any]:
         told = [part for part in os.environ.get(INTERFACES, "").split(",") if part]

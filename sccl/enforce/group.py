@@ -7,6 +7,8 @@ ZeRO and FSDP2 find them all.
 from __future__ import annotations
 
 import os
+import threading
+import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -23,6 +25,13 @@ from sccl.enforce.session import Session, session
 from sccl.enforce.works import NamedWork, all_to_all_of_lists
 
 Method = Callable[..., Any]
+
+
+_OPEN: weakref.WeakSet[ScclGroup] = weakref.WeakSet()
+"""Groups that the job has not destroyed."""
+
+_AT_EXIT_S = 0.5
+"""For what is under way when a job ends; gloo has threads that end with Python otherwise."""
 
 
 class ScclGroup(dist.ProcessGroup):
@@ -43,11 +52,12 @@ class ScclGroup(dist.ProcessGroup):
             super().__init__(rank, len(ranks))
         self.ranks = ranks
         peers().meet(dist.PrefixStore("peers", store), ranks, rank, timeout)
-        self.inner = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
+        self.inner: Any = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
         self._own_name, self._description = name, "undefined"
         self.hosted: HostService
         self._session: Session = session()
         self._session.joined(self, store, timeout, gloo_group)
+        _OPEN.add(self)
 
     # The base keeps no name of a group that is made in Python, and FSDP2 asks for it.
     def _set_group_name(self, name: str) -> None:
@@ -75,12 +85,19 @@ class ScclGroup(dist.ProcessGroup):
         return "sccl"
 
     def shutdown(self) -> None:
-        """End what it does: the job destroys it."""
+        """End what it does: the job destroys it, or ends."""
+        if self.inner is None:
+            return
+        _OPEN.discard(self)
         self._session.left(self)
         self.inner.shutdown()
+        # Its threads end with it. One that lets go of a tensor needs Python, and where Python is at
+        # its end by then, the process dies of that.
+        self.inner = None
 
     def abort(self) -> None:
         """End what it does, however far that is."""
+        _OPEN.discard(self)
         self._session.left(self, at_once=True)
         self.inner.abort()
 
@@ -169,3 +186,16 @@ def create(options: Any, _own: Any = None) -> ScclGroup:
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     store = dist.PrefixStore(f"attempt-{attempt}", options.store)
     return ScclGroup(store, options.group_rank, ranks, options.timeout, str(options.group_id))
+
+
+def end_all() -> None:
+    """End groups that the job leaves open, as it ends itself; wait for that only so long."""
+
+    def end() -> None:
+        for group in list(_OPEN):
+            group.shutdown()
+
+    if _OPEN:
+        thread = threading.Thread(target=end, name="sccl-end", daemon=True)
+        thread.start()
+        thread.join(_AT_EXIT_S)

@@ -138,6 +138,7 @@ class HostQueue:
         self._left = 0
         self._thread: threading.Thread | None = None
         self._told: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._teller = threading.Thread(target=self._tell, name=f"{name}-told", daemon=True)
 
     @property
     def busy(self) -> bool:
@@ -176,15 +177,16 @@ class HostQueue:
         if self._thread is None:
             return True
         self._waiting.put(None)
-        self._told.put(None)
-        self._thread.join(within_s)
+        for thread in (self._thread, self._teller):
+            if thread is not threading.current_thread():
+                thread.join(within_s)
         return not self._thread.is_alive()
 
     def _start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
-            threading.Thread(target=self._tell, name=f"{self._name}-told", daemon=True).start()
+            self._teller.start()
 
     def _work(self) -> None:
         while (given := self._waiting.get()) is not None:
@@ -198,6 +200,7 @@ class HostQueue:
                 threading.Thread(target=tell, name=f"{self._name}-within", daemon=True).start()
             else:
                 self._told.put(tell)
+        self._told.put(None)
 
     def _tell(self) -> None:
         while (tell := self._told.get()) is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import sys
 from typing import Any
 
 BACKEND = "sccl"
@@ -13,6 +15,13 @@ def register() -> None:
 
     if dist.is_available() and not hasattr(dist.Backend, BACKEND.upper()):
         dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu"])
+        atexit.register(_end)  # after what a job registers itself, which may still call
+
+
+def _end() -> None:
+    """End what a job leaves open, if it made groups at all."""
+    if (group := sys.modules.get("sccl.enforce.group")) is not None:
+        group.end_all()
 
 
 def _create(*options: Any) -> Any:

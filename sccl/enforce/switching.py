@@ -18,6 +18,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -111,6 +112,7 @@ class PlanSwitch:
         self._reports: deque[IterationReport] = deque(maxlen=RING)
         self._written = 0
         self._retired: Enforcer | None = None
+        self._leaving: deque[Enforcer] = deque()
         self._listener: Listener | None = None
         self._since, self._stretch, self._begun = 0, FIRST_CALLS, time.monotonic()
         self._agreement: tuple[Any, torch.Tensor] | None = None
@@ -198,6 +200,8 @@ class PlanSwitch:
             self._listener.close()
             atexit.unregister(self._listener.close)
             self._follower.close()
+            self._agreement = self._control = None  # threads of its end here
+        self._end_those_left()
         for enforcer in (self._retired, self.enforcer):
             if enforcer is not None:
                 enforcer.close()
@@ -229,6 +233,8 @@ class PlanSwitch:
         before, self.enforcer = self.enforcer, prepared.enforcer
         if before is not None:
             before.retire()  # peers may be at it yet: it is kept until the next switch
+        if self._retired is not None:
+            self._leaving.append(self._retired)
         self._retired = before
         if self.enforcer is not None:
             calls = [one.key for one in self._heard]
@@ -265,8 +271,15 @@ class PlanSwitch:
             if self._rank == 0 and self._script is not None:
                 self._ledger.write_started(script_text(self._script).encode(), self._key)
             self.watched = True
+        self._end_those_left()
         self._follower.listen()
         self._write_reports()
+
+    def _end_those_left(self) -> None:
+        """End plans of before the last: else a collection of garbage does, all within one step."""
+        with suppress(IndexError):  # there are no more
+            while True:
+                self._leaving.popleft().close()
 
     def _write_reports(self) -> None:
         while self._reports:

@@ -139,19 +139,34 @@ def _named_roles(of_ranks: Sequence[Sequence[int]], world: int) -> list[Role]:
 
 
 def _gaps(programs: Sequence[Sequence[Line]]) -> _Gaps:
-    """Return how long computation takes, the median over ranks."""
-    found: list[_Gaps] = []
+    """Return how long computation takes, the median over ranks.
+
+    Where it is told of steps which all ranks took together, it is the median over steps of what the
+    slowest rank took: the others wait for it, whichever it is this time.
+    """
+    found: list[dict[tuple[int, str], list[Kernel]]] = []
     for lines in programs:
-        own: _Gaps = defaultdict(float)
+        own: dict[tuple[int, str], list[Kernel]] = defaultdict(list)
         before = 0
         for line in lines:
             if isinstance(line, Kernel):
-                own[before, line.stream] += line.duration_us
+                own[before, line.stream].append(line)
             else:
                 before += 1
         found.append(own)
-    keys = {key for own in found for key in own}
-    return {key: round(median(own.get(key, 0.0) for own in found), 3) for key in sorted(keys)}
+    keys = sorted({key for own in found for key in own})
+    steps = {len(one.of_steps) for own in found for kernels in own.values() for one in kernels}
+    many = steps.pop() if len(steps) == 1 else 0
+    return {key: _middle([own.get(key, []) for own in found], many) for key in keys}
+
+
+def _middle(of_ranks: Sequence[Sequence[Kernel]], steps: int) -> float:
+    """Return how long a piece of computation takes, of which each rank has some kernels."""
+    if not steps:
+        told = [sum(one.duration_us for one in own) for own in of_ranks]
+    else:
+        told = [max(sum(one.of_steps[k] for one in own) for own in of_ranks) for k in range(steps)]
+    return round(median(told), 3)
 
 
 @dataclass(slots=True)

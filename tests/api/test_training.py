@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 
 import sccl
+from tests.kit.brief import begun_briefly
 from tests.kit.traces import PREFETCHING, profile
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
 
@@ -153,6 +154,7 @@ def test_workloads_are_made_written_and_read(tmp_path: Path) -> None:
         sccl.TrainingPlan.load(tmp_path / "w.json")
 
 
+@begun_briefly()
 def test_a_step_is_planned(tmp_path: Path) -> None:
     step = sccl.make_workload("transformer", {**JOB, "layers": 1})
     plan = sccl.plan(step, "hgx2", search="fifo", seconds=0)

@@ -105,7 +105,7 @@ def test_recursive_doubling_sends_twice_as_much_in_each_step(
     assert run_of([source], 25_000, terms).timeline.finish == alphas * 700_000 + 3_000_000
 
 
-@settings(max_examples=times(80), deadline=None)
+@settings(max_examples=times(80, by_day=40), deadline=None)
 @given(right())
 def test_no_schedule_beats_the_bound(schedule: Schedule) -> None:
     spec = spec_of_collective(schedule.collective)

@@ -37,7 +37,7 @@ def test_one_size_goes_into_a_file(tmp_path: Path) -> None:
 
 
 def test_what_is_not_near_enough_is_told_by_the_exit_code() -> None:
-    code, out, _ = sccl(*ASKED, "--size", "1KB", "--gap", "0", "--json")
+    code, out, _ = sccl(*ASKED, "--size", "1KB", "--gap", "0", "--effort", "0.5", "--json")
     assert code == 3
     assert json.loads(out)["points"][0]["gap"] > 0
 

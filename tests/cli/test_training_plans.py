@@ -14,6 +14,7 @@ from sccl.core.files.text import text_of
 from sccl.core.files.workloads import workload_to_wire
 from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload_ops import Dependency, HostAction, HostEvent, HostProgram
+from tests.kit.brief import begun_briefly
 from tests.kit.commands import sccl
 from tests.kit.training_plans import layered_plan, plan_file, prefetching_plan
 from tests.kit.workloads import calling, comm, prefetching
@@ -59,6 +60,7 @@ def test_a_wrong_plan_is_refused_by_all(tmp_path: Path) -> None:
     assert not picture.exists()
 
 
+@begun_briefly()
 def test_what_is_planned_beside_others_is_believed_by_nobody(tmp_path: Path) -> None:
     calls = (
         comm("gradients", "allreduce", range(4), 2**20),

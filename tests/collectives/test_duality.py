@@ -101,7 +101,7 @@ def can_reduce(machine: Topology, givers: set[int], target: int, rounds: tuple[i
     return any(state[target] == sum(1 << r for r in givers) for state in states)
 
 
-@settings(max_examples=times(25), deadline=None)
+@settings(max_examples=times(25, by_day=13), deadline=None)
 @given(topologies(max_ranks=3), st.data())
 def test_reductions_exist_where_their_duals_do(machine: Topology, data: st.DataObject) -> None:
     ranks = st.integers(0, machine.ranks - 1)

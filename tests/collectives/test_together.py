@@ -27,6 +27,7 @@ from sccl.judge import violations
 from sccl.synth import registry
 from sccl.synth.contract import Request
 from sccl.topo import resolve as machine
+from tests.kit.brief import begun_briefly
 from tests.kit.executed import is_right
 
 
@@ -114,6 +115,7 @@ def test_tenants_are_put_together(tmp_path: Path) -> None:
     "text",
     ["alltoall@2x4", "reducescatter@0-3/4,5", "allgather@0-2+gather", "allreduce@0-2/3,7"],
 )
+@begun_briefly()
 def test_they_are_planned_over_links_of_others_too(text: str, synthesiser: str) -> None:
     dgx1 = machine("dgx1")
     found = registry.plan(

@@ -43,7 +43,7 @@ def test_any_plan_comes_back(seed: int) -> None:
     assert text_of(again) == text
 
 
-@settings(max_examples=times(30))
+@settings(max_examples=times(30, by_day=15))
 @given(st.integers(0, 10**9))
 def test_any_timeline_comes_back(seed: int) -> None:
     plan = random_training_plan(seed)

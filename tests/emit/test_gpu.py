@@ -25,7 +25,7 @@ from sccl.transform import pose
 from tests.kit import once
 from tests.kit.found import frontier
 from tests.kit.matrix import FOUR, SHORT, Hard, all_of, load
-from tests.kit.nightly import times
+from tests.kit.nightly import is_night, times
 from tests.kit.paths import PROGRAMS
 from tests.kit.projects import (
     COMBINING,
@@ -278,11 +278,11 @@ EACH = [(*COMBINING, "--type", dtype, "--op", op) for dtype in (*FLOATS, *INTEGE
 IN_TURN = [EACH[len(OPS) * i + i % len(OPS)] for i in range(len(EACH) // len(OPS))]
 """Every type with a reduction, and every reduction with types."""
 
-TYPES_OF = {"four ranks, one block": IN_TURN[: times(4)], "four ranks, dma": EACH[:1]}
+TYPES_OF = {"four ranks, one block": IN_TURN[: times(4, by_day=2)], "four ranks, dma": EACH[:1]}
 """The table of types and reductions is one for all: one way goes through it, and one looks in."""
 
-NIGHTLY = ("eight ranks, three blocks", "eight ranks, dma")
-"""Nothing that four ranks don't show is likely to show there."""
+NIGHTLY = ("four ranks, dma", "eight ranks, three blocks", "eight ranks, dma")
+"""Nothing that four ranks don't show is likely to show there, or, of dma, that processes don't."""
 
 
 @pytest.mark.parametrize(
@@ -298,36 +298,17 @@ def test_the_kernels_on_threads(tmp_path: Path, way: str) -> None:
     idle = [hop()] if rows is FOUR else []
     write_project(directory, generate(all_of(rows) + idle, "cuda", options))
     make(directory, "emulated", UNOPTIMISED)
-    chosen: list[tuple[str, ...]] = [("--counts", "1,1000,70001")]
+    chosen: list[tuple[str, ...]] = [("--counts", "1,1000,20001")]
     chosen += [(*words, "--counts", "5,1000") for words in TYPES_OF.get(way, [])]
     for number, words in enumerate(chosen):
         done = loopback(directory / "emulated", *words)
         assert done.returncode == 0, done.stderr
         assert ("# sccl custom_hop, 4 ranks" in done.stdout) == (bool(idle) and number == 0)
-    if way.endswith("dma"):
-        check_flags_by_small_kernels(directory / "emulated")
-
-
-def check_flags_by_small_kernels(directory: Path) -> None:
-    """Check what happens where streams do not set and await flags by themselves, or are not to.
-
-    Either way a dead peer is no end of waiting.
-    """
-    few = ("allgather", "--counts", "1,1000")
-    by_kernels = "flags are set and awaited by small kernels"
-    for streams in "10":
-        settings = {"SCCL_STREAM_OPS": streams, "SCCL_DEBUG": "1"}
-        done = loopback(directory, *few, **settings)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr.count(by_kernels) == int(streams == "0")
-        dead = {"SCCL_TIMEOUT": "0.01", "SCCL_EMULATED_DEAD": "0"}
-        done = loopback(directory, *few, **settings, **dead)
-        assert done.returncode == 1
-        assert re.search(r"rank [123] waited for a peer for longer than SCCL_TIMEOUT", done.stderr)
 
 
 RACES = {
-    "all": (["--counts", f"99,{times(200) + 1}"], {}, 0),  # odd ones, so that blocks lie oddly
+    # Odd ones, so that blocks lie oddly.
+    "all": (["--counts", "99,2001" if is_night() else "201"], {}, 0),
     "a dead peer": (
         ["allgather", "allreduce", "--counts", "999"],
         {"SCCL_EMULATED_DEAD": "1", "SCCL_TIMEOUT": "0.05"},
@@ -343,7 +324,7 @@ RACES = {
 }
 """What is run under the thread sanitizer: words of its command line, its environment, its end."""
 
-OFTEN = ("all", "numbers of packets begin anew")
+OFTEN = ("all",)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tests.kit.found import frontier
 from tests.kit.matrix import SHORT, all_of
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
-from tests.kit.projects import UNOPTIMISED, launch, make, mpich, tool
+from tests.kit.projects import UNOPTIMISED, launch, loopback, make, mpich, tool
 
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "gather")
 
@@ -78,6 +78,24 @@ def test_every_program_between_processes(transport: str) -> None:
     if transport == "dma":
         captured = user("no_replays", transport)
         assert captured.returncode == 0, captured.stderr
+
+
+def test_flags_are_set_by_streams_or_by_small_kernels() -> None:
+    """Where streams do not set and await flags by themselves, or are not to, kernels do.
+
+    Either way a dead peer is no end of waiting.
+    """
+    few = ("allgather", "--counts", "1,1000")
+    by_kernels = "flags are set and awaited by small kernels"
+    for streams in "10":
+        settings = {"SCCL_STREAM_OPS": streams, "SCCL_DEBUG": "1"}
+        done = loopback(emulated("dma"), *few, **settings)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count(by_kernels) == int(streams == "0")
+        dead = {"SCCL_TIMEOUT": "0.01", "SCCL_EMULATED_DEAD": "0"}
+        done = loopback(emulated("dma"), *few, **settings, **dead)
+        assert done.returncode == 1
+        assert re.search(r"rank [123] waited for a peer for longer than SCCL_TIMEOUT", done.stderr)
 
 
 @pytest.mark.parametrize("landing", "ed")

@@ -11,7 +11,9 @@ from sccl.errors import ToolError
 from tests.kit.torch_jobs import autoloading, finished, run_job
 
 
-@pytest.mark.parametrize(("release", "ranks"), [("oldest", 4), ("newest", 2)])
+@pytest.mark.parametrize(
+    ("release", "ranks"), [("newest", 2), pytest.param("oldest", 4, marks=pytest.mark.nightly)]
+)
 def test_every_collective_is_gloos_bit_for_bit(release: str, ranks: int, tmp_path: Path) -> None:
     env = {"PYTHONPATH": autoloading(tmp_path)}
     lines = finished(run_job(release, ranks, "torch_collectives.py", env=env))
@@ -23,14 +25,19 @@ def test_every_collective_is_gloos_bit_for_bit(release: str, ranks: int, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("release", "ranks", "bundles"), [("oldest", 4, "0"), ("newest", 2, "0"), ("oldest", 2, "")]
+    ("release", "ranks", "bundles"),
+    [
+        ("oldest", 2, ""),
+        pytest.param("oldest", 4, "0", marks=pytest.mark.nightly),
+        pytest.param("newest", 2, "0", marks=pytest.mark.nightly),
+    ],
 )
 def test_training_ends_in_the_same_parameters(
     release: str, ranks: int, bundles: str, tmp_path: Path
 ) -> None:
     """Bundles add in another order, which is none where there are two numbers."""
     env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_BUNDLES": bundles}
-    lines = finished(run_job(release, ranks, "torch_training.py", env=env))
+    lines = finished(run_job(release, ranks, "torch_training.py", env=env, as_users_do=True))
     digests = [line.split()[2:] for line in lines]
     assert len(digests) == 3 * ranks
     assert all(ours == theirs for ours, theirs in digests)
@@ -42,6 +49,29 @@ def test_who_serves_a_call_is_said_once() -> None:
     done = run_job("oldest", 1, "run_code.py", job, env={"SCCL_DEBUG": "1"})
     finished(done)
     assert done.stderr.count("sccl: rank 0: all_reduce: gloo") == 1
+
+
+def test_no_thread_outlives_the_groups() -> None:
+    """One of gloo's that lets go of a tensor while Python ends takes the process along."""
+    job = (
+        "import sccl.torch, pathlib, torch, torch.distributed as d; d.init_process_group('sccl'); "
+        "group = d.new_group([0, 1]); t = torch.ones(3); d.all_reduce(t, group=group); "
+        "[d.all_reduce(t) for _ in range(20)]; f = d.all_reduce(t, async_op=True).get_future(); "
+        "f.wait(); tasks = pathlib.Path('/proc/self/task'); before = len([*tasks.iterdir()]); "
+        "d.destroy_process_group(); print(before > 1, len([*tasks.iterdir()]))"
+    )
+    for bundles in ("0", ""):
+        done = run_job("oldest", 2, "run_code.py", job, env={"SCCL_BUNDLES": bundles})
+        assert finished(done) == ["True 1", "True 1"]
+
+
+def test_a_job_may_end_without_a_word() -> None:
+    """Threads of gloo let go of tensors only while Python is not at its end."""
+    job = (
+        "import sys; sys.setswitchinterval(100); import torch, torch.distributed as d, sccl.torch; "
+        "d.init_process_group('sccl'); [d.all_reduce(torch.ones(3)) for _ in range(50)]"
+    )
+    finished(run_job("newest", 3, "run_code.py", job, env={"SCCL_BUNDLES": "0"}))
 
 
 def test_releases_that_are_not_supported() -> None:

@@ -91,7 +91,7 @@ WHERES = {
     "training": "all_reduce of 160400 float32",
     "planned": r"allreduce-\d( \(allreduce\)|: all_reduce of \d+ \w+)",
 }
-BY_DAY = [("call", "stopped", 0), ("planned", "killed", 2), ("training", "killed", 0)]
+BY_DAY = [("call", "stopped", 0), ("planned", "killed", 2)]
 BY_NIGHT = [case for case in itertools.product(WHERES, ("killed", "stopped"), (0, 2))
             if case not in BY_DAY]  # fmt: skip
 

@@ -45,7 +45,11 @@ def ended(
 
 @pytest.mark.parametrize(
     ("release", "ranks", "like"),
-    [("oldest", 2, "gloo"), ("newest", 3, "gloo"), ("newest", 3, "mpi")],
+    [
+        ("newest", 3, "gloo"),
+        pytest.param("oldest", 2, "gloo", marks=pytest.mark.nightly),
+        pytest.param("newest", 3, "mpi", marks=pytest.mark.nightly),
+    ],
 )
 def test_some(release: str, ranks: int, like: str, tmp_path: Path) -> None:
     names = CASES["some"][like]

@@ -119,7 +119,7 @@ def test_whatever_goes_wrong_by_chance_was_said(collective: str) -> None:
     said = Counter[bool]()
     for algorithm in frontier("ring:4", collective)[:2]:
         root = algorithm.collective.root or 0
-        for _ in range(times(100)):
+        for _ in range(times(100, by_day=50)):
             found = mutated(program(algorithm), draw)
             for calling in graph_program(found).callings:
                 wrong = bool(calling.faults or run_graph(calling.graph).faults)

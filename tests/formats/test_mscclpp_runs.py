@@ -103,7 +103,7 @@ def test_what_nothing_is_said_of_goes_right(
     said = Counter[bool]()
     for algorithm in frontier("ring:4", collective)[:2]:
         content = written(algorithm, protocol=protocol, blocks=1)
-        for _ in range(times(40)):
+        for _ in range(times(40, by_day=20)):
             plan = changed(content, draw)
             text = json.dumps(plan).encode()
             try:

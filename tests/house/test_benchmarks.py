@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from benchmarks import enforce, pictures
+from benchmarks import enforce, pictures, routed
 from benchmarks import syndicate_jobs as training_jobs
 from benchmarks.__main__ import app
 from benchmarks.enforce_report import summary
+from sccl.core.files.claims import CLAIMS
 from sccl.errors import FormatError, ParameterError
+from sccl.prove.check.folder import Verdict, check_folder
 from tests.kit.paths import PROGRAMS, ROOT
 from tests.kit.torch_jobs import interpreter
 
@@ -36,20 +39,42 @@ from tests.kit.torch_jobs import interpreter
         "teccl-epochs",
         "teccl-scale",
         "taccl",
-        "syndicate",
+        "syndicate --only bank,beside,figure,moe",
+        pytest.param("syndicate --only models,scale", marks=pytest.mark.nightly),
         "files",
         "fuzz",
         "growth",
         "routed",
         "lab",
-        "enforce",
+        pytest.param("enforce", marks=pytest.mark.nightly),
     ],
 )
 def test_smoke(verb: str, tmp_path: Path) -> None:
     report = tmp_path / "report.json"
-    done = CliRunner().invoke(app, [verb, "--smoke", "-o", str(report)])
+    done = CliRunner().invoke(app, [*verb.split(), "--smoke", "-o", str(report)])
     assert done.exit_code == 0, done.output
     assert json.loads(report.read_text())["complete"] is True
+
+
+def test_published_algorithms_are_on_the_frontier_as_far_as_certificates_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = [routed.RoutedCase("routed:ring:4", name) for name in ("allgather", "allreduce")]
+    found = {(r.case.collective, r.algorithm): r for r in routed.run(cases, tmp_path)}
+    swing = found["allgather", "swing"]
+    assert (swing.verdict, swing.cost, swing.rival) == ("yes", Fraction(3, 2), None)
+    bine = found["allgather", "bine"]
+    assert (bine.verdict, bine.by, bine.rival) == ("no", "swing", (2, 2, 3))
+    reduced = found["allreduce", "swing"]  # halving along one dimension takes a step less
+    assert (reduced.verdict, reduced.by, reduced.rival) == ("no", "sccl", (4, 3, 3))
+    assert reduced.of_halves
+    folders = [path.parent for path in tmp_path.rglob(CLAIMS)]
+    states = [verdict.state for folder in folders for verdict in check_folder(folder)]
+    assert len(folders) == 2
+    assert set(states) == {"ok"}
+    refused = [Verdict("", "unchecked", "")] * len(states)
+    monkeypatch.setattr(routed, "check_folder", lambda _: refused[: swing.claims])
+    assert {r.verdict for r in routed.run(cases[:1])} == {"unknown"}
 
 
 def test_every_part_of_jobs_has_something_small() -> None:
@@ -189,7 +214,8 @@ def test_jobs_and_calls_alone_are_drawn(tmp_path: Path) -> None:
 
 
 def test_there_are_twenty_plans_and_what_they_come_to_is_told() -> None:
-    cases = [case for part in enforce.PARTS.values() for case in part if case.part != "overhead"]
+    alone = ("overhead", "overhead at 100 Mb/s", "switches")
+    cases = [case for part in enforce.PARTS.values() for case in part if case.part not in alone]
     assert sum(bool(case.search) for case in cases) == 20
     ways = {enforce.GLOO: None, enforce.BOTH: None, enforce.ORDER: 1.25, enforce.PLANNED: 1.0}
     periods = {enforce.GLOO: 1.5, enforce.BOTH: 2.0, enforce.ORDER: 1.53, enforce.PLANNED: 1.1}
@@ -211,14 +237,24 @@ def test_what_a_planned_call_costs_is_told() -> None:
     gloo = ((4, 100.0, 30.0), (1024, 110.0, 30.0), (2**20, 900.0, 90.0))
     ours = ((4, 150.0, 70.0), (1024, 170.0, 80.0), (2**20, 910.0, 95.0))
     results = [
-        enforce.OverheadResult("overhead", way, size, us, processor, 0.0)
+        enforce.OverheadResult("overhead", way, enforce.FREE, size, us, processor, 0.0)
         for way, rows in ((enforce.GLOO, gloo), (enforce.ORDER, ours))
         for size, us, processor in rows
     ]
     found = summary(results)
-    assert found["a planned call, us more"] == 55
-    assert found["processor, us more"] == 45
-    assert found["as fast as gloo's from"] == "1 MiB"
+    assert found["overhead: a planned call, us more"] == 55
+    assert found["overhead: processor, us more"] == 45
+    assert found["overhead: as fast as gloo's from"] == "1 MiB"
+
+
+def test_the_longest_step_among_switches_is_told() -> None:
+    versions = [0, 0, 1, 1, 2, 2]
+    rank = {"ended_s": [0.0, 9.0, 10.0, 11.0, 12.5, 13.5], "versions": versions}
+    found = enforce.switches(enforce.PARTS["switches"][0], rank)
+    assert found.switches == 2
+    assert found.periods_ms == (1000.0, 1000.0, 1500.0, 1000.0)  # the plan comes before all others
+    assert found.versions == (1, 1, 2, 2)
+    assert summary([found])["the longest step, periods"] == 1.5
 
 
 def test_a_part_that_is_none_is_told() -> None:

@@ -111,7 +111,7 @@ def damaged(good: SymmetricAlgorithm, rng: random.Random) -> SymmetricAlgorithm:
     )
 
 
-@settings(max_examples=times(150), deadline=None)
+@settings(max_examples=times(150, by_day=75), deadline=None)
 @given(
     st.sampled_from(MACHINES),
     st.booleans(),
@@ -134,7 +134,7 @@ def test_it_agrees_with_who_executes_every_send(
         assert about, (found, every)
 
 
-@settings(max_examples=times(100), deadline=None)
+@settings(max_examples=times(100, by_day=50), deadline=None)
 @given(
     st.sampled_from(MACHINES), st.sampled_from(["allgather", "alltoall"]), st.randoms(), st.data()
 )

@@ -35,7 +35,7 @@ def right(collective: Collective, sends: list[Send]) -> bool:
 
 
 @given(st.data())
-@settings(max_examples=times(300), deadline=None)
+@settings(max_examples=times(300, by_day=150), deadline=None)
 def test_both_judges_agree_on_any_sends(data: st.DataObject) -> None:
     """Of which some are right: few chunks have few places to go to."""
     ranks = data.draw(st.integers(2, 4))
@@ -65,7 +65,7 @@ def ring(ranks: int) -> list[Send]:
     ]
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 8, 64, 65])
+@pytest.mark.parametrize("ranks", [2, 3, 8, pytest.param(64, marks=pytest.mark.nightly), 65])
 def test_contributions_of_more_ranks_than_a_word_has_bits(ranks: int) -> None:
     collective = named("allreduce", ranks).at(ranks)
     sends = ring(ranks)

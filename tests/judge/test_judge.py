@@ -132,7 +132,7 @@ def mutations(good: Algorithm) -> list[Algorithm]:
     return mutants
 
 
-@settings(max_examples=times(200))
+@settings(max_examples=times(200, by_day=100))
 @given(st.sampled_from(CASES), st.data())
 def test_several_mutations_at_once(case: Case, data: st.DataObject) -> None:
     mutant = solved(case)

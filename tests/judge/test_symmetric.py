@@ -73,7 +73,7 @@ def damaged(good: SymmetricAlgorithm, rng: random.Random) -> SymmetricAlgorithm:
     return replace(good, sends=tuple(sends), num_sends=len(sends) * good.topology.ranks)
 
 
-@settings(max_examples=times(150), deadline=None)
+@settings(max_examples=times(150, by_day=75), deadline=None)
 @given(cayley_machines(budgets=True), st.sampled_from(["allgather", "alltoall"]), st.randoms())
 def test_it_agrees_with_who_executes_every_send(
     machine: Topology, collective: str, rng: random.Random
@@ -88,7 +88,7 @@ def test_it_agrees_with_who_executes_every_send(
         assert about, (found, every)
 
 
-@settings(max_examples=times(80), deadline=None)
+@settings(max_examples=times(80, by_day=40), deadline=None)
 @given(cayley_machines(), st.sampled_from(["allgather", "alltoall"]), st.randoms())
 def test_representatives_may_start_on_any_rank(
     machine: Topology, collective: str, rng: random.Random
@@ -115,7 +115,7 @@ def _moved(
     return [images[i + rng.randrange(each)] for i in range(0, len(images), each)]
 
 
-@settings(max_examples=times(100), deadline=None)
+@settings(max_examples=times(100, by_day=50), deadline=None)
 @given(cayley_machines(), st.sampled_from(["allgather", "alltoall"]), st.randoms(), st.data())
 def test_forged_groups_gain_nothing(
     machine: Topology, collective: str, rng: random.Random, data: st.DataObject

@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from sccl.collectives import named
 from sccl.collectives import resolve as resolve_collective
@@ -149,6 +152,13 @@ MORE = (
 """Nine ranks; symmetric, written out; two chassis of 16 ranks."""
 
 MATRIX = (*FOUR, *EIGHT, *MORE)
+
+
+def rows(hards: Iterable[Hard]) -> list[Any]:
+    """Return parameters of a test; by night alone what is long, and hard as others are."""
+    late = {(48, 5, 14), (4, 4, 15)}
+    marks = [pytest.mark.nightly]
+    return [pytest.param(h, marks=marks * (h.shape in late)) for h in hards]
 
 
 @cache

@@ -30,6 +30,7 @@ from sccl.synth import registry
 from sccl.synth.contract import Feature, Options, Request, Synthesizer
 from sccl.synth.limit.oracle import PackingLimits
 from sccl.topo import resolve
+from tests.kit.brief import begun_briefly
 from tests.kit.paths import ROOT
 from tests.kit.processes import PATIENCE_S
 
@@ -97,7 +98,7 @@ CASES = (
 """All but the first are small."""
 
 
-LITTLE = {"fluid": 1.0, "taccl": 0.1, "teccl": 0.1}
+LITTLE = {"fluid": 0.25, "taccl": 0.1, "teccl": 0.1}
 """Units of those who go on bettering what they have: the contract asks for a plan, not the best."""
 
 
@@ -147,6 +148,7 @@ def check_options(synthesizer: Synthesizer) -> None:
         msgspec.convert({"no-such-option": 1}, kind)
 
 
+@begun_briefly()
 def _planned(synthesizer: Synthesizer, case: Case) -> Outcome | None:
     """Return what it says of a case; None: it refuses it, as it should, in one sentence."""
     effort = enough(synthesizer.NAME)
@@ -185,6 +187,7 @@ def check_outcome(synthesizer: Synthesizer, case: Case, outcome: Outcome) -> Non
             assert float(bound.attained) == pytest.approx(time_us)
 
 
+@begun_briefly()
 def check_little_effort(synthesizer: Synthesizer) -> None:
     """Check that no effort, or hardly any, or no time, is the reason, and refutes nothing.
 
@@ -218,6 +221,7 @@ def told(outcome: Outcome) -> str:
             return str(evidence)
 
 
+@begun_briefly()
 def all_told(synthesizer: Synthesizer) -> dict[str, str]:
     """Return what it says of every case that it takes but the large ones."""
     small = [case for case in CASES[1:] if case.needs in synthesizer.FEATURES]

@@ -1,4 +1,4 @@
-"""Jobs of PyTorch, started as users start them, under the oldest and the newest torch."""
+"""Jobs of PyTorch under the oldest and the newest torch: some are started as users start them."""
 
 from __future__ import annotations
 
@@ -47,10 +47,17 @@ def run_job(
     *words: str,
     env: Mapping[str, str] | None = None,
     patience_s: float = PATIENCE_S,
+    as_users_do: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a job of :mod:`tests.programs`, and return what it did."""
+    """Run a job of :mod:`tests.programs`, and return what it did.
+
+    Args:
+        as_users_do: by torchrun. Otherwise ranks are forked, so that torch is loaded once for all,
+            which is most of what a short job takes.
+    """
+    forked = [str(interpreter(release)), str(PROGRAMS / "forked.py"), str(ranks)]
     return subprocess.run(
-        [*torchrun(release, ranks), str(PROGRAMS / program), *words],
+        [*(torchrun(release, ranks) if as_users_do else forked), str(PROGRAMS / program), *words],
         env=environment(env),
         capture_output=True,
         text=True,

@@ -59,7 +59,7 @@ def composed(data: st.DataObject, of: Motif | Sequence[Motif], ranks: int) -> tu
     return made
 
 
-@settings(max_examples=times(200), deadline=None)
+@settings(max_examples=times(200, by_day=100), deadline=None)
 @given(st.data())
 def test_whatever_is_composed_does_what_all_collectives_do(data: st.DataObject) -> None:
     name, ranks = data.draw(st.sampled_from(NAMES)), data.draw(st.integers(2, 9))

@@ -28,7 +28,7 @@ SIZES = st.lists(st.integers(1, 5), min_size=2, max_size=5).filter(lambda own: m
 """Of groups."""
 
 
-@settings(max_examples=times(150))
+@settings(max_examples=times(150, by_day=75))
 @given(st.data())
 def test_recipes_do_what_the_collective_does(data: st.DataObject) -> None:
     name, groups = data.draw(st.sampled_from(NAMES)), data.draw(st.sampled_from([2, 3, 4, 6, 8]))
@@ -44,7 +44,7 @@ def test_recipes_do_what_the_collective_does(data: st.DataObject) -> None:
     assert is_done(name, before, executed(motifs, before, random.Random(seed)), count)  # noqa: S311
 
 
-@settings(max_examples=times(150))
+@settings(max_examples=times(150, by_day=75))
 @given(st.data())
 def test_levels_have_groups_of_any_sizes(data: st.DataObject) -> None:
     """None is refused: cells are no smaller than parts of them, and executed on numbers."""

@@ -36,7 +36,7 @@ from sccl.synth.limit.trees import tree_frontier
 from sccl.topo import resolve
 from tests.kit import once
 from tests.kit.certificates import certify_swept, composed, formulas_alone, swept
-from tests.kit.nightly import times
+from tests.kit.nightly import is_night, times
 from tests.kit.paths import PUBLISHED
 from tests.kit.strategies import specs, topologies
 
@@ -119,7 +119,7 @@ def test_against_brute_force(data: st.DataObject) -> None:
         assert refutes(clauses, proof)
 
 
-@settings(max_examples=times(200))
+@settings(max_examples=times(200, by_day=100))
 @given(st.data())
 def test_nothing_refutes_what_is_satisfiable(data: st.DataObject) -> None:
     """Random lemmas and deletions, RAT steps on old and new variables among them."""
@@ -275,7 +275,7 @@ def certified() -> Path:
 
 
 def test_every_kind_of_claim_can_fail(certified: Path, tmp_path: Path) -> None:
-    """Each claim is damaged in turn; it fails, and what rests on it does."""
+    """Each claim is damaged in turn (by day one of each kind); it fails, or what rests on it."""
     whole = json.loads((certified / CLAIMS).read_text())
     assert failures(certified) == []
     kinds = set()
@@ -283,6 +283,8 @@ def test_every_kind_of_claim_can_fail(certified: Path, tmp_path: Path) -> None:
         copy(certified, tmp_path)
         content = json.loads(json.dumps(whole))
         mine = content["claims"][number]
+        if not is_night() and claim["claim"] in kinds:
+            continue  # by day one of each kind
         match claim["claim"]:
             case "steps":
                 mine["at_least"] += 1

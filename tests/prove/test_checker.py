@@ -562,7 +562,7 @@ def test_an_algorithm_is_best_of_a_class_that_it_is_in(
     assert "not of the class that is spoken of" in verdict.detail
 
 
-@settings(max_examples=times(15), deadline=None)
+@settings(max_examples=times(15, by_day=8), deadline=None)
 @given(topologies(max_ranks=4))
 def test_halves_are_bounded_as_each_alone(machine: Topology) -> None:
     """On one-way links too, where a reducescatter and an allgather have limits of their own."""

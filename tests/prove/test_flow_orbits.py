@@ -17,7 +17,7 @@ from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 
 
-@settings(max_examples=times(40), deadline=None)
+@settings(max_examples=times(40, by_day=20), deadline=None)
 @given(topologies(max_ranks=6))
 def test_they_prove_what_the_program_of_all_links_does(machine: Topology) -> None:
     if any(-1 in distances(machine.successors(), [rank]) for rank in range(machine.ranks)):

@@ -34,7 +34,7 @@ def smallest_buffer(schedule: Schedule) -> int:
 
 
 @given(timed.right())
-@settings(max_examples=times(200), deadline=None)
+@settings(max_examples=times(200, by_day=100), deadline=None)
 def test_no_schedule_that_is_right_is_faster(schedule: Schedule) -> None:
     """Over unequal links, buses and switches of every kind, of one transfer after the other."""
     c = schedule.collective
@@ -102,7 +102,7 @@ def test_known_times(machine: str, collective: str, size: int, us: str) -> None:
 
 
 @given(st.sampled_from(["dgx1", "ndv2x2", "mesh:3x3"]), st.sampled_from(names()), st.data())
-@settings(max_examples=times(40), deadline=None)
+@settings(max_examples=times(40, by_day=20), deadline=None)
 def test_more_bytes_take_longer_and_half_of_them_more_than_half(
     machine: str, collective: str, data: st.DataObject
 ) -> None:

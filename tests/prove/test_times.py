@@ -68,7 +68,7 @@ def in_groups(draw: st.DrawFn, ranks: int) -> Spec:
 
 
 @given(timed.right() | timed.right(of=in_groups), st.data())
-@settings(max_examples=times(150), deadline=None)
+@settings(max_examples=times(150, by_day=75), deadline=None)
 def test_no_schedule_is_faster_than_cuts_and_groups_say(
     schedule: Schedule, data: st.DataObject
 ) -> None:
@@ -95,7 +95,7 @@ def test_no_schedule_is_faster_than_cuts_and_groups_say(
 
 
 @given(timed.right(), st.data())
-@settings(max_examples=times(150, by_day=75), deadline=None)
+@settings(max_examples=times(150, by_day=40), deadline=None)
 def test_no_schedule_is_faster_than_prices_say(schedule: Schedule, data: st.DataObject) -> None:
     """Whatever the prices, and the borders of slots, one of which may grow."""
     machine, spec = schedule.topology, spec_of(schedule)

@@ -60,7 +60,7 @@ def found_for(machine: Topology, collective: str) -> SymmetricAlgorithm:
     return found.algorithm
 
 
-@settings(max_examples=times(80), deadline=None)
+@settings(max_examples=times(80, by_day=40), deadline=None)
 @given(cayley_machines(), st.sampled_from(["allgather", "alltoall"]), st.randoms())
 def test_algorithms_are_checked_as_if_written_out(
     machine: Topology, collective: str, rng: random.Random

@@ -93,7 +93,7 @@ LOADS = st.dictionaries(
 )
 
 
-@settings(max_examples=times(100))
+@settings(max_examples=times(100, by_day=50))
 @given(st.lists(LOADS, max_size=6))
 def test_speeds_are_max_min_fair(loads: list[dict[int, Fraction]]) -> None:
     """Who is slower than alone is held by a full resource, on which nobody is faster."""
@@ -115,7 +115,7 @@ def test_speeds_are_max_min_fair(loads: list[dict[int, Fraction]]) -> None:
         assert speed == 1 or holding
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(60, by_day=30))
 @given(st.lists(st.tuples(st.integers(0, 9), LOADS), min_size=1, max_size=6))
 def test_work_is_kept_and_nothing_is_faster_than_alone(
     rows: list[tuple[int, dict[int, Fraction]]],

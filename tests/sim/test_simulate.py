@@ -170,7 +170,7 @@ def test_a_full_switch_takes_no_more() -> None:
     assert few.start[2] == few.free[1]
 
 
-@settings(max_examples=times(150))
+@settings(max_examples=times(150, by_day=75))
 @given(machines(), st.sampled_from(AlphaModel), st.data())
 def test_it_agrees_with_the_slow_simulator(
     machine: Topology, model: AlphaModel, data: st.DataObject
@@ -206,7 +206,7 @@ def test_a_replayed_schedule_finishes_when_it_says(schedule: Schedule) -> None:
     ]
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(60, by_day=30))
 @given(right(), st.integers(0, 3))
 def test_schedules_are_replayed_as_tick_by_tick(schedule: Schedule, later: int) -> None:
     """Of which some are not valid: a transfer starts once all has come that it carries."""

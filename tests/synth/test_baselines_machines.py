@@ -72,7 +72,7 @@ def test_on_any_machine(machine: Topology, name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "collective"), ALL)
-@pytest.mark.parametrize("machine", ["torus:4x4x2", "mesh:5x5", "dgx1", "dragonfly:4x5", "ndv2x2"])
+@pytest.mark.parametrize("machine", ["torus:4x4x2", "mesh:3x5", "dgx1", "dragonfly:4x5", "ndv2x2"])
 def test_the_judge_accepts_its_times_wherever_its_source_allows(
     name: str, collective: str, machine: str
 ) -> None:
@@ -434,7 +434,7 @@ def test_pat_fills_its_buffers(ranks: int, size: int, together: int) -> None:
 
 @given(st.integers(2, 70), st.integers(0, 22))
 @example(3, 10)
-@settings(max_examples=times(30), deadline=None)
+@settings(max_examples=times(30, by_day=15), deadline=None)
 def test_pat_serves_any_number_of_ranks(ranks: int, bits: int) -> None:
     made = make("pat", request("allgather", f"full:{ranks}", size=2**bits))
     assert violations(logical(made)) == []

@@ -95,7 +95,7 @@ def test_allgather_at_the_diameter(text: str, c: int, s: int, r: int) -> None:
     assert answered(machine, "allgather", c, s, r - 1) is None
 
 
-@settings(max_examples=times(60), deadline=None)
+@settings(max_examples=times(60, by_day=30), deadline=None)
 @given(cayley_machines(), st.integers(1, 3))
 def test_alltoall_of_any_abelian_machine(machine: Topology, pieces: int) -> None:
     """The theorem: with R a multiple of S that the fullest link allows, there is a colouring."""
@@ -143,7 +143,7 @@ def test_costs_of_breadth_first_on_any_machine(machine: Topology, few: bool) -> 
             assert breadth_first.costs(machine) == plainly(machine)
 
 
-@settings(max_examples=times(60), deadline=None)
+@settings(max_examples=times(60, by_day=30), deadline=None)
 @given(cayley_machines(), st.integers(1, 4))
 def test_breadth_first_by_one_rank(machine: Topology, c: int) -> None:
     costs = allgather.costs(graph_of(machine))

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
+from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sccl.collectives import named
 from sccl.core.answer import Sat, Unsat
 from sccl.core.frontier import EXCHANGED
+from sccl.core.topology import Topology
 from sccl.judge import violations
 from sccl.prove.bounds.timed_cuts import allreduce_bound
 from sccl.solvers.effort import Effort
@@ -25,7 +32,11 @@ QUICK = Settings("cpsat", Effort(10))
 
 
 @pytest.mark.parametrize(
-    "machine", ["hypercube:1", "hypercube:3", "hypercube:5", "hyperx:3x3", "full:4", "hyperx:4x4"]
+    "machine",
+    [
+        *("hypercube:1", "hypercube:3", "hypercube:5", "hyperx:3x3", "full:4", "hyperx:4x4"),
+        *("ring:4", "torus:4x2", "torus:4x4", "torus:3x3", "mesh:2x2x2"),
+    ],
 )
 def test_closed_forms_are_what_the_judge_counts(machine: str) -> None:
     topology = resolve(machine)
@@ -52,9 +63,57 @@ def test_nothing_beats_it_in_2d_minus_2_steps(dimensions: int) -> None:
     assert bound.value == known.cost(dimensions - 2) == Fraction(2, dimensions)
 
 
-@pytest.mark.parametrize("machine", ["ring:5", "torus:4x3", "hyperx:4x3", "dgx1", "mesh:3x3"])
+@pytest.mark.parametrize(
+    "machine", ["ring:5", "torus:4x3", "hyperx:4x3", "dgx1", "mesh:3x3", "routed:hypercube:2"]
+)
 def test_machines_without_equal_cliques_have_none(machine: str) -> None:
     assert exchanges(resolve(machine)) is None
+
+
+@pytest.mark.parametrize("machine", ["hypercube:3", "hyperx:3x3", "hyperx:4x4", "torus:4x4"])
+@settings(max_examples=20)
+@given(st.randoms(use_true_random=False))
+def test_ranks_may_be_numbered_in_any_way(machine: str, random: Random) -> None:
+    topology = resolve(machine)
+    image = list(range(topology.ranks))
+    random.shuffle(image)
+    other = joined(topology, [(image[link.src], image[link.dst]) for link in topology.links])
+    known = exchanges(other)
+    assert known is not None
+    made = known.algorithm(named("allreduce", other.ranks), 1)
+    assert made is not None
+    assert violations(made) == []
+    assert made.bandwidth_cost == known.cost(1)
+
+
+def test_what_only_looks_like_a_square_of_cliques_is_none() -> None:
+    """Shrikhande's graph has as many neighbours, and common ones, as the square of 4 ranks."""
+    ways = [(0, 1), (0, 3), (1, 0), (3, 0), (1, 1), (3, 3)]
+    edges = [
+        (4 * a + b, 4 * ((a + x) % 4) + (b + y) % 4)
+        for a, b in product(range(4), repeat=2)
+        for x, y in ways
+    ]
+    square = resolve("hyperx:4x4")
+    assert exchanges(square) is not None
+    assert exchanges(joined(square, edges)) is None
+
+
+@pytest.mark.parametrize("machine", ["hypercube:3", "hyperx:3x3"])
+def test_a_link_elsewhere_or_missing_is_seen(machine: str) -> None:
+    topology = resolve(machine)
+    edges = sorted(topology.edges)
+    for i, (src, dst) in enumerate(edges):
+        assert exchanges(joined(topology, edges[:i] + edges[i + 1 :])) is None
+        instead = next(r for r in range(topology.ranks) if r != src and (src, r) not in edges)
+        moved = [(src, instead) if edge == (src, dst) else edge for edge in edges]
+        assert exchanges(joined(topology, moved)) is None
+
+
+def joined(topology: Topology, edges: Sequence[tuple[int, int]]) -> Topology:
+    """Return a machine of other links, whose name tells nothing."""
+    links = tuple(replace(topology.links[0], src=src, dst=dst) for src, dst in edges)
+    return replace(topology, name="cluster", links=links)
 
 
 def test_the_whole_frontier_of_the_3_cube_is_known(tmp_path: Path) -> None:

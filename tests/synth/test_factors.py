@@ -81,7 +81,7 @@ def test_powers_of_what_meets_its_bounds_meet_them(text: str, c: int, s: int, r:
         assert of_unit(machine, s) == Fraction(r, c)
 
 
-@settings(max_examples=times(15), deadline=None)
+@settings(max_examples=times(15, by_day=8), deadline=None)
 @given(topologies(max_ranks=3), topologies(max_ranks=3), st.integers(1, 2))
 def test_they_are_algorithms(a: Topology, b: Topology, times_: int) -> None:
     machine = cartesian(replace(a, budgets=()), replace(b, budgets=()))

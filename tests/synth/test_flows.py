@@ -77,7 +77,7 @@ def slotted(draw: st.DrawFn) -> tuple[FluidProblem, TimeSlots]:
     )
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(60, by_day=30))
 @given(slotted())
 def test_flows_take_as_long_as_columns_of_paths(drawn: tuple[FluidProblem, TimeSlots]) -> None:
     posed, slots = drawn
@@ -205,7 +205,7 @@ def test_ever_shorter_epochs_come_near() -> None:
 
 
 def test_the_same_flows_twice() -> None:
-    plans = [planned(resolve("z52"), "alltoall", 10**5, 0.3).plan for _ in range(2)]
+    plans = [planned(resolve("z52"), "alltoall", 10**5, 0.1).plan for _ in range(2)]
     assert plans[0] == plans[1]
 
 

@@ -39,6 +39,7 @@ from sccl.synth.fluid.searched import SearchedTrees
 from sccl.synth.intervals.posed import pose as pose_chunks
 from sccl.synth.network import symmetries
 from sccl.topo import resolve
+from tests.kit.brief import begun_briefly
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
 from tests.kit.orders import shortest
@@ -71,8 +72,9 @@ def test_links_at_the_root_are_busy_from_the_start_to_the_end(collective: str, s
     assert float(best.bound.attained) <= 1.01 * least_of(best.bound)
 
 
-@settings(max_examples=times(25))
+@settings(max_examples=times(25, by_day=13))
 @given(st.data())
+@begun_briefly()
 def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     spec = data.draw(specs(topology.ranks))
@@ -93,8 +95,9 @@ def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -
     assert replay(plan).finish == plan.finish
 
 
-@settings(max_examples=times(20, by_day=10))
+@settings(max_examples=times(20, by_day=6))
 @given(st.data())
+@begun_briefly()
 def test_no_schedule_of_others_is_faster_than_its_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     collective = data.draw(st.sampled_from(["allgather", "alltoall", "broadcast", "reducescatter"]))
@@ -145,7 +148,7 @@ def test_no_cut_into_chunks_is_faster_and_what_is_found_is_as_fast_as_any(
 
 
 @pytest.mark.parametrize("kind", ["copies", "stores", "uneven"])
-@pytest.mark.parametrize("size", [1000, 64_000, 1_000_000])
+@pytest.mark.parametrize("size", [1000, pytest.param(64_000, marks=pytest.mark.nightly), 1_000_000])
 def test_what_switches_may_do_is_not_bounded_by_ways(kind: str, size: int) -> None:
     """A chunk that is copied leaves its rank once, and what is stored may wait at the switch."""
     hub = {
@@ -173,7 +176,9 @@ def test_what_switches_may_do_is_not_bounded_by_ways(kind: str, size: int) -> No
 ALPHA, LANE = 0.7, 25_000  # of a DGX-1: us, and bytes a us
 
 
-@pytest.mark.parametrize("size", [37_500, 125_000, 125_000_000])
+@pytest.mark.parametrize(
+    "size", [pytest.param(37_500, marks=pytest.mark.nightly), 125_000, 125_000_000]
+)
 def test_allgather_on_dgx1_is_an_alpha_above_bandwidth(size: int) -> None:
     bound = found("dgx1", "allgather", size).bound
     assert least_of(bound) == pytest.approx(ALPHA + 7 / 6 * size / LANE)
@@ -196,7 +201,10 @@ def test_small_sizes_are_bounded_by_prices_where_cuts_are_not_tight(
     assert bound.gap <= Fraction(2, 100)
 
 
-@pytest.mark.parametrize("size", [64, 4000, 16_000, 62_500, 62_500_000])
+@pytest.mark.parametrize(
+    "size",
+    [64, 8000, 16_000, 62_500, 62_500_000, pytest.param(4000, marks=pytest.mark.nightly)],
+)
 def test_two_chassis_wait_for_what_is_near_their_link(size: int) -> None:
     """NDv2 x2: of 8 ranks 8, 7 and 3 reach it after 0, 1 and 2 alphas, and go as far beyond it."""
     lanes = size / LANE
@@ -233,7 +241,12 @@ def test_what_is_read_backwards_is_as_fast(collective: str, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("collective", "above"), [("allgather", 1.1), ("reducescatter", 1.1), ("broadcast", 2)]
+    ("collective", "above"),
+    [
+        ("allgather", 1.1),
+        ("reducescatter", 1.1),
+        pytest.param("broadcast", 2, marks=pytest.mark.nightly),
+    ],
 )
 def test_many_ranks_without_structure_have_a_schedule(collective: str, above: float) -> None:
     """There are too many sets of ranks for tables: trees are inserted, and no bound is of them."""

@@ -56,7 +56,7 @@ def plans(topology: Topology, spec: Spec, size: int, model: str) -> list[Fractio
     return took
 
 
-@settings(max_examples=times(15, by_day=8))
+@settings(max_examples=times(15, by_day=4))
 @given(st.data())
 def test_no_schedule_is_below_the_curve_at_any_size(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=4))

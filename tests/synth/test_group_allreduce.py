@@ -30,6 +30,7 @@ from sccl.synth.network.least import least_of_allreduce
 from sccl.synth.network.machine import net_of
 from sccl.tasks.time_bound import time_bound
 from sccl.topo import resolve as machine
+from tests.kit.brief import begun_briefly
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies, unequal
@@ -55,10 +56,11 @@ def in_groups(draw: st.DrawFn, ranks: int, *, counted: bool = False) -> str:
     return "+".join(parts)
 
 
+@begun_briefly()
 def planned(synthesiser: str, request: Request, **told: Any) -> Found:
     """Return what was found with little effort, and that it is right and not beneath its bound."""
     load = registry.load(synthesiser)
-    found = registry.plan(load, request, load.Options(**told), Effort(units=0.2))
+    found = registry.plan(load, request, load.Options(**told), Effort(units=0.05))
     assert isinstance(found, Found)
     plan, least = found.plan, found.bound.least
     assert isinstance(plan, Schedule)
@@ -113,7 +115,7 @@ def test_no_plan_of_any_method_beats_the_bound_of_another(data: st.DataObject) -
     assert least_time(topology, spec).us(size) <= min(attained)
 
 
-@settings(max_examples=times(100), deadline=None)
+@settings(max_examples=times(100, by_day=50), deadline=None)
 @given(right(lambda ranks: in_groups(ranks).map(lambda text: resolve(text, ranks))))
 def test_no_schedule_that_is_right_is_faster(schedule: Schedule) -> None:
     """Into one rank of each group and out again, through others, switches and buses."""
@@ -137,7 +139,7 @@ def test_switches_pass_on_what_groups_reduce(data: st.DataObject) -> None:
 PLANNERS = ("tacos", "teccl", "taccl")
 
 
-@settings(max_examples=times(15, by_day=6), deadline=None)
+@settings(max_examples=times(15, by_day=3), deadline=None)
 @given(st.data())
 def test_groups_have_chunks_of_sizes_of_their_own(data: st.DataObject) -> None:
     topology = data.draw(unequal())
@@ -147,7 +149,7 @@ def test_groups_have_chunks_of_sizes_of_their_own(data: st.DataObject) -> None:
     assert found.plan.collective == spec.at(spec.unit)
 
 
-@settings(max_examples=times(40), deadline=None)
+@settings(max_examples=times(40, by_day=20), deadline=None)
 @given(st.data())
 def test_one_group_of_all_ranks_is_bounded_as_allreduce_is(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))

@@ -115,7 +115,7 @@ def test_known_chassis(machine: str, size: int, expected: str) -> None:
     assert late > least_time(topology, named("allgather", topology.ranks)).us(size)
 
 
-@settings(max_examples=times(15))
+@settings(max_examples=times(15, by_day=8))
 @given(
     st.integers(2, 5),
     st.integers(1, 3),
@@ -134,7 +134,7 @@ def test_no_schedule_takes_less(inner: int, nics: int, far: float, size: int, ch
     assert found.bound.attained >= late
 
 
-@settings(max_examples=times(60), deadline=None)
+@settings(max_examples=times(60, by_day=30), deadline=None)
 @given(topologies(max_ranks=4), st.integers(1, 3), st.sampled_from([2, 8]), st.data())
 def test_no_schedule_takes_less_whatever_ranks_it_comes_to(
     wiring: Topology, chunks: int, size: int, data: st.DataObject

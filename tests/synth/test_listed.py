@@ -43,7 +43,7 @@ def test_what_is_listed_is_right_and_the_same_each_time(data: st.DataObject) -> 
         assert steps >= least
 
 
-@settings(max_examples=times(20))
+@settings(max_examples=times(20, by_day=10))
 @given(st.data())
 def test_what_another_solver_refutes_is_not_found(data: st.DataObject) -> None:
     topology = data.draw(topologies(max_ranks=4))

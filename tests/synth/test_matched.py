@@ -68,7 +68,7 @@ def right(placing: Placing, topology: Topology, collective: str) -> Schedule:
     return schedule
 
 
-@settings(max_examples=times(25))
+@settings(max_examples=times(25, by_day=13))
 @given(chassis(), st.sampled_from(["allgather", "broadcast", "reducescatter"]), st.data())
 def test_what_is_matched_is_right(topology: Topology, collective: str, data: st.DataObject) -> None:
     """Of any chassis; and no faster than what no schedule is."""

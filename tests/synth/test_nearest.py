@@ -18,6 +18,7 @@ from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import UnreachableError
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.nearest import has_detours, nearest_ticks
+from tests.kit.brief import begun_briefly
 from tests.kit.nightly import times
 from tests.kit.tacos import found
 
@@ -44,6 +45,7 @@ def without(topology: Topology, edges: set[tuple[int, int]]) -> Topology:
 
 @pytest.mark.parametrize("name", ["teccl", "tacos", "taccl"])
 @pytest.mark.parametrize("collective", ["broadcast", "allreduce", "alltoall"])
+@begun_briefly()
 def test_what_goes_around_a_slow_link_is_not_said_to_be_impossible(
     name: str, collective: str
 ) -> None:
@@ -72,7 +74,7 @@ def circles(draw: st.DrawFn) -> Topology:
     return Topology("circles", ranks, links, 0.0, 1000.0, switches=tuple(of))
 
 
-@settings(max_examples=times(15))
+@settings(max_examples=times(15, by_day=8))
 @given(st.data())
 def test_what_works_with_fewer_links_is_no_faster_than_the_bound(data: st.DataObject) -> None:
     machine = data.draw(circles())

@@ -270,7 +270,8 @@ def test_a_scheduler_that_is_killed_is_a_sentence_and_the_store_keeps_what_was_d
     assert [p["from_store"] for p in json.loads(again.stdout)["points"]] == [True, False]
 
 
-def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
+def test_a_cluster_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sccl.synth.cluster._REACH", "1s")
     result = CliRunner().invoke(app, cluster_command("tcp://127.0.0.1:1"))
     assert result.exit_code == 4
     assert "no Dask scheduler answers" in result.output

@@ -41,7 +41,7 @@ def _ask(work: Callable[[Instance, backends.Effort], Answer], instance: Instance
     return work(instance, backends.Effort(120))
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(60, by_day=30))
 @given(questions())
 def test_solvers_agree_and_the_judge_accepts(
     asked: tuple[Topology, Spec, int, int, int],

@@ -33,7 +33,7 @@ def asked(machine: Topology, pieces: int, s: int, r: int, *, symmetry: str = "au
     return direct.answer(Instance(machine, question, s, r), groups(machine, question, symmetry))
 
 
-@settings(max_examples=times(30), deadline=None)
+@settings(max_examples=times(30, by_day=15), deadline=None)
 @given(
     topologies(max_ranks=6),
     st.integers(1, 2),
@@ -70,7 +70,7 @@ def kept_by(made: AnyAlgorithm) -> tuple[tuple[int, ...], ...]:
     return ()
 
 
-@settings(max_examples=times(8), deadline=None)
+@settings(max_examples=times(8, by_day=4), deadline=None)
 @given(topologies(max_ranks=4), st.integers(0, 1))
 def test_none_is_below_the_limit_and_most_are_near_it(machine: Topology, more: int) -> None:
     spec = named("alltoall", machine.ranks)

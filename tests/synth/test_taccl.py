@@ -35,6 +35,7 @@ from sccl.synth.taccl.filling import filled
 from sccl.synth.taccl.ordering import ORDERS, ordered
 from sccl.synth.taccl.routing import loads_of, open_ways, routed, shortest_ways
 from sccl.topo import resolve
+from tests.kit.brief import begun_briefly
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
 from tests.kit.sketched import nodes_of
@@ -62,6 +63,7 @@ def planned(
 
 @settings(max_examples=times(20))
 @given(st.data())
+@begun_briefly()
 def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     spec = data.draw(specs(topology.ranks))
@@ -83,8 +85,9 @@ def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject)
     assert best.bound.attained == Fraction(plan.finish * plan.tick_ps, 10**6)
 
 
-@settings(max_examples=times(25, by_day=12))
+@settings(max_examples=times(25, by_day=6))
 @given(st.composite(nodes_of)(), st.sampled_from(["allgather", "alltoall", "reducescatter"]))
+@begun_briefly()
 def test_plans_keep_to_their_sketch(drawn: tuple[Topology, Sketch], collective: str) -> None:
     topology, sketch = drawn
     assert sketch.relays is not None
@@ -270,8 +273,8 @@ def test_what_machines_suggest(topology: str, nodes: int, words: set[str]) -> No
 
 def test_a_sketch_that_writes_itself_is_no_worse_than_one_by_hand() -> None:
     by_hand = Sketch("hand", 2, relays=Relays(((0, (1,)),)), rotations=(Rotation(8, 16),))
-    one = planned("ndv2x2", "allgather", 10**6 // 16, by_hand, units=2.0)
-    own = planned("ndv2x2", "allgather", 10**6 // 16, units=2.0)
+    one = planned("ndv2x2", "allgather", 10**6 // 16, by_hand, units=0.5)
+    own = planned("ndv2x2", "allgather", 10**6 // 16, units=0.5)
     assert own.bound.attained < one.bound.attained
 
 

@@ -30,7 +30,7 @@ from tests.kit.tacos import found, schedule
 TACOS = registry.load("tacos")
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(60, by_day=30))
 @given(st.data())
 def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
@@ -51,7 +51,7 @@ def test_schedules_are_right_and_no_faster_than_the_bound(data: st.DataObject) -
     assert best.bound.least <= best.bound.attained
 
 
-@settings(max_examples=times(40))
+@settings(max_examples=times(40, by_day=20))
 @given(st.data())
 def test_sums_of_some_ranks_pass_only_who_has_something_to_add_or_pass_on(
     data: st.DataObject,
@@ -108,7 +108,7 @@ def test_links_that_cost_alike_come_within_a_hundredth_of_the_bound(name: str) -
 @pytest.mark.parametrize(
     ("machine", "most"),
     [
-        (torus((4, 4, 4), (50, 25, 12.5)), 0.05),
+        pytest.param(torus((4, 4, 4), (50, 25, 12.5)), 0.05, marks=pytest.mark.nightly),
         (torus((4, 4, 4), (300, 25, 100)), 0.07),
         (torus((8, 8), (50, 12.5)), 0.03),
         (dragonfly(4, 5, (400, 200)), 0.05),

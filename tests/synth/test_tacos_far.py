@@ -15,7 +15,7 @@ from tests.kit.strategies import topologies
 from tests.kit.tacos import found
 
 
-@settings(max_examples=times(30))
+@settings(max_examples=times(30, by_day=15))
 @given(topologies(max_ranks=6), st.sampled_from(["allgather", "allreduce", "broadcast"]))
 def test_bounds_are_the_same_as_with_all_ways(machine: Topology, collective: str) -> None:
     spec = named(collective, machine.ranks)

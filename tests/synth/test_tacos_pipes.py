@@ -37,7 +37,7 @@ def bound(machine: Topology, collective: str, size: int, model: AlphaModel) -> T
         return None
 
 
-@settings(max_examples=times(40), deadline=None)
+@settings(max_examples=times(40, by_day=20), deadline=None)
 @given(
     st.one_of(topologies(max_ranks=5), st.sampled_from(MACHINES)),
     st.sampled_from(["allgather", "broadcast", "reducescatter"]),

@@ -27,6 +27,7 @@ from sccl.synth.intervals.posed import ChunkSend, Posed, pose
 from sccl.synth.network.symmetries import free_symmetries
 from sccl.synth.teccl import phases
 from sccl.topo import resolve
+from tests.kit.brief import begun_briefly
 from tests.kit.executed import is_right
 from tests.kit.nightly import times
 from tests.kit.orders import shortest
@@ -51,8 +52,9 @@ def found(
     return outcome
 
 
-@settings(max_examples=times(25, by_day=12))
+@settings(max_examples=times(25, by_day=6))
 @given(st.data())
+@begun_briefly()
 def test_schedules_are_right_and_no_faster_than_their_bound(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
     spec = data.draw(specs(topology.ranks))
@@ -175,7 +177,7 @@ def test_neighbourhoods_better_a_bad_schedule() -> None:
         posed, Action.alone(posed), tuple(sends), 0, (0,), phases.STRATEGY, lambda _: told.append(1)
     )
     before = search.value
-    search.run(Spending(Effort(units=1.0)))
+    search.run(Spending(Effort(units=0.2)))
     assert search.value < before / 2
     assert told
 
@@ -227,7 +229,7 @@ def test_without_time_there_is_nothing() -> None:
     assert "timeout" in outcome.reason
 
 
-@settings(max_examples=times(15, by_day=8))
+@settings(max_examples=times(15, by_day=4))
 @given(st.data())
 def test_the_best_by_priorities_is_that_of_all_orders(data: st.DataObject) -> None:
     topology = replace(data.draw(topologies(max_ranks=3)), budgets=())

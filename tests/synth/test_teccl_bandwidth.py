@@ -35,6 +35,7 @@ from sccl.synth.teccl.expanded import ExpandedModel
 from sccl.synth.teccl.varied import varied
 from sccl.synth.teccl.varied_epochs import varied_epochs_of
 from sccl.topo import resolve
+from tests.kit.brief import begun_briefly
 from tests.kit.nightly import times
 from tests.kit.strategies import bandwidths, topologies, unequal
 
@@ -55,6 +56,7 @@ def less(
     return VariableBandwidth((BandwidthInterval(links, *times, Fraction(fraction)),), "b.json")
 
 
+@begun_briefly()
 def asked(
     topology: Topology,
     collective: str,
@@ -154,7 +156,7 @@ machines = (
 )
 
 
-@settings(max_examples=times(12, by_day=6), deadline=None)
+@settings(max_examples=times(12, by_day=4), deadline=None)
 @given(st.data())
 def test_all_bytes_pass_in_the_time_of_their_transfers(data: st.DataObject) -> None:
     topology = data.draw(machines)
@@ -261,7 +263,7 @@ def test_what_sets_out_later_never_arrives_earlier(data: st.DataObject) -> None:
     assert by[0] == min(FAR, posed.arrives(ChunkSend(first + idle, 0, way)))
 
 
-@settings(max_examples=times(20), deadline=None)
+@settings(max_examples=times(20, by_day=10), deadline=None)
 @given(st.data())
 def test_epochs_carry_no_more_than_passes_within_them(data: st.DataObject) -> None:
     """Of links alone: in no epoch, nor in several, more chunks than bytes could pass."""

@@ -70,7 +70,7 @@ def planned(
     return outcome, how
 
 
-@settings(max_examples=times(40), deadline=None)
+@settings(max_examples=times(40, by_day=20), deadline=None)
 @given(st.data())
 def test_what_combines_is_right_and_no_faster_than_its_bound(data: st.DataObject) -> None:
     topology, name, how = data.draw(machines), data.draw(combines), data.draw(methods)
@@ -133,7 +133,7 @@ def phased(draw: st.DrawFn, topology: Topology) -> tuple[Whole, PhasePlan]:
     return in_phases(request, Options(), collective, found), found[-1]
 
 
-@settings(max_examples=times(15, by_day=8), deadline=None)
+@settings(max_examples=times(15, by_day=4), deadline=None)
 @given(st.data())
 def test_no_way_is_taken_that_is_later_than_phase_by_phase(data: st.DataObject) -> None:
     topology = data.draw(unequal() | topologies(max_ranks=5))
@@ -149,7 +149,7 @@ def test_no_way_is_taken_that_is_later_than_phase_by_phase(data: st.DataObject) 
     assert finish["auto"] <= finish["reversal"] <= finish["phases"]
 
 
-@settings(max_examples=times(30), deadline=None)
+@settings(max_examples=times(30, by_day=15), deadline=None)
 @given(st.data())
 def test_over_links_alone_chains_placed_anew_are_never_later(data: st.DataObject) -> None:
     topology = replace(data.draw(unequal()), budgets=())

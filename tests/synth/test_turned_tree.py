@@ -17,7 +17,11 @@ from sccl.topo import resolve
 
 @pytest.mark.parametrize(
     ("dimensions", "root", "shape"),
-    [(4, 0, (12, 4, 10)), (5, 3, (60, 5, 43)), (6, 0, (360, 6, 210))],
+    [
+        (4, 0, (12, 4, 10)),
+        (5, 3, (60, 5, 43)),
+        pytest.param(6, 0, (360, 6, 210), marks=pytest.mark.nightly),
+    ],
 )
 def test_what_one_tree_comes_to(dimensions: int, root: int, shape: tuple[int, int, int]) -> None:
     topology = resolve(f"hypercube:{dimensions}")
@@ -38,7 +42,14 @@ def test_limits_of_64_ranks_have_it() -> None:
         assert (limit.lower, limit.upper) == (Fraction(13, 30), cost)
 
 
-@pytest.mark.parametrize("machine", ["hypercube:3", "torus:4x4", "hyperx:3x3", "hypercube:7"])
+def test_a_torus_that_is_a_hypercube_has_it() -> None:
+    topology = resolve("torus:4x4")
+    made = turned_tree(topology, named("broadcast", 16, 6).at(1))
+    assert made is not None
+    assert (violations(made), made.steps, made.bandwidth_cost) == ([], 4, Fraction(5, 6))
+
+
+@pytest.mark.parametrize("machine", ["hypercube:3", "torus:4x3", "hyperx:3x3", "hypercube:7"])
 def test_other_machines_have_none(machine: str) -> None:
     topology = resolve(machine)
     assert turned_tree(topology, named("broadcast", topology.ranks).at(1)) is None

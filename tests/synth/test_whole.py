@@ -41,7 +41,7 @@ def test_two_boxes_take_few_chunks() -> None:
     assert found == [(4, 5, 38), (20, 6, 167), (40, 7, 326)]
 
 
-@settings(max_examples=times(25))
+@settings(max_examples=times(25, by_day=13))
 @given(topologies(max_ranks=5), st.sampled_from(("allgather", "broadcast", "alltoall", "scatter")))
 def test_what_is_made_is_valid_and_at_the_limit(machine: Topology, name: str) -> None:
     spec = named(name, machine.ranks)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 from collections import Counter
 from numba.core import event
@@ -36,6 +38,7 @@ MOST = 64
 """Functions, those of Numba's own among them: 118 there were."""
 
 
+@pytest.mark.nightly
 def test_each_loop_is_compiled_for_one_sort_of_arguments(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     quick = {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_OPT": "0", "PYTHONPATH": str(root)}

@@ -25,6 +25,7 @@ from sccl.train.rebounding import wrong_bound
 from sccl.train.spare import spare_of
 from sccl.train.tables import BESIDE
 from sccl.train.verdict import faults_in
+from tests.kit.brief import begun_briefly
 from tests.kit.nightly import times
 from tests.kit.workloads import calling, comm
 
@@ -50,6 +51,7 @@ def step(one: str, other: str, size: int, more: int) -> Workload:
 
 
 @cache
+@begun_briefly()
 def finish(machine: str, pair: tuple[str, str], size: int, more: int, *, beside: bool) -> int:
     """Return what both take at the least that is found."""
     workload = step(*pair, size, more)
@@ -65,6 +67,7 @@ def is_beside(option: Option) -> bool:
 
 
 @pytest.mark.parametrize("machine", [DGX, HGX])
+@begun_briefly()
 def test_an_option_is_carried_on_what_another_one_leaves(machine: str) -> None:
     """On links that the other does not use, or on parts of those that it does not fill."""
     workload = step("allreduce", "alltoall", MB, MB)
@@ -82,6 +85,7 @@ def test_an_option_is_carried_on_what_another_one_leaves(machine: str) -> None:
 
 @pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("machine", [DGX, HGX])
+@begun_briefly()
 def test_what_is_beside_fits_beside_what_left_it_its_room(
     machine: str, pair: tuple[str, str]
 ) -> None:
@@ -127,7 +131,7 @@ def test_what_is_left_and_what_is_used_are_no_more_than_there_is(seed: int, mach
 @pytest.mark.parametrize(
     ("machine", "pair", "size", "more"),
     [
-        (DGX, PAIRS[0], MB, MB),
+        pytest.param(DGX, PAIRS[0], MB, MB, marks=pytest.mark.nightly),
         (DGX, PAIRS[1], MB, MB),
         (HGX, PAIRS[0], MB, MB),
         (HGX, PAIRS[0], 4 * MB, MB),

@@ -175,7 +175,7 @@ def test_parts_that_do_not_divide_are_as_large_as_the_largest() -> None:
 RECIPES = ["whole", "seg(2)", "spline(2)", "levels(2)", "sag", "sources(2)"]
 
 
-@settings(max_examples=times(40))
+@settings(max_examples=times(40, by_day=20))
 @given(st.data())
 def test_patterns_of_motifs_are_collectives_that_the_judge_takes(data: st.DataObject) -> None:
     names = ["allgather", "alltoall", "broadcast", "gather", "reduce", "reducescatter", "scatter"]

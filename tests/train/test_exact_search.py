@@ -20,7 +20,7 @@ from tests.kit.training import random_job
 from tests.kit.workloads import prefetching
 
 
-@settings(max_examples=times(15), deadline=None)
+@settings(max_examples=times(15, by_day=8), deadline=None)
 @given(st.integers(0, 10**9))
 def test_it_is_told_what_is_better_and_never_below_the_bound(seed: int) -> None:
     job = random_job(seed, 2)

@@ -302,7 +302,7 @@ def test_streams_are_those_of_ranks() -> None:
 RECIPES = ["whole", "seg(2)", "spline(2)", "ring", "tree(2)"]
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(60, by_day=30))
 @given(st.data())
 def test_nothing_is_faster_than_links_and_streams_of_computation(data: st.DataObject) -> None:
     """What iterations take in all is no less than what each link carries, and what is computed, and

@@ -151,7 +151,7 @@ def rows_together(rows: list[Row]) -> list[tuple[Row, ...]]:
     return [*((row,) for row in rows), *pairs]
 
 
-@settings(max_examples=times(25))
+@settings(max_examples=times(25, by_day=13))
 @given(st.integers(0, 10**6))
 def test_no_plan_with_merged_collectives_takes_less_than_the_bound(seed: int) -> None:
     job = random_job(seed)
@@ -175,7 +175,7 @@ def test_no_plan_with_merged_collectives_takes_less_than_the_bound(seed: int) ->
             assert repeated(problem, window.cyclic(plan)).period >= bound.ticks
 
 
-@settings(max_examples=times(12), deadline=None)
+@settings(max_examples=times(12, by_day=6), deadline=None)
 @given(st.integers(0, 10**6))
 def test_no_plan_is_worse_for_what_may_be_merged(seed: int) -> None:
     """Whatever waits for what, within an iteration and from one to another."""

@@ -87,7 +87,7 @@ def least_of(problem: CyclicProblem) -> int:
     return found.most
 
 
-@settings(max_examples=times(100))
+@settings(max_examples=times(100, by_day=60))
 @given(cyclic())
 def test_no_bound_is_above_the_least_period(problem: CyclicProblem) -> None:
     least = least_of(problem)
@@ -98,7 +98,7 @@ def test_no_bound_is_above_the_least_period(problem: CyclicProblem) -> None:
         assert "and" in wrong_in_bound(problem, more)
 
 
-@settings(max_examples=times(100))
+@settings(max_examples=times(100, by_day=50))
 @given(cyclic(), st.data())
 def test_any_prices_and_flows_over_spans_prove_a_bound(
     problem: CyclicProblem, data: st.DataObject
@@ -119,7 +119,7 @@ def test_any_prices_and_flows_over_spans_prove_a_bound(
             assert proved_by(program, SpanPrices(prices, flows)) <= least
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(60, by_day=30))
 @given(cyclic())
 def test_the_least_period_is_that_of_its_plan(problem: CyclicProblem) -> None:
     found = exact_period(problem, Effort(units=20.0))
@@ -138,7 +138,7 @@ def test_the_least_period_is_that_of_its_plan(problem: CyclicProblem) -> None:
         assert repeated(problem, each.plan(problem)).period <= each.most
 
 
-@settings(max_examples=times(100))
+@settings(max_examples=times(100, by_day=50))
 @given(cyclic(), st.data())
 def test_shares_that_fit_fit_when_they_are_tightened(
     problem: CyclicProblem, data: st.DataObject
@@ -209,10 +209,11 @@ def test_what_takes_too_long_alone_proves_no_bound_of_the_others() -> None:
             CALLS,
             {"computation": 1280, "load": 3306, "circle": 4924, "stretches": 5009, "spans": 5009},
         ),
-        (
+        pytest.param(
             2,
             CALLS,
             {"computation": 2260, "load": 6612, "circle": 7500, "stretches": 7872, "spans": 7872},
+            marks=pytest.mark.nightly,
         ),
     ],
 )

@@ -181,7 +181,7 @@ class TickByTick:
 PARTS = st.sampled_from([0.0, 0.05, 0.3, 0.5, 1.0])
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(60, by_day=30))
 @given(st.integers(0, 10**9), PARTS, PARTS)
 def test_events_are_those_of_every_tick(seed: int, gpu: float, cpu: float) -> None:
     drawn = random_training_plan(seed)
@@ -195,7 +195,7 @@ def test_events_are_those_of_every_tick(seed: int, gpu: float, cpu: float) -> No
     }
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(60, by_day=25))
 @given(st.integers(0, 10**9), PARTS, PARTS)
 def test_fluids_are_slowed_down_as_much(seed: int, gpu: float, cpu: float) -> None:
     """Where nothing is shared, they take what events do, which are rounded up to nanoseconds."""

@@ -71,7 +71,7 @@ def best_of(problem: StepProblem) -> int:
     return found.plan.finish(problem)
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(60, by_day=30))
 @given(steps(), st.integers(0, 99))
 def test_searches_make_plans_between_the_bound_and_one_after_the_other(
     problem: StepProblem, seed: int
@@ -87,7 +87,7 @@ def test_searches_make_plans_between_the_bound_and_one_after_the_other(
         assert best <= plan.finish(problem)
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(60, by_day=30))
 @given(steps(), st.lists(st.fractions(0, 1), min_size=RESOURCES, max_size=RESOURCES))
 def test_any_prices_prove_a_bound(problem: StepProblem, prices: list[Fraction]) -> None:
     assert load_bound(problem, dict(enumerate(prices)), idle(problem)) <= best_of(problem)
@@ -232,7 +232,7 @@ def test_shares_of_a_resource_come_to_the_whole_at_the_most() -> None:
     assert least_finish(problem).ticks == 11  # 10.01 ticks of it are in use
 
 
-@settings(max_examples=times(60))
+@settings(max_examples=times(60, by_day=30))
 @given(steps(), st.integers(0, 99))
 def test_what_is_placed_starts_as_soon_as_its_shares_are_free(
     problem: StepProblem, seed: int

@@ -35,7 +35,7 @@ from tests.kit.training import random_job, random_plan, training_plan
 from tests.kit.workloads import calling, comm
 
 
-@settings(max_examples=times(150, by_day=50))
+@settings(max_examples=times(150, by_day=30))
 @given(st.integers(0, 10**9))
 def test_windows_and_events_say_the_same(seed: int) -> None:
     job = random_job(seed, 3)
@@ -109,7 +109,7 @@ def plans_of(
 
 
 @pytest.mark.parametrize("name", [*POLICIES, "sgs", "exact"])
-@settings(max_examples=times(25))
+@settings(max_examples=times(25, by_day=10))
 @given(st.integers(0, 10**9))
 def test_what_is_planned_is_right(name: str, seed: int) -> None:
     job = random_job(seed, 3)

@@ -251,7 +251,7 @@ def test_times_want_costs_that_make_sense(alpha: float, bandwidth: float, says: 
         time_chart([replace(ALLGATHER, alpha_us=None)])
 
 
-@settings(max_examples=times(6))
+@settings(max_examples=times(6, by_day=4))
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.fractions(Fraction(1, 99), 9, max_denominator=99)),
              min_size=1, max_size=6),

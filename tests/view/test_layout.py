@@ -176,7 +176,15 @@ def test_switches_have_places_too() -> None:
     assert layout(machine).positions[4] == (0.5, 0.5)
 
 
-@pytest.mark.parametrize("name", ["torus:32x32", "hypercube:10", "ring:1024", "dragonfly:16x64"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torus:32x32",
+        "hypercube:10",
+        "ring:1024",
+        pytest.param("dragonfly:16x64", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_thousand_ranks_are_drawn(name: str) -> None:
     drawn = layout(resolve(name))
     assert spacing(drawn.positions) > 2 * drawn.radius

@@ -67,7 +67,7 @@ EXPERTS = st.fixed_dictionaries(
 
 
 @given(spread=SPREADS, experts=st.none() | EXPERTS)
-@settings(max_examples=times(120), deadline=None)
+@settings(max_examples=times(120, by_day=60), deadline=None)
 def test_any_parameters_make_what_their_formulas_say(
     spread: dict[str, Any], experts: dict[str, Any] | None
 ) -> None:
@@ -291,7 +291,7 @@ BASES: dict[str, dict[str, Any]] = {
 
 
 @given(data=st.data(), family=st.sampled_from(list(FAMILIES)))
-@settings(max_examples=times(400), deadline=None)
+@settings(max_examples=times(400, by_day=200), deadline=None)
 def test_wild_parameters_are_taken_or_refused_in_a_sentence(
     data: st.DataObject, family: str
 ) -> None:

@@ -474,3 +474,33 @@ def test_of_other_traces_what_the_host_does_is_not_read() -> None:
     assert said == (
         "t0: what the host does is read of traces of Kineto alone: leave --host-time out"
     )
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_of_recorded_steps_computation_takes_what_it_took_the_slowest_rank(late: int) -> None:
+    """Ranks are late in turns: none is in most steps, and they are in each of them."""
+    found = workload_of(*(recorded(rank, late) for rank in (0, 1))).workload
+    assert [op.duration_us for op in found.computation()] == [30.0 + 20.0 * late]
+
+
+def recorded(rank: int, late: int) -> bytes:
+    """Return five steps of an allreduce after 30 us; with a rank in turn that is 20 us late."""
+    events, at = [], 0.0
+    for step in range(5):
+        at += 30 + 20 * (late and step % 2 == rank)
+        call = {
+            "collective": "allreduce",
+            "dtype": "float32",
+            "given": 8,
+            "got": 8,
+            "reduce": "sum",
+        }
+        own = {"thread": 0, "begin": at, "end": at, "cpu_begin": at, "cpu_end": at}
+        wait = own | {"end": at + 10}
+        events += [
+            {"was": "call", **own, **call, "number": step, "group": [0, 1]},
+            {"was": "wait", **wait, "call": step},
+        ]
+        at += 10
+    told = {"sccl_recording": 1, "rank": rank, "world": 2, "torch": "2.13.0", "events": events}
+    return json.dumps(told).encode()

@@ -12,6 +12,8 @@ F(S) is the least sum of rho that satisfies this for all labels: as max-flow = m
 at which each rank's flow through time exists. Cuts are added where a flow falls short. A
 combination of rows proves the value of the program: weights w_i with sum_i w_i a_is <= 1 in every
 step. Budgets that links share have prices beside these, as in :mod:`sccl.prove.bounds.cut_lp`.
+Symmetries take what is proved to what is proved, and so do means: images of links carry the same,
+and of a cut all images take part.
 
 Where chunks are copied F may be less than what algorithms can do, as copies are no flows: on a
 3-cube with S = 3 it is 5/6, and the limit of timed trees 1. Of scatter and gather it is the limit.
@@ -54,7 +56,8 @@ def timed_bound(
     if not speaks_of(topology, collective, steps):
         return None
     program = TimedProgram(topology, collective, steps)
-    return _best(program, flows(topology, collective, steps, program.apart), effort)
+    every = flows(topology, collective, steps, program.apart, program.alike)
+    return _best(program, every, effort)
 
 
 @lru_cache(maxsize=64)
@@ -82,7 +85,7 @@ def allreduce_bound(
     if not speaks_of(topology, named("broadcast", topology.ranks).at(1), steps):
         return None
     program = TimedProgram(topology, unit, steps)
-    alike = () if program.apart else automorphisms(topology, unit)
+    alike = program.alike if program.apart else automorphisms(topology, unit)
     ranks = rank_orbits(topology, alike)
     if spec.post.pattern:
         return _best(program, flows_between(topology, unit, ranks, steps, program.apart), effort)

@@ -241,19 +241,28 @@ class TimedFlow:
 
 
 def flows(
-    topology: Topology, collective: Collective, steps: int, apart: Sequence[int]
+    topology: Topology,
+    collective: Collective,
+    steps: int,
+    apart: Sequence[int],
+    symmetries: Sequence[Permutation] = (),
 ) -> Iterator[TimedFlow]:
     """Yield the flows that every algorithm contains, the farthest first; of images, one.
 
     All chunks', where that is a flow (:func:`one_flow`), else those of each rank that wants some:
     as many as fit into memory.
+
+    Args:
+        apart: as of :class:`TimedFlow`.
+        symmetries: under which the capacities of links that are apart are the same.
     """
     whole = one_flow(collective)
-    symmetries = () if apart else automorphisms(topology, collective)
+    if not apart:
+        symmetries = automorphisms(topology, collective)
     if whole is not None:
         yield TimedFlow(topology, steps, whole, symmetries, apart)
         return
-    arcs, every = 0, closure(symmetries, topology.ranks)
+    arcs, every = 0, None if apart else closure(symmetries, topology.ranks)
     for ends in _of_ranks(topology, collective, symmetries):
         ((sink, _),), parts = ends.sinks, ends.sources
         kept: Sequence[Permutation] = ()

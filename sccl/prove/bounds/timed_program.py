@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,15 +13,20 @@ from flint import fmpq, fmpq_mat
 from numpy.typing import NDArray
 
 from sccl.core.collective import Collective
+from sccl.core.ids import Edge
 from sccl.core.limit import Prices, TimedCut
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
 from sccl.prove.bounds.timed_flow import Labels
 from sccl.prove.bounds.timed_rows import CutRow, CutRows
 from sccl.solvers import lp
+from sccl.topo.symmetry.automorphisms import automorphisms
+from sccl.topo.symmetry.orbits import Orbits
+from sccl.topo.symmetry.permutations import Permutation, closure
 
 Floats = NDArray[np.float64]
 
 _EXACT = 1500  # rows of a basis that is solved in fractions
+_GROUP = 16  # times the ranks: symmetries of larger groups are not made use of
 _NEAR = 720_720  # the denominator of others: one for all, so that their sums have no larger one
 
 
@@ -48,11 +54,38 @@ class TimedBound:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row, with its coefficients by variable; ``lb``: of a cut, what has to cross."""
+    """A row, with its coefficients by variable, and what has to cross of a cut."""
 
     row: lp.LinearConstraint
     coefficients: Mapping[lp.Variable, int]
     least: int
+
+
+class _Images:
+    """What symmetries make of labels, and of links that share budgets.
+
+    Attributes:
+        alike: generators of a group; empty: it is too large, or not looked for.
+    """
+
+    def __init__(self, topology: Topology, collective: Collective, edges: Sequence[Edge]) -> None:
+        self.alike: tuple[Permutation, ...] = ()
+        self._every = np.arange(topology.ranks)[None, :]
+        if edges:
+            alike = automorphisms(topology, collective)
+            group = closure(alike, topology.ranks, _GROUP)
+            if group is not None:
+                self.alike, self._every = alike, np.array(sorted(group))
+        orbits = Orbits(edges)
+        for image in self.alike:
+            for u, v in edges:
+                orbits.join((u, v), (image[u], image[v]))
+        self.first = {edge: orbits.first(edge) for edge in edges}
+
+    def of(self, labels: Labels) -> list[Labels]:
+        """Return all images of labels, each once, in their order."""
+        found = np.unique(np.array(labels)[self._every], axis=0)
+        return [tuple(image) for image in found.tolist()]
 
 
 class TimedProgram:
@@ -60,6 +93,7 @@ class TimedProgram:
 
     Attributes:
         apart: the places, among the links, of those that share budgets.
+        alike: symmetries under which these carry the same.
         rounds: by step, of the last solution.
         loads: by link that is apart, and step; likewise.
     """
@@ -69,25 +103,39 @@ class TimedProgram:
         links = topology.links
         self._rows = CutRows(topology, collective, steps)
         self.apart = self._rows.apart
-        shared = {links[i].edge for i in self.apart}
+        edges = [links[i].edge for i in self.apart]
+        self._images = _Images(topology, collective, edges)
+        self.alike, self._first = self._images.alike, self._images.first
         self._model = lp.Model()
         self._rho = [self._model.add_variable(lb=0.0) for _ in range(steps)]
         self._load = {
-            (links[i].edge, s): self._model.add_variable(lb=0.0)
-            for i in self.apart
+            (edge, s): self._model.add_variable(lb=0.0)
+            for edge in dict.fromkeys(self._first.values())
             for s in range(steps)
         }
         self._model.minimize(lp.fast_sum(self._rho))
         self._cuts: dict[Labels, _Row] = {}
         self._made: dict[Labels, CutRow] = {}
-        self._limits: dict[tuple[ConstraintKey, int], _Row] = {}
-        for constraint in topology.constraints():
-            if shared.issuperset(constraint.edges):
-                for s in range(steps):
-                    row: dict[lp.Variable, int] = {self._load[e, s]: 1 for e in constraint.edges}
-                    row[self._rho[s]] = -constraint.chunks_per_round
-                    self._limits[constraint.key, s] = self._row(row, None)
+        self._limits: dict[tuple[tuple[ConstraintKey, ...], int], _Row] = {}
+        for (shares, room), keys in self._shared().items():
+            for s in range(steps):
+                row = {self._load[edge, s]: times for edge, times in shares}
+                self._limits[tuple(keys), s] = self._row({**row, self._rho[s]: -room}, None)
         self._growing = lp.Growing(self._model)
+
+    def _shared(self) -> dict[tuple[tuple[tuple[Edge, int], ...], int], list[ConstraintKey]]:
+        """Return the constraints of links that are apart, by what they say.
+
+        That is how many links of each orbit share a room, and what that is.
+        """
+        found = defaultdict(list)
+        for constraint in self.topology.constraints():
+            if self._first.keys() >= set(constraint.edges):
+                shares = Counter(self._first[edge] for edge in constraint.edges)
+                found[tuple(sorted(shares.items())), constraint.chunks_per_round].append(
+                    constraint.key
+                )
+        return found
 
     def _row(self, coefficients: Mapping[lp.Variable, int], least: int | None) -> _Row:
         row = (
@@ -100,17 +148,18 @@ class TimedProgram:
         return _Row(row, coefficients, least or 0)
 
     def add(self, labels: Labels) -> bool:
-        """Add a cut; return False if it is there already, or nothing has to cross it."""
+        """Add a cut; return False if an image of it is there, or nothing has to cross it."""
+        labels = self._images.of(labels)[0]
         if labels in self._cuts:
             return False
         made = self._rows.row(labels)
         if not made.demand:
             return False
         begin, end = self._rows.crossing(labels)
-        row = {self._rho[s]: times for s, times in enumerate(made.lanes) if times}
+        row = Counter({self._rho[s]: times for s, times in enumerate(made.lanes) if times})
         for i in self.apart:
-            for s in range(int(begin[i]), int(end[i])):
-                row[self._load[self.topology.links[i].edge, s]] = 1
+            first = self._first[self.topology.links[i].edge]
+            row.update(self._load[first, s] for s in range(int(begin[i]), int(end[i])))
         self._cuts[labels], self._made[labels] = self._row(row, made.demand), made
         return True
 
@@ -123,8 +172,10 @@ class TimedProgram:
         self._result = self._growing.optimum()
         value = self._result.variable_values()
         self.rounds = np.array([max(value[x], 0.0) for x in self._rho])
-        loads = [max(value[x], 0.0) for x in self._load.values()]
-        self.loads = np.array(loads).reshape(len(self.apart), self.steps)
+        loads = {use: max(value[x], 0.0) for use, x in self._load.items()}
+        firsts, times = self._first.values(), range(self.steps)
+        of_links = [[loads[first, s] for s in times] for first in firsts]
+        self.loads = np.array(of_links).reshape(len(self.apart), self.steps)
 
     def bound(self, *, whole: bool) -> TimedBound:
         """Return what the last solution proves.
@@ -142,15 +193,23 @@ class TimedProgram:
             value = duals[row.row]
             return value if basis is not None else Fraction(round(value * _NEAR), _NEAR)
 
-        cuts = [(labels, dual(row)) for labels, row in self._cuts.items()]
-        cuts = [(labels, weight) for labels, weight in cuts if weight > 0]
-        prices = {use: -dual(row) for use, row in self._limits.items() if use[0] in budgets}
-        prices = {use: price for use, price in prices.items() if price > 0}
+        weights = {
+            labels: weight for labels in self._cuts if (weight := dual(self._cuts[labels])) > 0
+        }
+        images = {labels: self._images.of(labels) for labels in weights}
+        cuts = [(i, weights[of] / len(every)) for of, every in images.items() for i in every]
+        prices: dict[tuple[ConstraintKey, int], Fraction] = {
+            (key, s): price / len(keys)
+            for (keys, s), row in self._limits.items()
+            if (price := -dual(row)) > 0
+            for key in keys
+            if key in budgets
+        }
         bought = max(self._bought(cuts, prices), default=Fraction(0))
         rows = tuple(self._made.values())
         if not bought:
             return TimedBound(self.steps, Fraction(0), (), (), rho, rows, whole=False)
-        demand = sum((w * self._cuts[labels].least for labels, w in cuts), Fraction(0))
+        demand = sum((w * self._cuts[labels].least for labels, w in weights.items()), Fraction(0))
         named = sorted((constraint_name(key), s, key) for key, s in prices)
         chunks = self.collective.chunks
         return TimedBound(

@@ -14,7 +14,6 @@ from sccl.core.frontier import COMPOSED, ClassFrontier, Frontier, Point
 from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
-from sccl.errors import TooLargeError
 from sccl.synth.allreduce.classes import SCOPES
 from sccl.synth.allreduce.pairs import (
     Half,
@@ -75,12 +74,9 @@ class Side:
 
     def _written(self, algorithm: AnyAlgorithm) -> Algorithm | None:
         """Return an algorithm send by send; None: it is too large for that."""
-        try:
-            whole = expand(algorithm)
-        except TooLargeError:
+        if algorithm.num_sends > MAX_EXPANDED:
             return None
-        if len(whole.sends) > MAX_EXPANDED:
-            return None
+        whole = expand(algorithm)
         return turned_round(whole, self.topology, self.dual) if self.backwards else whole
 
     def missing(self, half: Half) -> str:

@@ -73,6 +73,8 @@ def proof_of_every(
     from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads the LP solver
 
     best = LimitProof(spec.name, False, topology.name, steps, bounds.bandwidth, ())  # noqa: FBT003
+    if best.bound == enough:
+        return best
     cuts = allreduce_bound(topology, spec, steps)
     if cuts is None or cuts.value <= best.bound:
         return best

@@ -15,7 +15,8 @@ allreduce of 2d - 2 steps has less than its 2 / d (by cuts through time, looked 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -39,12 +40,14 @@ class Exchanges:
         side: n, the ranks of a clique.
         dimensions: d.
         lanes: of each link.
+        ranks: by place, places counted row by row.
     """
 
     topology: Topology
     side: int
     dimensions: int
     lanes: int
+    ranks: tuple[int, ...]
 
     def cost(self, halved: int) -> Fraction:
         """Return R/C with so many dimensions along which is halved."""
@@ -98,48 +101,105 @@ class Exchanges:
         first, *rest = made.rounds_per_step
         return replace(made, rounds_per_step=(first + rounds - made.rounds, *rest))
 
+    def is_whole(self, near: Sequence[AbstractSet[int]]) -> bool:
+        """Return whether ranks are joined just as their places differ in one dimension.
+
+        Args:
+            near: to whom each rank has a link.
+        """
+        for here, rank in enumerate(self.ranks):
+            joined = {
+                self.ranks[here + (to - here // stride % self.side) * stride]
+                for stride in self.strides
+                for to in range(self.side)
+            }
+            if joined - {rank} != near[rank]:
+                return False
+        return True
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Return by how much places differ that are neighbours in each dimension."""
+        return tuple(self.side ** (self.dimensions - 1 - k) for k in range(self.dimensions))
+
     def _sends(self, halved: int, pieces: int) -> Iterator[Send]:
         """Yield all sends: of each part, each piece, and each group of ranks it is halved to."""
-        side, d = self.side, self.dimensions
-        strides = [side ** (d - 1 - k) for k in range(d)]
-        everyone = [(rank, [rank // stride % side for stride in strides]) for rank in self._ranks()]
+        side, d, strides = self.side, self.dimensions, self.strides
+        everyone = [
+            (here, [here // stride % side for stride in strides]) for here in range(side**d)
+        ]
         groups = list(product(range(side), repeat=halved))
         for part, (place, group) in product(range(d), enumerate(groups)):
             order = [(part + k) % d for k in range(d)]
             first = (part * len(groups) + place) * pieces
-            for rank, at in everyone:
+            for here, at in everyone:
                 agree = 0  # along how many dimensions it is where the group is
                 while agree < halved and at[order[agree]] == group[agree]:
                     agree += 1
                 for step, dimension in enumerate(order):
                     stride, own = strides[dimension], at[dimension]
                     for to in range(side):
-                        there = rank + (to - own) * stride
+                        ends = self.ranks[here], self.ranks[here + (to - own) * stride]
                         down = step < halved and step <= agree and own != to == group[step]
                         across = step >= halved and agree == halved and own != to
                         for chunk in range(first, first + pieces):
                             if down or across:
-                                yield send(chunk, rank, there, step, reduce=True)
+                                yield send(chunk, *ends, step, reduce=True)
                             if step < halved and step < agree and own != to:
-                                yield send(chunk, rank, there, d + halved - 1 - step)
-
-    def _ranks(self) -> range:
-        return range(self.topology.ranks)
+                                yield send(chunk, *ends, d + halved - 1 - step)
 
 
 @lru_cache(maxsize=8)
 def exchanges(topology: Topology) -> Exchanges | None:
     """Return the allreduces of a machine that is a power of a clique; None: it is none.
 
-    Ranks are numbered row by row.
+    Seen from its links, whatever its name and however its ranks are numbered: a ring of 4 is the
+    square of a pair, so that torus:4x4 is hypercube:4.
     """
-    from sccl.synth.direct.factors import factors  # noqa: PLC0415 - NumPy is slow to load
-
     lanes = {link.lanes for link in topology.links}
-    if topology.ranks < 2 or len(lanes) != 1:
+    if topology.ranks < 2 or len(lanes) != 1 or topology.budgets or topology.switches:
         return None
-    parts = factors(topology)
-    side = parts[0].ranks
-    if any(p.ranks != side or len(p.links) != side * (side - 1) or p.budgets for p in parts):
+    near = [frozenset(ranks) for ranks in topology.successors()]
+    cliques = _cliques(near)
+    side = len(cliques[0]) + 1 if cliques else 0
+    if any(len(clique) + 1 != side for clique in cliques) or side ** len(cliques) != topology.ranks:
         return None
-    return Exchanges(topology, side, len(parts), lanes.pop())
+    ranks = _placed(near, cliques)
+    made = Exchanges(topology, side, len(cliques), lanes.pop(), ranks)
+    return made if sorted(ranks) == list(range(topology.ranks)) and made.is_whole(near) else None
+
+
+def _cliques(near: Sequence[AbstractSet[int]]) -> list[list[int]]:
+    """Return what may be the cliques of rank 0 without it: neighbours that are joined."""
+    left, found = sorted(near[0]), []
+    while left:
+        clique = [left[0], *(rank for rank in left[1:] if rank in near[left[0]])]
+        left = [rank for rank in left if rank not in clique]
+        found.append(clique)
+    return found
+
+
+def _placed(near: Sequence[AbstractSet[int]], cliques: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the rank of each place, if cliques are those of rank 0; -1 where none is found.
+
+    Farther away, a rank differs from 0 in all in which those before it do, that lead to it.
+    """
+    side, d = len(cliques[0]) + 1, len(cliques)
+    at: dict[int, tuple[int, ...]] = {0: (0,) * d}
+    layer = []
+    for dimension, clique in enumerate(cliques):
+        for value, rank in enumerate(clique, start=1):
+            at[rank] = tuple(value if k == dimension else 0 for k in range(d))
+            layer.append(rank)
+    while layer:
+        after = sorted({rank for before in layer for rank in near[before]} - at.keys())
+        here = {
+            rank: tuple(map(max, zip(*(at[b] for b in layer if rank in near[b]), strict=True)))
+            for rank in after
+        }
+        at.update(here)
+        layer = after
+    found = [-1] * side**d
+    for rank, place in at.items():
+        found[sum(own * side ** (d - 1 - k) for k, own in enumerate(place))] = rank
+    return tuple(found)

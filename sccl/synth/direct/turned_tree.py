@@ -47,7 +47,7 @@ def turned_tree(topology: Topology, collective: Collective) -> Algorithm | None:
     cube = exchanges(topology)
     if cube is None or cube.side != 2 or cube.dimensions not in _DIMENSIONS:
         return None
-    d, root, lanes = cube.dimensions, collective.pre.root or 0, cube.lanes
+    d, lanes, root = cube.dimensions, cube.lanes, cube.ranks.index(collective.pre.root or 0)
     tree = _tree(d)
     even = [p for p in permutations(range(d)) if _is_even(p)]
     chunks = lcm(len(even), collective.chunks)
@@ -55,7 +55,8 @@ def turned_tree(topology: Topology, collective: Collective) -> Algorithm | None:
     for chunk in range(chunks):
         turn = even[chunk % len(even)]
         image = [
-            root ^ sum(1 << turn[i] for i in range(d) if rank >> i & 1) for rank in range(2**d)
+            cube.ranks[root ^ sum(1 << turn[i] for i in range(d) if flips >> i & 1)]
+            for flips in range(2**d)
         ]
         sends += [send(chunk, image[u], image[v], step) for u, v, step in tree]
     load: dict[tuple[int, int, int], int] = defaultdict(int)

@@ -45,8 +45,10 @@ def power(image: Permutation, exponent: int) -> Permutation:
     return result
 
 
-def closure(generators: Iterable[Permutation], ranks: int) -> frozenset[Permutation] | None:
-    """Return the group of some permutations; None if it has more elements than there are ranks."""
+def closure(
+    generators: Iterable[Permutation], ranks: int, most: int = 1
+) -> frozenset[Permutation] | None:
+    """Return the group of permutations; None: of more elements than ``most`` times the ranks."""
     several = list(generators)
     seen = {identity_of(ranks)}
     for element in (queue := list(seen)):
@@ -55,7 +57,7 @@ def closure(generators: Iterable[Permutation], ranks: int) -> frozenset[Permutat
             if image not in seen:
                 seen.add(image)
                 queue.append(image)
-        if len(seen) > ranks:
+        if len(seen) > most * ranks:
             return None
     return frozenset(seen)
 

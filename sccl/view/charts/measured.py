@@ -26,6 +26,7 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
     log_x: bool = False,
     log_y: bool = False,
     x_bytes: bool = False,
+    joined: bool = True,
 ) -> ChartType:
     """Return a line with dots per series.
 
@@ -41,6 +42,7 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
         log_y: likewise.
         x_bytes: whether x is a number of bytes, to be written as 1 KiB, 1 MiB, ..., or 1
             KB, ... where all are whole thousands; logarithmic.
+        joined: whether dots of a series are joined: where what is between them is alike.
 
     Raises:
         ParameterError: no row has a value, or a value is not positive on a logarithmic axis.
@@ -64,14 +66,14 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
         y=_axis(alt.Y("y:Q"), y_title, [row["y"] for row in kept], {}, log=log_y),
     )
     names = list(dict.fromkeys(row["series"] for row in kept))
-    drawn = _dotted_lines(base, names).properties(
+    drawn = _dotted_lines(base, names, joined=joined).properties(
         width=theme.WIDTH, height=theme.HEIGHT, title=title
     )
     return theme.themed(drawn)
 
 
-def _dotted_lines(base: alt.Chart, names: Sequence[str]) -> ChartType:
-    """Return a line for each series, whose dots alone are in the legend."""
+def _dotted_lines(base: alt.Chart, names: Sequence[str], *, joined: bool) -> ChartType:
+    """Return dots of each series, which alone are in the legend, and a line through them."""
     legend = theme.series_legend(names, dots=True)
     by: dict[str, Any] = {
         "color": alt.Color("series:N", title=None, legend=legend,
@@ -85,7 +87,7 @@ def _dotted_lines(base: alt.Chart, names: Sequence[str]) -> ChartType:
     dots = base.mark_point(size=60, filled=True, opacity=1).encode(
         color=by["color"], shape=by["shape"], tooltip=["series:N", "x:Q", "y:Q"]
     )
-    return alt.layer(lines, dots)
+    return alt.layer(lines, dots) if joined else alt.layer(dots)
 
 
 def _axis(

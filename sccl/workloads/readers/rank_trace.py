@@ -93,11 +93,17 @@ class Awaited:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """Computation, or a copy, that a thread launched on a stream of the device."""
+    """Computation, or a copy, that a thread launched on a stream of the device.
+
+    Attributes:
+        of_steps: how long it took in each of several steps, which all ranks took together; empty:
+            of one step is told.
+    """
 
     thread: str
     stream: str
     duration_us: float
+    of_steps: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,9 +177,9 @@ def _events(
     main, seen = events[step.start].thread, _awaited(events, step)
     for place, event in enumerate(events[step.start : step.stop]):
         thread = _MAIN if event.thread == main else f"thread-{event.thread}"
-        took = round(median(row.gaps[place] for row in rows), 3)
-        if took and not (isinstance(event, MarkRecord) and unseen):
-            found.append(Kernel(thread, "cpu" if thread == _MAIN else thread, took))
+        gaps = tuple(row.gaps[place] for row in rows)
+        if any(gaps) and not (isinstance(event, MarkRecord) and unseen):
+            found.append(_kernel(thread, gaps))
         match event:
             case CallRecord():
                 found.append(_call(event, thread))
@@ -188,18 +188,23 @@ def _events(
             case WaitRecord():
                 found.append(Awaited(thread, event.call))
             case MarkRecord():
-                found += _before_optimizer(unseen, took)
-    found += _before_optimizer(unseen, 0.0)
+                found += _before_optimizer(unseen, gaps)
+    found += _before_optimizer(unseen, ())
     return found
 
 
-def _before_optimizer(unseen: dict[str, list[int]], took: float) -> list[TraceEvent]:
+def _kernel(thread: str, gaps: tuple[float, ...]) -> Kernel:
+    """Return what took a thread so long in each step."""
+    return Kernel(thread, "cpu" if thread == _MAIN else thread, round(median(gaps), 3), gaps)
+
+
+def _before_optimizer(unseen: dict[str, list[int]], gaps: tuple[float, ...]) -> list[TraceEvent]:
     """Return waits for what nobody was seen to wait for, and what is computed then."""
     found: list[TraceEvent] = [
         Awaited(_MAIN, number) for numbers in unseen.values() for number in numbers
     ]
-    if unseen and took:
-        found.append(Kernel(_MAIN, "cpu", took))
+    if unseen and any(gaps):
+        found.append(_kernel(_MAIN, gaps))
     unseen.clear()
     return found
 

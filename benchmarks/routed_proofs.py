@@ -1,0 +1,267 @@
+"""What dominates published algorithms, or proves that nothing does, as claims of a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+
+from sccl.collectives import Spec, dual_of
+from sccl.core.algorithm import Algorithm
+from sccl.core.bounds import Bounds
+from sccl.core.files.claims import Claim, LimitPointWire
+from sccl.core.frontier import Frontier
+from sccl.core.limit import StepLimit
+from sccl.core.symmetric import AnyAlgorithm
+from sccl.core.topology import Topology
+from sccl.errors import InputError
+from sccl.judge import require_valid
+from sccl.prove.bounds import any_bounds, lower_bounds
+from sccl.synth.allreduce.every import proof_of_every
+from sccl.synth.allreduce.pairs import Half, Pair, compose_pair
+from sccl.synth.baselines import make, on_machine
+from sccl.synth.claims import (
+    algorithm_claim,
+    bound_claims,
+    every_claims,
+    halves_claims,
+    limit_claims,
+)
+from sccl.synth.contract import Request
+from sccl.synth.direct.exchanges import exchanges
+from sccl.synth.limit.attain import attain
+from sccl.synth.limit.steps import step_bound, step_limit
+from sccl.topo import resolve
+from sccl.topo.symmetry.expand import MAX_EXPANDED, expand
+
+ALGORITHMS = (
+    "swing",
+    "trivance",
+    "bine",
+    "pat",
+    "recursive-doubling",
+    "bruck",
+    "binomial-tree",
+    "double-binary-tree",
+)
+FOUND = "sccl"
+"""Who dominates, where it is no published algorithm."""
+
+MOST_STEPS = 6
+"""Limits of more steps are not asked for; of allreduce of twice as many."""
+
+MOST_PACKED = 32
+"""Ranks: on more, cuts through time alone say what no algorithm beats."""
+
+_UNITS = 10.0  # of effort, for a limit
+
+Triple = tuple[int, int, int]
+"""(C, S, R)."""
+
+
+COMPOSED = ("swing", "trivance", "bine", "pat", "bruck")
+"""Whose allreduce is a reducescatter and then an allgather."""
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of a collective on a machine.
+
+    Attributes:
+        published: algorithms, by their names.
+        found: what dominates some of these.
+        limits: that were asked for, by S; without an upper end, cuts alone say them.
+    """
+
+    topology: Topology
+    spec: Spec
+    published: dict[str, Algorithm] = field(default_factory=dict)
+    found: list[AnyAlgorithm] = field(default_factory=list)
+    limits: dict[int, StepLimit] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        request = Request(self.topology, self.spec, 2**20)
+        for name in ALGORITHMS:
+            try:
+                self.published[name] = on_machine(make(name, request), self.topology)
+            except InputError:
+                continue  # it does not serve so many ranks, or the collective
+
+    @property
+    def bounds(self) -> Bounds:
+        """Return what holds for all algorithms of the collective, whatever S is."""
+        return lower_bounds(self.topology, self.spec)
+
+    def decide(self) -> None:
+        """Look for what dominates algorithms, or proves that nothing does."""
+        bounds = self.bounds
+        for made in sorted(self.published.values(), key=lambda a: (a.steps, a.bandwidth_cost)):
+            cost = made.bandwidth_cost
+            for steps in (made.steps, made.steps - 1):
+                asked = bounds.steps <= steps <= MOST_STEPS * dual_of(self.spec).phases
+                if not asked or self._dominated(triple_of(made)):
+                    break
+                self.ask(steps, cost, bounds, above=steps < made.steps)
+
+    def ask(self, steps: int, cost: Fraction, bounds: Bounds, *, above: bool) -> None:
+        """Find what R/C is at least in so many steps; by cuts, if these say enough, else by trees.
+
+        Args:
+            above: whether more than ``cost`` is to be proved, or as much.
+        """
+        known = self.limits.get(steps)
+        if known is None and not above and bounds.bandwidth == cost:
+            known = StepLimit(steps, cost, None)
+        known = known or step_bound(self.topology, self.spec, steps, bounds)
+        if known is not None:
+            self.limits[steps] = known
+            met = known.upper is not None or _is_enough(known, cost, above=above)
+            if met or self.topology.ranks > MOST_PACKED:
+                return
+        self.limits[steps] = self.attain(steps, cost)
+
+    def attain(self, steps: int, cost: Fraction) -> StepLimit:
+        """Return a limit, and write down what attains it, if that is no more than ``cost``."""
+        of = lower_bounds(self.topology, self.spec)
+        packed = step_limit(self.topology, self.spec, steps, of, effort=_UNITS)
+        if packed.limit.best <= cost:
+            made = attain(packed, dual_of(self.spec), None)
+            self.found += [made] if made is not None else []
+        return packed.limit
+
+    def _dominated(self, triple: Triple) -> bool:
+        every = (*self.published.values(), *self.found)
+        return any(dominates(triple_of(other), triple) for other in every)
+
+    def write(self, folder: Path) -> Sequence[Claim]:
+        """Return all claims, and write the algorithms that they name."""
+        claims: list[Claim] = [*bound_claims(self.topology, self.spec), *self.limit_claims()]
+        every = [*self.published.items(), *((FOUND, made) for made in self.found)]
+        points = {}
+        for name, made in every:
+            triple = triple_of(made)
+            if triple not in points:  # of several one is enough, the first
+                claims.append(algorithm_claim(folder, self.topology, self.spec, made, f"-{name}"))
+            points[triple] = not self._dominated(triple) and self._proved(triple)
+        reduces = dual_of(self.spec).phases > 1
+        claims += [
+            LimitPointWire(chunks=c, steps=s, rounds=r, every=reduces)
+            for (c, s, r), best in points.items()
+            if best
+        ]
+        claims += self.more_claims(folder, claims)
+        return list(dict.fromkeys(claims))
+
+    def more_claims(self, folder: Path, claims: Sequence[Claim]) -> Iterator[Claim]:
+        """Yield what else follows from claims; it may write algorithms that are not there yet."""
+        del folder, claims
+        yield from ()
+
+    def limit_claims(self) -> Iterator[Claim]:
+        """Yield what is proved of limits."""
+        for steps in sorted(self.limits):
+            yield from limit_claims(self.limits[steps], self.spec)
+
+    def _proved(self, triple: Triple) -> bool:
+        """Return whether limits say that nothing dominates an algorithm."""
+        chunks, steps, rounds = triple
+        here, before = self.limits.get(steps), self.limits.get(steps - 1)
+        cost, fewest = Fraction(rounds, chunks), self.bounds.steps
+        met = here is not None and here.lower == cost
+        return met and (steps == fewest or (before is not None and before.lower > cost))
+
+    def name_of(self, rival: Triple) -> str:
+        """Return the name of a published algorithm, or that it was found here."""
+        names = (name for name, made in self.published.items() if triple_of(made) == rival)
+        return next(names, FOUND)
+
+
+class KnownAllreduce(Known):
+    """What is known of an allreduce: all of its classes count."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """Return what holds for all allreduces, whatever S is."""
+        return any_bounds(self.topology, self.spec)
+
+    def decide(self) -> None:
+        """Look for what dominates algorithms: halving and doubling between neighbours, too."""
+        near = exchanges(resolve(self.topology.name.removeprefix("routed:")))
+        for halved in near.halved() if near else ():
+            assert near is not None
+            made = near.algorithm(self.spec, halved)
+            if made is not None:  # its messages pass one link each
+                here = replace(made, topology=self.topology)
+                self.found.append(require_valid(here, "halving and doubling"))
+        super().decide()
+
+    def ask(self, steps: int, cost: Fraction, bounds: Bounds, *, above: bool) -> None:
+        """Find what no allreduce beats in so many steps, and else compositions of two halves."""
+        if steps not in self.limits:
+            proof = proof_of_every(self.topology, self.spec, bounds, steps, cost)
+            self.limits[steps] = StepLimit(steps, proof.bound, None, (proof,))
+        if not _is_enough(self.limits[steps], cost, above=above):
+            made = self._composed(steps // 2)
+            self.found += [made] if made is not None else []
+
+    def _composed(self, steps: int) -> Algorithm | None:
+        """Return halves of so many steps each, at or near their limits, one after the other."""
+        dual = dual_of(self.spec)
+        scatter, gather = (self._half(spec, steps) for spec in (dual.scattered, dual.spec))
+        if scatter is None or gather is None:
+            return None
+        first = Half(steps, scatter.bandwidth_cost, scatter.collective.chunks, scatter)
+        times, chunks = dual.chunk_factor, gather.collective.chunks
+        then = Half(steps, gather.bandwidth_cost / times, chunks * times, gather)
+        return compose_pair(Pair(first, then), self.spec)
+
+    def _half(self, spec: Spec, steps: int) -> Algorithm | None:
+        bounds = lower_bounds(self.topology, spec)
+        if self.topology.ranks > MOST_PACKED or not bounds.steps <= steps <= MOST_STEPS:
+            return None
+        packed = step_limit(self.topology, spec, steps, bounds, effort=_UNITS)
+        made = attain(packed, dual_of(spec), None)
+        return None if made is None or made.num_sends > MAX_EXPANDED else expand(made)
+
+    def limit_claims(self) -> Iterator[Claim]:
+        """Yield what is proved of all allreduces, and of the halves of compositions."""
+        every = tuple(self.limits[steps] for steps in sorted(self.limits))
+        names = (self.topology.name, self.spec.name, None, None)
+        yield from every_claims(self.topology, Frontier(*names, self.bounds, (), every=every))
+        of_halves = lower_bounds(self.topology, self.spec)
+        last = max(made.steps for made in self._best_published())
+        for steps in range(of_halves.steps, min(last, 2 * MOST_STEPS) + 1, 2):
+            known = step_bound(self.topology, self.spec, steps, of_halves)
+            yield from limit_claims(known, self.spec) if known else ()
+
+    def more_claims(self, folder: Path, claims: Sequence[Claim]) -> Iterator[Claim]:
+        """Yield which are optimal among all reducescatters and then allgathers."""
+        halves = [made for made in self._best_published() if made.steps <= 2 * MOST_STEPS]
+        yield from halves_claims(folder, self.topology, self.spec, claims, halves)
+
+    def _best_published(self) -> list[Algorithm]:
+        """Return published compositions that no other of these dominates."""
+        every = [made for name, made in self.published.items() if name in COMPOSED]
+        triples = [triple_of(made) for made in every]
+        return [
+            made
+            for made, own in zip(every, triples, strict=True)
+            if not any(dominates(other, own) for other in triples)
+        ]
+
+
+def _is_enough(limit: StepLimit, cost: Fraction, *, above: bool) -> bool:
+    return limit.lower > cost or (limit.lower == cost and not above)
+
+
+def triple_of(made: AnyAlgorithm) -> Triple:
+    """Return (C, S, R)."""
+    return made.collective.chunks, made.steps, made.rounds
+
+
+def dominates(one: Triple, other: Triple) -> bool:
+    """Return whether an algorithm has no more steps and R/C than another, and less of one."""
+    (c, s, r), (chunks, steps, rounds) = one, other
+    cost, least = Fraction(r, c), Fraction(rounds, chunks)
+    return s <= steps and cost <= least and (s, cost) != (steps, least)
