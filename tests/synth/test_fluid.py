@@ -31,7 +31,8 @@ from sccl.synth.flows.polished import is_polished, polished
 from sccl.synth.flows.problem import FluidProblem, Tree, pose
 from sccl.synth.flows.schedules import Placing, readings_of
 from sccl.synth.flows.slots import Rule, TimeSlots, bordered, rounded, variable
-from sccl.synth.fluid import pricing
+from sccl.synth.fluid import equal, pricing
+from sccl.synth.fluid.equal import finer
 from sccl.synth.fluid.least import later
 from sccl.synth.fluid.packing import Growth
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
@@ -240,6 +241,24 @@ def test_what_one_rank_gathers_is_scattered_backwards() -> None:
     assert violations(best.plan) == []
     assert best.bound.gap is not None
     assert best.bound.gap <= Fraction(2, 100)
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce"])
+def test_what_all_want_of_one_is_listed_in_many_chunks(
+    collective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(equal, "FINE", (16, 64))
+    machine = resolve("hypercube:3")
+    request = Request(machine, named(collective, 8), 1_000_000)
+    first = registry.plan(registry.load("tacos"), request)
+    assert isinstance(first, Found)
+    assert first.bound.least is not None
+    best = finer(request, first, Fraction(0), Effort(), 100.0)
+    assert isinstance(best.plan, Schedule)
+    assert violations(best.plan) == []
+    assert best.bound.least == first.bound.least
+    assert best.bound.attained < first.bound.attained / 2
+    assert finer(request, first, first.bound.attained, Effort(), 100.0) == first
 
 
 @pytest.mark.parametrize(

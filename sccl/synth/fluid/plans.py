@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 
-from sccl.collectives import Dual, dual_of
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.errors import ParameterError, TooLargeError, TopologyError
 from sccl.prove.bounds import least_time
@@ -19,7 +19,7 @@ from sccl.synth.flows.matched import has_ports
 from sccl.synth.flows.placed import planned
 from sccl.synth.flows.problem import pose
 from sccl.synth.flows.schedules import Placing, readings_of
-from sccl.synth.fluid.equal import better, listed, overlapping
+from sccl.synth.fluid.equal import better, finer, listed, overlapping
 from sccl.synth.fluid.floors import engine_of
 from sccl.synth.fluid.late import late_us
 from sccl.synth.fluid.least import Least
@@ -157,9 +157,17 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     found = Found(schedule, Bound(Measure.TIME_US, attained, floor))
     if dual.phases > 1 and not ended and attained > floor * (1 + Fraction(options.gap)):
         found = better(request, found, effort, deadline)
+    elif not ended and _is_single(request.spec):
+        enough = floor * (1 + Fraction(options.gap))
+        found = finer(request, found, enough, effort, deadline - time.perf_counter())
     if ended:
         return GaveUp(effort.why_late if ended == _LATE else ended, found)
     return found
+
+
+def _is_single(spec: Spec) -> bool:
+    """Return whether all is wanted by the same ranks, and starts at the same, or contributes so."""
+    return not spec.counts and len(spec.at(spec.unit).classes()) == 1
 
 
 def _dual_of(request: Request) -> Dual:
