@@ -54,7 +54,7 @@ MOST_STEPS = 6
 MOST_PACKED = 32
 """Ranks: on more, cuts through time alone say what no algorithm beats."""
 
-_UNITS = 10.0  # of effort, for a limit
+_UNITS = 30.0  # of effort, for a limit
 
 Triple = tuple[int, int, int]
 """(C, S, R)."""
@@ -197,13 +197,14 @@ class KnownAllreduce(Known):
         super().decide()
 
     def ask(self, steps: int, cost: Fraction, bounds: Bounds, *, above: bool) -> None:
-        """Find what no allreduce beats in so many steps, and else compositions of two halves."""
-        if steps not in self.limits:
+        """Look for two halves that have less, and else find what no allreduce beats."""
+        made = self._composed(steps // 2)
+        costs = made.bandwidth_cost if made is not None else cost + 1
+        if made is not None and (costs < cost or (above and costs == cost)):
+            self.found.append(made)
+        elif steps not in self.limits:
             proof = proof_of_every(self.topology, self.spec, bounds, steps, cost)
             self.limits[steps] = StepLimit(steps, proof.bound, None, (proof,))
-        if not _is_enough(self.limits[steps], cost, above=above):
-            made = self._composed(steps // 2)
-            self.found += [made] if made is not None else []
 
     def _composed(self, steps: int) -> Algorithm | None:
         """Return halves of so many steps each, at or near their limits, one after the other."""

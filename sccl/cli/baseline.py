@@ -11,7 +11,7 @@ from rich.table import Table
 
 from sccl.cli import options
 from sccl.cli.report import err, on_a_line, out, print_output, reported
-from sccl.cli.subject import Collective, Root, Topo
+from sccl.cli.subject import Collective, Groups, Root, Topo, asked_of
 from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text, us_text
 from sccl.core.stepping import Stepping
@@ -77,6 +77,7 @@ def baseline(
     collective: Collective = "",
     topo: Topo = "",
     root: Root = None,
+    groups: Groups = None,
     size: Size = "1MiB",
     pieces: Pieces = 1,
     alpha: Alpha = AlphaModel.TRAVELS,
@@ -87,7 +88,8 @@ def baseline(
     """List the classical algorithms, or make one of them for a machine.
 
     Where all its hops are links it is an algorithm by steps; else hops take shortest paths, on
-    which they meet others, and it is a schedule for the size. Either is judged.
+    which they meet others, and it is a schedule for the size. Either is judged. In process groups
+    each does it on the links of its own ranks.
     """
     if name == LIST:
         if collective or topo or output:
@@ -103,7 +105,8 @@ def baseline(
     known((name,))
     if not (collective and topo):
         raise ParameterError(f"{name}: give --collective and --topo")
-    subject = subject_of(resolve(topo), collective, root)
+    machine = resolve(topo)
+    subject = subject_of(machine, *asked_of(machine, collective, root, None, groups))
     for note in subject.notes:
         err().print(f"{subject.topology.name}: {note}", markup=False, soft_wrap=True)
     options.writable(output)

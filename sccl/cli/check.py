@@ -12,6 +12,7 @@ from rich.markup import escape
 from sccl.cli import complete, options
 from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported
 from sccl.core.algorithm import KSynchronous
+from sccl.core.files.claims import CLAIMS
 from sccl.core.words import counted
 from sccl.errors import InputError
 from sccl.tasks.check import (
@@ -74,6 +75,7 @@ def check(
             _print_training(out(), step)
         for given in offers:
             _print_options(out(), given)
+        _tell_certificates(files)
     if unread:
         first, *others = unread.values()
         more = f" (and {counted(len(others), 'file')} more cannot be read)" if others else ""
@@ -81,6 +83,18 @@ def check(
     wrong = any(one.violations for one in judged) or not all(one.passes for one in strange)
     wrong = wrong or any(one.faults for one in training) or any(one.faults for one in offers)
     raise typer.Exit(ExitCode.NO if wrong else ExitCode.OK)
+
+
+def _tell_certificates(places: Sequence[Path]) -> None:
+    """Say of folders with certificates that their plans are executed here, and no claim is."""
+    for place in places:
+        if (place / CLAIMS).is_file():
+            err().print(
+                f"{place / CLAIMS}: claims are not looked at here; check them with: "
+                f"sccl verify-certificate {place}",
+                markup=False,
+                soft_wrap=True,
+            )
 
 
 def _print_strange(console: Console, judged: JudgedStrange) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import lcm
@@ -165,6 +165,29 @@ def without_rank(text: str, ranks: int, lost: int) -> str:
     if not parts:
         raise ParameterError("nothing is left to do: no group has two ranks without it")
     return "+".join(parts)
+
+
+def in_each_group(spec: Spec) -> Iterator[tuple[Spec, tuple[int, ...]]]:
+    """Yield the collective of each group, for as many ranks from 0, and these ranks.
+
+    In the order of their chunks in the pattern of the whole.
+
+    Args:
+        spec: of a collective in groups, or of several together.
+
+    Raises:
+        CollectiveError: a part is from a file, has chunks of a size of its own, or a group whose
+            ranks do not ascend.
+    """
+    for text, _ in spec.parts:
+        name, at, where = text.partition("@")
+        if spec.counts or name not in names():
+            raise CollectiveError(f"{text} is not one of sccl's own collectives in groups alone")
+        whole = [_Group(list(range(spec.ranks)))]
+        for group in _groups(where, spec.ranks, text) if at else whole:
+            if group.ranks != sorted(group.ranks):
+                raise CollectiveError(f"{text}: give the ranks of each group in ascending order")
+            yield group.has(name), tuple(group.ranks)
 
 
 def _spans(ranks: Sequence[int]) -> str:

@@ -75,3 +75,10 @@ def test_what_cannot_be_made_is_refused_in_a_sentence(
     if words[0] != "list":
         assert sccl("baseline", *words, "-o", tmp_path / "a.json")[0] == 2
     assert not list(tmp_path.iterdir())
+
+
+def test_groups_do_it_all_at_once() -> None:
+    told = ("baseline", "ring", "--collective", "allreduce", "--topo", "torus:4x4")
+    code, out, _ = sccl(*told, "--groups", "4x4")
+    assert code == 0
+    assert out.startswith("ring: allreduce@4x4 on torus:4x4, C=4 S=6 R=6, R/C = 3/2, 96 sends")

@@ -234,6 +234,14 @@ def test_check_takes_folders_and_passes_over_frontiers(tmp_path: Path) -> None:
     assert (code, "cut.json, line 1 column 10: not JSON" in " ".join(err.split())) == (2, True)
 
 
+def test_check_says_that_it_looks_at_no_claims(tmp_path: Path) -> None:
+    asked = ("limits", "--collective", "allgather", "--topo", "full:2", "--max-steps", "1")
+    assert sccl(*asked, "--certify", tmp_path)[0] == 0
+    code, out, err = sccl("check", tmp_path)
+    assert (code, out.count("valid")) == (0, 1)
+    assert f"check them with: sccl verify-certificate {tmp_path}" in err
+
+
 @pytest.mark.parametrize(
     "option", [("--k", "0"), ("--max-chunks", "4"), ("--jobs", "2"), ("--store", "s.sqlite")]
 )

@@ -149,3 +149,26 @@ def test_cuts_take_switches_with_which_the_least_leaves_a_chassis(
 ) -> None:
     machine = resolve("teccl-amdx2")
     assert least_time(machine, named(collective, 32)).us(size) == least
+
+
+@pytest.mark.parametrize("name", ["allgather", "gather"])
+def test_one_rank_bounds_what_leaves_a_chassis_by_its_narrowest_links(name: str) -> None:
+    """Eight uplinks of 25 GB/s, each of two ranks; all but one lead to others than rank 0."""
+    machine = resolve("teccl-amdx2")
+    least = least_time(machine, named(name, machine.ranks)).us(64_000)
+    assert least == Fraction(897, 100)
+
+
+def test_one_rank_and_the_farthest_bound_an_allreduce() -> None:
+    """What rank 5 is to get of rank 0 comes by its leaf switch or, later, by its neighbours'."""
+    machine = resolve("rail:4x4")
+    both = [least_time(machine, named(name, 16)).us(64_000) for name in ("allreduce", "broadcast")]
+    assert both == [Fraction(344, 100)] * 2
+
+
+def test_cuts_are_the_same_both_ways() -> None:
+    """Of cuts that carry the same both are looked at: the one near to either end."""
+    machine = resolve("teccl-amdx2")
+    into, out = (named(name, machine.ranks) for name in ("gather", "scatter"))
+    backwards = least_time(machine.reversed(), out).us(32 * 64_000)
+    assert backwards == least_time(machine, into).us(64_000)

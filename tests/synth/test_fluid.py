@@ -27,11 +27,12 @@ from sccl.synth import registry
 from sccl.synth.contract import Request
 from sccl.synth.flows import schedules
 from sccl.synth.flows.placed import placed, planned
-from sccl.synth.flows.polished import polished
+from sccl.synth.flows.polished import is_polished, polished
 from sccl.synth.flows.problem import FluidProblem, Tree, pose
 from sccl.synth.flows.schedules import Placing, readings_of
 from sccl.synth.flows.slots import Rule, TimeSlots, bordered, rounded, variable
-from sccl.synth.fluid import pricing
+from sccl.synth.fluid import equal, pricing
+from sccl.synth.fluid.equal import finer
 from sccl.synth.fluid.least import later
 from sccl.synth.fluid.packing import Growth
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
@@ -238,6 +239,34 @@ def test_what_is_read_backwards_is_as_fast(collective: str, size: int) -> None:
     assert violations(best.plan) == []
     assert best.bound.gap is not None
     assert best.bound.gap <= Fraction(5, 100)
+
+
+def test_what_one_rank_gathers_is_scattered_backwards() -> None:
+    """Chassis, uplinks that pairs share: each rank's flow by itself took minutes."""
+    best = found("teccl-dgx2x2", "gather", 64_000, gap=0.02)
+    assert isinstance(best.plan, Schedule)
+    assert best.plan.collective.name == "gather"
+    assert violations(best.plan) == []
+    assert best.bound.gap is not None
+    assert best.bound.gap <= Fraction(2, 100)
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce"])
+def test_what_all_want_of_one_is_listed_in_many_chunks(
+    collective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(equal, "FINE", (16, 64))
+    machine = resolve("hypercube:3")
+    request = Request(machine, named(collective, 8), 1_000_000)
+    first = registry.plan(registry.load("tacos"), request)
+    assert isinstance(first, Found)
+    assert first.bound.least is not None
+    best = finer(request, first, Fraction(0), Effort(), 100.0)
+    assert isinstance(best.plan, Schedule)
+    assert violations(best.plan) == []
+    assert best.bound.least == first.bound.least
+    assert best.bound.attained < first.bound.attained / 2
+    assert finer(request, first, first.bound.attained, Effort(), 100.0) == first
 
 
 @pytest.mark.parametrize(
@@ -668,17 +697,19 @@ def test_links_of_many_alphas_are_planned_in_slots_of_about_those(seed: int, siz
     assert best.bound.gap <= Fraction(1, 100)
 
 
-def test_sizes_are_found_anew_for_an_order_of_sends() -> None:
-    """What the program says is what it takes, but for whole bytes."""
-    ring = resolve("dgx1")
-    dual = dual_of(named("allgather", 8))
+@pytest.mark.parametrize("machine", ["dgx1", "switch:4x2", "rail:2x2"])
+def test_sizes_are_found_anew_for_an_order_of_sends(machine: str) -> None:
+    """What the program says is what it takes, but for whole bytes; so it is through switches."""
+    ring = resolve(machine)
+    dual = dual_of(named("allgather", ring.ranks))
     posed = pose(ring, dual, 125_000)
     placing = Placing(posed, dual, readings_of(ring, dual), lambda: False)
-    posed_slots = variable(posed, (Fraction(0),) * 8, Fraction(7, 10), 4)
+    posed_slots = variable(posed, (Fraction(0),) * ring.ranks, max(posed.alpha), 4)
     packing = Growth(posed, posed_slots, TreePricing(posed), 7.0).run()
     plan = planned(posed, packing, dual, 1)
     sent = placed(posed, plan, placing.readings)
     better, effort = polished(posed, dual, plan, sent, 10.0)
+    assert is_polished(posed)
     assert effort > 0
     assert better is not None
     assert sum(better.sizes) == sum(plan.sizes)

@@ -91,6 +91,24 @@ def test_a_rank_of_no_group_to_which_nothing_comes_up_exchanges_nothing() -> Non
     assert all(p.algorithm and violations(p.algorithm) == [] for p in trees.points)
 
 
+@settings(max_examples=times(20, by_day=10), deadline=None)
+@given(topologies(max_ranks=5), st.integers(0, 2), st.integers(0, 2**32 - 1))
+def test_a_tree_does_not_depend_on_what_it_is_to_be_cheaper_than(
+    topology: Topology, more: int, seed: int
+) -> None:
+    steps = tree_bounds(topology, named("allreduce", topology.ranks)).steps + more
+    problem = posed(topology, steps, symmetric=False)
+    search = UpAndDownSearch(Window(problem, problem.commodities[0]), problem)
+    numbers = np.random.default_rng(seed)
+    prices = numbers.integers(0, 6, (len(problem.edges), problem.steps)).astype(np.int64)
+    for way in (search.pairs[0].up, search.pairs[0].down):
+        own = way.prices(prices)
+        cost, tree = way.search.exact(own)
+        for below in range(max(cost - 1, 0), cost + 4):
+            found = way.search.cheaper(own, below)
+            assert found == ((cost, tree) if cost < below else None)
+
+
 def test_so_few_steps_that_no_tree_turns_are_refused() -> None:
     problem = posed(resolve("hypercube:4"), 6)
     with pytest.raises(ValueError, match="no tree goes up and down within 6 steps"):

@@ -32,6 +32,7 @@ from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
 from sccl.prove.bounds.allreduce import any_bandwidth, told_between
 from sccl.prove.bounds.lower import lower_bounds
+from sccl.prove.bounds.narrowest import narrowest
 from sccl.prove.bounds.proof import shortest_paths
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
@@ -217,14 +218,15 @@ class _Cuts:
             if self.is_allreduce:
                 yield from self._between(groups)
             for inside in groups:
-                lefts = (inside, everyone - inside, *self._narrowest(inside))
-                for left in dict.fromkeys(lefts):
+                lefts = dict.fromkeys(
+                    (inside, everyone - inside, *narrowest(self.topology, self.rate, inside))
+                )
+                for left in lefts:
                     for sources, goals in self._farther(left):
                         yield from self._crossing(left, sources, goals)
                 for centre in inside.intersection(centres):  # what enters elsewhere has to go on
-                    alone = frozenset([centre])
-                    yield from self._crossing(inside, alone, everyone)
-                    yield from self._crossing(everyone - inside, everyone, alone)
+                    for left in lefts:
+                        yield from self._of_one(left, centre)
 
     def _groupings(self) -> Iterator[list[frozenset[int]]]:
         """Yield the nodes in groups: by chassis, and by what fast links join."""
@@ -242,22 +244,16 @@ class _Cuts:
             if len(groups) > 1:
                 yield groups
 
-    def _narrowest(self, group: frozenset[int]) -> Iterator[frozenset[int]]:
-        """Yield a group of ranks, and all others, with switches so that the least leaves them."""
-        from igraph import Graph  # noqa: PLC0415
-
-        ranks = range(self.topology.ranks)
-        own = group.intersection(ranks)
-        if not self.topology.switches or len(own) == len(ranks):
-            return
-        first, last = len(self.nodes), len(self.nodes) + 1  # those of one side are one node
-        sides = [first if node in own else last if node in ranks else node for node in self.nodes]
-        edges = [(sides[u], sides[v]) for u, v in self.rate]
-        graph = Graph(n=last + 1, edges=edges, directed=True)
-        for source, goal, ranks_there in ((first, last, own), (last, first, set(ranks) - own)):
-            cut = graph.st_mincut(source, goal, [float(rate) for rate in self.rate.values()])
-            switches = {node for node in cut.partition[0] if node < first and node >= len(ranks)}
-            yield frozenset(ranks_there | switches)
+    def _of_one(self, left: frozenset[int], centre: int) -> Iterator[Crossing]:
+        """Yield what a rank has for others on the far side of a cut, or wants; and the farthest."""
+        alone, here = frozenset([centre]), centre in left
+        far = self.far[centre] if here else {r: to.get(centre, -1) for r, to in self.far.items()}
+        beyond = [r for r in range(self.topology.ranks) if (r in left) != here]
+        others = [frozenset(self.nodes)]
+        if beyond:
+            others.append(frozenset([max(beyond, key=lambda r: (far.get(r, -1), -r))]))
+        for other in others:
+            yield from self._crossing(left, *((alone, other) if here else (other, alone)))
 
     def _between(self, groups: list[frozenset[int]]) -> Iterator[Crossing]:
         """Yield what allreduce has to send from group to group, if it is anything."""

@@ -87,32 +87,27 @@ def fewest_up_and_down(machine: Topology, reduced: Collective, spend: Spend) -> 
     ways = (machine.edges, [(v, u) for u, v in machine.edges])
     turns = [{root} for root in range(machine.ranks)]
     turns += [{u, v} for u, v in machine.edges if u < v and (v, u) in machine.edges]
-    steps = 0
-    for wanted in {frozenset[int](held) for held, _ in reduced.classes()}:
-        found = []
-        for roots in turns:
-            spend(2 * machine.ranks * len(machine.links))
-            there, back = (_eccentricity(edges, roots, wanted) for edges in ways)
-            if there is not None and back is not None:
-                found.append(there + len(roots) - 1 + back)
-        if not found:
-            raise ValueError("no rank reaches all others and is reached by them")
-        steps = max(steps, min(found))
-    return steps
+    groups = {frozenset[int](held) for held, _ in reduced.classes()}
+    fewest: dict[frozenset[int], int] = {}
+    for roots in turns:
+        spend(2 * machine.ranks * len(machine.links) + sum(map(len, groups)))
+        there, back = (_far(edges, roots) for edges in ways)
+        for group in groups:
+            if group <= there.keys() & back.keys():
+                far = len(roots) - 1 + sum(max(each[r] for r in group) for each in (there, back))
+                fewest[group] = min(far, fewest.get(group, far))
+    if len(fewest) < len(groups):
+        raise ValueError("no rank reaches all others and is reached by them")
+    return max(fewest.values())
 
 
-def _eccentricity(
-    edges: frozenset[Edge] | list[Edge], roots: set[int], wanted: frozenset[int]
-) -> int | None:
-    """Return how far the farthest rank is from the nearest; None if some rank is not reached."""
-    reached, steps = set(roots), 0
-    while not wanted <= reached:
-        more = {v for u, v in edges if u in reached} - reached
-        if not more:
-            return None
-        reached |= more
+def _far(edges: frozenset[Edge] | list[Edge], roots: set[int]) -> dict[int, int]:
+    """Return how far each rank that is reached is from the nearest of some."""
+    found, steps = dict.fromkeys(roots, 0), 0
+    while more := {v for u, v in edges if u in found} - found.keys():
         steps += 1
-    return steps
+        found |= dict.fromkeys(more, steps)
+    return found
 
 
 def fewest_sends(machine: Topology, reduced: Collective) -> Fraction:

@@ -17,6 +17,7 @@ from sccl.errors import CollectiveError, ParameterError, TooLargeError
 from sccl.synth.baselines.pattern import (
     Maker,
     Pattern,
+    grouped,
     is_direct,
     judged,
     logical,
@@ -87,6 +88,8 @@ def by_size(name: str) -> bool:
 def make(name: str, request: Request, pieces: int = 1) -> Pattern:
     """Return the pattern of an algorithm for a collective on a machine, judged.
 
+    In process groups each does what it would by itself, on the links of its own ranks.
+
     Args:
         pieces: into how many pieces everything is cut that the algorithm sends as one; those that
             pipeline, or choose a way for each, do so by them.
@@ -99,13 +102,22 @@ def make(name: str, request: Request, pieces: int = 1) -> Pattern:
         JudgeError: the judge rejects the pattern.
     """
     baseline, spec = load(name), request.spec
-    if spec.name not in baseline.COLLECTIVES:
-        known = ", ".join(sorted(baseline.COLLECTIVES))
-        raise CollectiveError(f"{name} does not define {spec.name}: give one of {known}")
+
+    def maker(collective: str) -> Maker:
+        """Return who makes the pattern of a collective."""
+        if collective not in baseline.COLLECTIVES:
+            known = ", ".join(sorted(baseline.COLLECTIVES))
+            raise CollectiveError(f"{name} does not define {collective}: give one of {known}")
+        return baseline.COLLECTIVES[collective]
+
+    if not spec.parts:
+        maker(spec.name)
     if spec.ranks > MAX_RANKS:
         raise TooLargeError(
             f"{spec.ranks} ranks: this version makes patterns of up to {MAX_RANKS}: give fewer"
         )
     if not 1 <= pieces <= MAX_PIECES:
         raise ParameterError(f"pieces is {pieces}, expected 1 to {MAX_PIECES}")
-    return judged(baseline.COLLECTIVES[spec.name](request, pieces))
+    if spec.parts:
+        return judged(grouped(request, maker, pieces))
+    return judged(maker(spec.name)(request, pieces))

@@ -2,32 +2,56 @@
 
 Which send follows on which over a link, and which brings the chunk of which, is kept: then times
 are linear in the bytes of chunks, whose sizes and times are found together such that the last
-arrival is the earliest. What is small in the end was a part of a tree that is not needed.
+arrival is the earliest. What is small in the end was a part of a tree that is not needed. On its
+way through switches a chunk holds each link from some time after it sets out, linear in its bytes
+as well. (Read backwards it holds each so much later or sooner as the link's alpha: the same order.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import pairwise
 from math import inf
 
 import numpy as np
 
 from sccl.collectives import Dual
+from sccl.core.clock import Clock
 from sccl.solvers.lp import SparseEnd, SparseProgram, solve_sparse
 from sccl.synth.flows.placed import Planned, PlannedSend, Sent
 from sccl.synth.flows.problem import FluidProblem
+from sccl.synth.network.crossings import crossings_of
+from sccl.synth.network.groups import Ticks
 
 MOST_SENDS = 3000
 """Of more the program takes more than some seconds."""
+
+_BYTES = 2**20
+"""Of a chunk, and of one twice as large, by which it is known what a byte more takes."""
+
+_DIGITS = 7
+"""Of microseconds, to which times that a program finds are exact."""
+
+_PS = 10**6
+"""A microsecond."""
 
 _PIVOT = 1e-9
 """Of effort, of a pivot and a column."""
 
 
 def is_polished(problem: FluidProblem) -> bool:
-    """Return whether sends only wait for one another where they share a link."""
-    return not problem.topology.budgets and all(len(way) == 1 for way in problem.ways)
+    """Return whether sends only wait for one another where they share a link, or take all of a bus.
+
+    Of a bus that bears several sends at a time it is not known which ones wait for which.
+    """
+    topology = problem.topology
+    rate = {k.edge: k.lanes * Fraction(str(k.gb_per_s)) for k in topology.links}
+    return all(
+        budget.chunks_per_round * Fraction(str(speed)) <= rate[edge]
+        for budget, speed in zip(topology.budgets, topology.budget_speeds(), strict=True)
+        for edge in budget.edges
+    )
 
 
 def polished(
@@ -57,11 +81,47 @@ def polished(
         for chunk, size in zip(own, each, strict=True):
             sizes[chunk] = size
     starts = result.values[1 + len(sizes) :].tolist()
-    order = sorted(range(len(sent)), key=lambda i: (starts[i], sent[i].start, i))
+    # those at one time as they were: the least of a microsecond later would be a turn later
+    order = sorted(range(len(sent)), key=lambda i: (round(starts[i], _DIGITS), sent[i].start, i))
     sends = tuple(
-        PlannedSend(starts[i], turn, sent[i].chunk, sent[i].way) for turn, i in enumerate(order)
+        PlannedSend(float(turn), turn, sent[i].chunk, sent[i].way) for turn, i in enumerate(order)
     )
     return Planned(plan.chunks, tuple(sizes), sends), took
+
+
+Line = tuple[float, float]
+"""Microseconds of no bytes, and of a unit of them more."""
+
+
+class _Linear:
+    """What ways take and hold, by the bytes of a chunk.
+
+    Attributes:
+        arrival: of each way: when a chunk that sets out has come.
+        hops: likewise: (link or, after these, budget; from when on it is held, until when).
+    """
+
+    def __init__(self, problem: FluidProblem, unit: float) -> None:
+        topology = problem.topology
+        few, many = (crossings_of(topology, Clock.of(topology, n * _BYTES)) for n in (1, 2))
+
+        def lines(one: Ticks, two: Ticks) -> list[Line]:
+            """Return what no bytes take, and a unit of them, of what some and twice as many do."""
+            each = two - one
+            return list(zip((one - each) / _PS, each * (unit / _BYTES / _PS), strict=True))
+
+        self.arrival = lines(few.cost, many.cost)
+        begins = lines(few.offset, many.offset)
+        ends = lines(few.offset + few.busy, many.offset + many.busy)
+        held = list(zip(few.link.tolist(), begins, ends, strict=True))
+        of = [[i] for i in range(len(topology.links))]
+        for thing, budget in enumerate(topology.budgets, len(of)):
+            for i, link in enumerate(topology.links):
+                of[i] += [thing] if link.edge in budget.edges else []
+        self.hops = [
+            [(thing, *times) for link, *times in held[a:b] for thing in of[link]]
+            for a, b in pairwise(few.first.tolist())
+        ]
 
 
 def _program(
@@ -74,37 +134,43 @@ def _program(
 
     Columns are the time, the sizes of chunks, and the starts of sends.
     """
-    links = problem.topology.links
     unit = float(max(commodity.size for commodity in problem.commodities))
-    took = [unit / float(1000 * k.lanes * Fraction(str(k.gb_per_s))) for k in links]
-    alpha = [float(a) for a in problem.alpha]
+    costs = _Linear(problem, unit)
     chunks = len(plan.sizes)
     brings = {(s.chunk, problem.edges[s.way][1]): i for i, s in enumerate(sent)}
     entries: list[tuple[int, int, float]] = []
     lower: list[float] = []
     upper: list[float] = []
 
-    def after(column: int, send: int, least: float) -> None:
-        """Ask for a column to be so much later than the end of a send."""
-        row, one = len(lower), sent[send]
+    def after(column: int, send: int, later: Line, size: int = -1, than: Line = (0.0, 0.0)) -> None:
+        """Ask for a column, and so much later by a chunk's size, to be after a send by its size."""
+        row = len(lower)
         entries.append((row, column, 1.0))
         entries.append((row, 1 + chunks + send, -1.0))
-        entries.append((row, 1 + one.chunk, -took[problem.ways[one.way][0]]))
-        lower.append(least)
+        own = sent[send].chunk
+        each = {own: -later[1]}
+        if size >= 0:
+            each[size] = each.get(size, 0.0) + than[1]
+        entries.extend((row, 1 + chunk, factor) for chunk, factor in each.items() if factor)
+        lower.append(later[0] - than[0])
         upper.append(inf)
 
-    last: dict[int, int] = {}
-    for i in sorted(range(len(sent)), key=lambda i: (sent[i].start, i)):
-        send, column = sent[i], 1 + chunks + i
+    holds: dict[int, list[tuple[int, int, Line, Line]]] = {}
+    for i, send in enumerate(sent):
+        column = 1 + chunks + i
         before = brings.get((send.chunk, problem.edges[send.way][0]))
         if before is not None:
-            after(column, before, alpha[sent[before].way])
-        if send.way in last:
-            after(column, last[send.way], 0.0)
-        last[send.way] = i
-        after(0, i, alpha[send.way])
-    for own, whole in groups:
-        entries += [(len(lower), 1 + chunk, 1.0) for chunk in own]
+            after(column, before, costs.arrival[sent[before].way])
+        after(0, i, costs.arrival[send.way])
+        for link, begins, ends in costs.hops[send.way]:
+            at = send.start + int((begins[0] + begins[1] * plan.sizes[send.chunk] / unit) * _PS)
+            holds.setdefault(link, []).append((at, i, begins, ends))
+    for own in holds.values():
+        own.sort(key=lambda hold: hold[:2])
+        for (_, i, _, ends), (_, j, begins, _) in pairwise(own):
+            after(1 + chunks + j, i, ends, sent[j].chunk, begins)
+    for some, whole in groups:
+        entries += [(len(lower), 1 + chunk, 1.0) for chunk in some]
         lower.append(whole / unit)
         upper.append(whole / unit)
     rows, columns, values = zip(*entries, strict=True)

@@ -45,7 +45,7 @@ _SEND = 3e-6
 _HARDLY = 1 - 1e-4
 """Smaller chunks that take more than that part of the time are not made smaller again."""
 
-_NEAR, _POLISHING, _POLISHED_PASSES = 1.1, 0.5, 4
+_NEAR, _POLISHING, _POLISHED_PASSES = 1.1, 1.0, 4
 """Times what is enough, up to which sizes are found anew; with how much effort, and how often what
 is found is placed."""
 

@@ -24,6 +24,9 @@ _PS_PER_US = 10**6
 CHUNKS = (1, 4, 16, 64)
 """Per part, as long as there are not too many sends."""
 
+FINE = (64, 256, 1024)
+"""Chunks of what one rank has for all, where all passes on what it gets: the finer, the nearer."""
+
 _MOST_SENDS = 200_000
 
 _OVERLAPPING = 0.2
@@ -105,6 +108,34 @@ def _by_trees(request: Request, effort: Effort, deadline: float) -> Iterator[Fou
         made = schedule_of(best.plan, -(-request.size_bytes // chunks))
         took = Fraction(made.finish * made.tick_ps, _PS_PER_US)
         yield Found(made, Bound(Measure.TIME_US, took, floor))
+
+
+def finer(request: Request, packed: Found, enough: Fraction, effort: Effort, left: float) -> Found:
+    """Return the best of what packings say and of many chunks of what one rank has for all.
+
+    Where chassis lie between, trees are looked at that enter each once, and each after one in
+    turn; what is listed chunk by chunk may enter anywhere. It takes tenths of a second.
+
+    Args:
+        enough: microseconds after which nothing better is looked for.
+        left: seconds.
+    """
+    tacos, best, deadline = registry.load("tacos"), packed, time.perf_counter() + left
+    for chunks in FINE:
+        seconds = deadline - time.perf_counter()
+        many = chunks * request.topology.ranks
+        if best.bound.attained <= enough or seconds <= 0 or many > _MOST_SENDS:
+            break
+        told = tacos.Options(chunks=chunks, alpha="travels", improve=0.0)
+        try:
+            outcome = registry.plan(tacos, request, told, _some(effort, None, seconds))
+        except (TooLargeError, KeyboardInterrupt):
+            break
+        found = outcome.best if isinstance(outcome, GaveUp) else outcome
+        if isinstance(found, Found) and found.bound.attained < best.bound.attained:
+            assert packed.bound.least is not None
+            best = _bounded(found, Fraction(packed.bound.least))
+    return best
 
 
 def listed(

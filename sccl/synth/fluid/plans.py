@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 
-from sccl.collectives import Dual, dual_of
+from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.outcome import Bound, Found, GaveUp, Measure, Outcome
 from sccl.errors import ParameterError, TooLargeError, TopologyError
 from sccl.prove.bounds import least_time
@@ -19,7 +19,7 @@ from sccl.synth.flows.matched import has_ports
 from sccl.synth.flows.placed import planned
 from sccl.synth.flows.problem import pose
 from sccl.synth.flows.schedules import Placing, readings_of
-from sccl.synth.fluid.equal import better, listed, overlapping
+from sccl.synth.fluid.equal import better, finer, listed, overlapping
 from sccl.synth.fluid.floors import engine_of
 from sccl.synth.fluid.late import late_us
 from sccl.synth.fluid.least import Least
@@ -129,12 +129,12 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             f"alpha is {options.alpha}: the least time over all chunkings is that of an alpha that "
             "travels, as one that occupies its link is paid for every chunk; leave it out"
         )
-    topology, dual = request.topology, dual_of(request.spec)
+    topology, dual = request.topology, _dual_of(request)
     units = UNITS if effort.units is None else effort.units
     if dual.phases > 1 and not topology.reversed().takes_like(topology):
         _check_size(request)  # one phase read backwards is none of the other, so it is one whole
         return overlapping(request, effort, min(units, _WHOLE), effort.seconds)
-    if dual.on_reversed or dual.phases > 1:
+    if request.spec.combining:
         _check_read_backwards(request)
     deadline = time.perf_counter() + effort.seconds
     _check_size(request)
@@ -157,9 +157,34 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     found = Found(schedule, Bound(Measure.TIME_US, attained, floor))
     if dual.phases > 1 and not ended and attained > floor * (1 + Fraction(options.gap)):
         found = better(request, found, effort, deadline)
+    elif not ended and _is_single(request.spec):
+        enough = floor * (1 + Fraction(options.gap))
+        found = finer(request, found, enough, effort, deadline - time.perf_counter())
     if ended:
         return GaveUp(effort.why_late if ended == _LATE else ended, found)
     return found
+
+
+def _is_single(spec: Spec) -> bool:
+    """Return whether all is wanted by the same ranks, and starts at the same, or contributes so."""
+    return not spec.counts and len(spec.at(spec.unit).classes()) == 1
+
+
+def _dual_of(request: Request) -> Dual:
+    """Return what is solved: what one rank gathers is scattered by it, read backwards.
+
+    Flows into one rank are a program of their own for each rank that they come from; those out of
+    it are one. Budgets are read backwards only where they have to be.
+    """
+    dual, spec = dual_of(request.spec), request.spec
+    classes = spec.at(spec.unit).classes()
+    goals = {frozenset(wanted - held) for held, wanted in classes if wanted - held}
+    alone = all(len(held) == 1 or not wanted - held for held, wanted in classes)
+    single = len(goals) == 1 and len(*goals) == 1
+    if spec.combining or not single or not alone or len(classes) == 1 or request.topology.budgets:
+        return dual
+    scattered = replace(spec, name="scatter", pre=spec.post, post=spec.pre)
+    return replace(dual, spec=scattered, on_reversed=True)
 
 
 def _check_read_backwards(request: Request) -> None:

@@ -52,6 +52,16 @@ class TreeSearch:
         Raises:
             TimeoutError: it was not found with the effort for a tree, or before the deadline.
         """
+        found = self.cheaper(prices, INFINITE)
+        assert found is not None, "each rank can be reached in the steps that there are"
+        return found
+
+    def cheaper(self, prices: PriceArray, below: int) -> tuple[int, Tree] | None:
+        """Return a cheapest tree and its cost; None: that is not below something.
+
+        Raises:
+            TimeoutError: it was not found with the effort for a tree, or before the deadline.
+        """
         seconds = self.deadline - time.perf_counter()
         if seconds <= 0:
             raise TimeoutError("no time is left for a cheapest timed tree")
@@ -59,14 +69,31 @@ class TreeSearch:
         bound, reduced = self._raised(weights)
         trees = [self._grown(weights), self._grown(np.where(reduced > 0, weights * 2, weights))]
         cost, tree = min((window.cost(weights, tree), i, tree) for i, tree in enumerate(trees))[::2]
+        most = below * (window.ranks + 1)  # a tree's weight counts its sends as well
+        if most < cost and not self._has_less(weights, reduced, bound, most, seconds):
+            return None  # as mostly; else the tree shall be the one of every question
         if bound < cost:
             tree = self._searched(weights, reduced < cost - bound, cost, seconds) or tree
-        return window.cost(prices, tree), tree
+        found = window.cost(prices, tree)
+        return (found, tree) if found < below else None
 
     def quick(self, prices: PriceArray) -> tuple[int, Tree]:
         """Reach the rank that is cheapest to reach, through time, until all are reached."""
         tree = self._grown(self.window.weights(prices))
         return self.window.cost(prices, tree), tree
+
+    def _has_less(
+        self,
+        weights: PriceArray,
+        reduced: PriceArray,
+        bound: int,
+        below: int,
+        seconds: float,
+    ) -> bool:
+        """Return whether a tree has less weight than that, of which far fewer sends are of use."""
+        if bound >= below:
+            return False
+        return self._searched(weights, reduced < below - bound, below, seconds) is not None
 
     def _searched(
         self, weights: PriceArray, among: NDArray[np.bool_], below: int, seconds: float

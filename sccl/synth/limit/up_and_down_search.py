@@ -100,11 +100,13 @@ class _Pair:
         spent = self.least(prices)
         found: list[Tree] = []
         for way in (self.up, self.down):
-            cost, tree = way.search.exact(way.prices(prices))
-            spent += cost - way.least(prices)
-            found.append(tree)
-            if spent >= below:
+            least = way.least(prices)
+            cheapest = way.search.cheaper(way.prices(prices), below - spent + least)
+            if cheapest is None:
                 return None
+            cost, tree = cheapest
+            spent += cost - least
+            found.append(tree)
         up, down = found
         return self.joined(up, down, prices)
 

@@ -11,6 +11,7 @@ from sccl.synth.baselines.pattern.combine import (
     together,
     turned,
 )
+from sccl.synth.baselines.pattern.groups import grouped
 from sccl.synth.baselines.pattern.noun import Pattern, pattern_of
 from sccl.synth.baselines.pattern.place import is_direct, judged, logical, on_machine, scheduled
 
@@ -21,6 +22,7 @@ __all__ = [
     "beside",
     "chained",
     "cut",
+    "grouped",
     "is_direct",
     "judged",
     "logical",

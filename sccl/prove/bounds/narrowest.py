@@ -1,0 +1,40 @@
+"""On which side of a cut of ranks switches are, such that the least leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+
+from sccl.core.ids import Edge
+from sccl.core.topology import Topology
+
+
+def narrowest(
+    topology: Topology, rate: Mapping[Edge, Fraction], group: frozenset[int]
+) -> Iterator[frozenset[int]]:
+    """Yield a group of ranks, and all others, with switches so that the least leaves them.
+
+    Of cuts that carry the same both are yielded, the one that is near to the group and the one that
+    is far from it: alphas may lie on either side.
+
+    Args:
+        rate: of each link, bytes per microsecond.
+    """
+    from igraph import Graph  # noqa: PLC0415 - slow to load, and few commands need it
+
+    ranks, nodes = range(topology.ranks), range(topology.ranks + len(topology.switches))
+    own = group.intersection(ranks)
+    if not topology.switches or len(own) == len(ranks):
+        return
+    first, last = len(nodes), len(nodes) + 1  # those of one side are one node
+    sides = [first if node in own else last if node in ranks else node for node in nodes]
+    edges = [(sides[u], sides[v]) for u, v in rate]
+    rates = [float(each) for each in rate.values()]
+    for source, goal, here in ((first, last, own), (last, first, set(ranks) - own)):
+        for turned in (False, True):
+            ways = [edge[::-1] for edge in edges] if turned else edges
+            graph = Graph(n=last + 1, edges=ways, directed=True)
+            start, end = (goal, source) if turned else (source, goal)
+            near = set(graph.st_mincut(start, end, rates).partition[0])
+            left = {k for k in range(len(ranks), first) if (k in near) != turned}
+            yield frozenset(here | left)
