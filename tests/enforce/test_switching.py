@@ -132,6 +132,7 @@ def test_whoever_decides_may_die_at_any_moment(release: str, tmp_path: Path) -> 
 MOMENTS = ("after-plan", "before-log", "after-log", "before-tell", "after-tell")
 
 
+@pytest.mark.nightly  # by day test_control.py and test_switch.py, without processes
 def test_ranks_may_stop_or_die_at_any_moment(tmp_path: Path) -> None:
     """A job that begins anew hears nothing of its former lives; a rank that stops is waited for
     by the other ranks alone, as ever."""
