@@ -205,8 +205,7 @@ class _Cuts:
         ranks: Iterable[int] = range(self.topology.ranks)
         if self.topology.ranks > MOST_CENTRES:
             ranks = rank_orbits(self.topology, automorphisms(self.topology, self.collective))
-        centres = list(ranks)[:MOST_CENTRES]
-        for centre in centres:
+        for centre in (centres := list(ranks)[:MOST_CENTRES]):
             yield from self._around(centre)
         everyone = frozenset(self.nodes)
         if self.is_allreduce and len(self.classes) > 1:
@@ -258,8 +257,7 @@ class _Cuts:
     def _between(self, groups: list[frozenset[int]]) -> Iterator[Crossing]:
         """Yield what allreduce has to send from group to group, if it is anything."""
         group_of = {node: i for i, group in enumerate(groups) for node in group}
-        ranks = range(self.topology.ranks)
-        entering: dict[Edge, Fraction] = {}
+        ranks, entering = range(self.topology.ranks), dict[Edge, Fraction]()
         for (u, v), alpha in self.alpha.items():
             if v in group_of and group_of.get(u) != group_of[v]:
                 before = 0 if u in ranks else min(self.far[rank].get(u, 0) for rank in ranks)
