@@ -30,9 +30,6 @@ MOST_SENDS = 3000
 _BYTES = 2**20
 """Of a chunk, and of one twice as large, by which it is known what a byte more takes."""
 
-_DIGITS = 7
-"""Of microseconds, to which times that a program finds are exact."""
-
 _PS = 10**6
 """A microsecond."""
 
@@ -80,9 +77,8 @@ def polished(
             return None, took
         for chunk, size in zip(own, each, strict=True):
             sizes[chunk] = size
-    starts = result.values[1 + len(sizes) :].tolist()
-    # those at one time as they were: the least of a microsecond later would be a turn later
-    order = sorted(range(len(sent)), key=lambda i: (round(starts[i], _DIGITS), sent[i].start, i))
+    # in the order that the program kept, each as soon as may be, they come no later than it says
+    order = sorted(range(len(sent)), key=lambda i: (sent[i].start, i))
     sends = tuple(
         PlannedSend(float(turn), turn, sent[i].chunk, sent[i].way) for turn, i in enumerate(order)
     )

@@ -16,8 +16,11 @@ from sccl.synth.flows.polished import is_polished, polished
 from sccl.synth.flows.problem import FluidProblem, ways_of
 from sccl.synth.flows.shares import TimedPacking
 
-PIECES = (1, 2, 4, 8, 16, 32)
+PIECES = (1, 2, 4, 8, 16, 32, 64, 128)
 """Chunks of each share of a tree, as long as there are not too many sends."""
+
+_USUAL = 32
+"""More are tried only if they would be enough by gaining half of what the last ones gained."""
 
 FLOWING = 32
 """Times as many of trees through which all flows, link after link: a chunk waits for its whole."""
@@ -76,8 +79,10 @@ class Placing:
     def place(self, packing: TimedPacking, enough: float, thorough: bool) -> float:
         """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
         flows = FLOWING if packing.slots.later else 1
-        before, most = float("inf"), MOST_SENDS
+        before, most, soon = float("inf"), MOST_SENDS, False
         for pieces in PIECES:
+            if pieces > _USUAL and not soon:
+                break
             plan = planned(self.problem, packing, self.dual, pieces * flows)
             many = max(1, len(plan.sends))
             if self.plan is not None and (many > most or self.late()):
@@ -92,6 +97,7 @@ class Placing:
             if self.ticks <= enough * _PS_PER_US or ticks > before * _HARDLY:
                 break
             near = before < float("inf") and 2 * ticks - before <= enough * _PS_PER_US
+            soon = 3 * ticks - before <= 2 * enough * _PS_PER_US
             before, most = ticks, _MOST_NEAR if near else MOST_SENDS
         return self.ticks / _PS_PER_US
 
