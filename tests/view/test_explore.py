@@ -193,7 +193,8 @@ def test_limits_of_every_class_are_on_the_page(tmp_path: Path) -> None:
     assert sccl("explore", tmp_path, "-o", tmp_path / "page.html")[0] == 0
     (found,) = data_of((tmp_path / "page.html").read_text())["frontiers"]
     swept = json.loads(printed)
-    assert [one["class"] for one in swept["classes"]] == ["composed", "trees", "gathered"]
+    names = [one["class"] for one in swept["classes"]]
+    assert names == ["composed", "trees", "exchanged", "gathered"]
     assert [(one["name"], one["limits"]) for one in found["classes"]] == [
         (one["class"], [[x["steps"], x["lower"]] for x in one["limits"]])
         for one in swept["classes"]
