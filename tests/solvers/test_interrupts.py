@@ -72,10 +72,10 @@ def test_a_limit_sweep_shows_what_was_found_and_the_limit_it_was_about_to_attain
 
 
 def test_trees_that_are_interrupted_leave_the_other_classes() -> None:
-    words = "pareto --collective allreduce --topo dgx1 --limit --max-steps 4"
+    words = "pareto --collective allreduce --topo dgx1 --limit --max-steps 5"
     said = interrupted("sccl.synth.limit.palindrome", 1, words)
+    assert "composed: reducescatter-then-allgather compositions" in said
     assert "reduces what it has" in said
-    assert "3/8" in said
     assert "Interrupted: this is the part that was found." in said
 
 

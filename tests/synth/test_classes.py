@@ -298,19 +298,20 @@ def test_a_composition_of_what_was_not_sought_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "composed", "every"),
+    ("name", "composed", "every", "by"),
     [
-        ("ring:4", [(4, "3/4")], {2: "3/2", 3: "3/4"}),
+        ("ring:4", [(4, "3/4")], {2: "1", 3: "3/4"}, ("exchanged", "gathered")),
         pytest.param(
             "dgx1",
             [(4, "3/8"), (5, "1/3"), (6, "7/24")],
             {2: "3/2", 3: "3/4", 4: "1/3", 5: "7/24"},
+            ("gathered",),
             marks=pytest.mark.nightly,
         ),
     ],
 )
 def test_limits_have_the_shape_of_a_sweep(
-    name: str, composed: Costs, every: dict[int, str], tmp_path: Path
+    name: str, composed: Costs, every: dict[int, str], by: tuple[str, ...], tmp_path: Path
 ) -> None:
     machine = resolve(name)
     spec = named("allreduce", machine.ranks)
@@ -321,8 +322,8 @@ def test_limits_have_the_shape_of_a_sweep(
     assert costs(found) == list(every.items())
     assert found.every_k
     plain = frontier_to_plain(found)
-    assert [p["class"] for p in plain["points"]] == ["gathered", *["trees"] * (len(every) - 1)]
-    assert [c["class"] for c in plain["classes"]] == ["composed", "trees", "gathered"]
+    assert [p["class"] for p in plain["points"]] == [by[0], *["trees"] * (len(every) - 1)]
+    assert [c["class"] for c in plain["classes"]] == ["composed", "trees", *by]
 
 
 def test_only_what_no_class_reaches_is_shaded(dgx1: Frontier) -> None:
