@@ -77,8 +77,11 @@ class Notes:
 def limit_note(event: StepLimit | Point) -> str:
     """Return an event of a limit frontier in words; empty: there is nothing to say."""
     if isinstance(event, StepLimit):
-        between = "" if event.lower == event.upper else f" to {event.upper}"
-        return f"S={event.steps}: the limit of R/C is {event.lower}{between}"
+        value = str(event.lower)
+        if event.lower != event.upper:  # what a packing has may be a fraction of many digits
+            ends = (event.lower, event.upper)
+            value = " to ".join("?" if end is None else f"{float(end):.5g}" for end in ends)
+        return f"S={event.steps}: the limit of R/C is {value}"
     if event.algorithm is None:
         return ""
     return f"{'found' if event.attained else 'found near it'}: {event.candidate}"
