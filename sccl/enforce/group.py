@@ -19,7 +19,7 @@ import torch.distributed as dist
 from sccl.enforce.described import DESCRIBE
 from sccl.enforce.hosted import HostService
 from sccl.enforce.hostwork import HowCalled
-from sccl.enforce.peers import CallError, failed, peers
+from sccl.enforce.peers import CallError, failed, peers, ranks_in_words
 from sccl.enforce.releases import NAMES
 from sccl.enforce.session import Session, session
 from sccl.enforce.works import NamedWork, all_to_all_of_lists
@@ -39,7 +39,6 @@ class ScclGroup(dist.ProcessGroup):
 
     Attributes:
         ranks: global ranks, in the order of the group.
-        inner: what carries calls that no plan is about, and no bundle serves.
         hosted: what serves those that a bundle serves.
     """
 
@@ -52,12 +51,24 @@ class ScclGroup(dist.ProcessGroup):
             super().__init__(rank, len(ranks))
         self.ranks = ranks
         peers().meet(dist.PrefixStore("peers", store), ranks, rank, timeout)
-        self.inner: Any = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
+        self._inner: Any = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
         self._own_name, self._description = name, "undefined"
         self.hosted: HostService
         self._session: Session = session()
         self._session.joined(self, store, timeout, gloo_group)
         _OPEN.add(self)
+
+    @property
+    def inner(self) -> Any:
+        """Return what carries calls that no plan is about, and no bundle serves.
+
+        Raises:
+            CallError: the job has destroyed the group.
+        """
+        if self._inner is None:
+            those = ranks_in_words(self.ranks)
+            raise CallError(f"the process group of {those} is destroyed: make another to call")
+        return self._inner
 
     # The base keeps no name of a group that is made in Python, and FSDP2 asks for it.
     def _set_group_name(self, name: str) -> None:
@@ -86,20 +97,22 @@ class ScclGroup(dist.ProcessGroup):
 
     def shutdown(self) -> None:
         """End what it does: the job destroys it, or ends."""
-        if self.inner is None:
+        if self._inner is None:
             return
         _OPEN.discard(self)
         self._session.left(self)
-        self.inner.shutdown()
+        self._inner.shutdown()
         # Its threads end with it. One that lets go of a tensor needs Python, and where Python is at
         # its end by then, the process dies of that.
-        self.inner = None
+        self._inner = None
 
     def abort(self) -> None:
         """End what it does, however far that is."""
+        if self._inner is None:
+            return
         _OPEN.discard(self)
         self._session.left(self, at_once=True)
-        self.inner.abort()
+        self._inner.abort()
 
     @property
     def _device_types(self) -> list[torch.device]:

@@ -64,6 +64,19 @@ def test_no_thread_outlives_the_groups() -> None:
     assert finished(done) == ["True 1", "True 1"]
 
 
+def test_a_group_that_is_destroyed_says_so() -> None:
+    job = (
+        "import sccl.torch, torch, torch.distributed as d; d.init_process_group('sccl'); "
+        "group = d.new_group([0]); d.destroy_process_group(group); group.abort(); "
+        "group.shutdown(); said = 'nothing'\n"
+        "try: group.allreduce([torch.ones(3)])\n"
+        "except RuntimeError as error: said = str(error)\n"
+        "print(said); d.destroy_process_group()"
+    )
+    said = "the process group of rank 0 is destroyed: make another to call"
+    assert finished(run_job("newest", 1, "run_code.py", job)) == [said]
+
+
 def test_a_job_may_end_without_a_word() -> None:
     """Threads of gloo let go of tensors only while Python is not at its end."""
     job = (
