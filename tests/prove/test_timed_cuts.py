@@ -17,7 +17,7 @@ from sccl.core.collective import Collective
 from sccl.core.files.claims import CLAIMS
 from sccl.core.limit import StepLimit
 from sccl.core.topology import Budget, Topology
-from sccl.prove.bounds import farthest_pair, lower_bounds, timed_program
+from sccl.prove.bounds import farthest_pair, lower_bounds, timed_flow, timed_program
 from sccl.prove.bounds.timed_cuts import allreduce_bound, timed_bound
 from sccl.prove.bounds.timed_program import TimedBound
 from sccl.prove.check.folder import check_folder
@@ -297,3 +297,17 @@ def test_certificates_take_cuts_and_refuse_others(name: str, tmp_path: Path) -> 
     first = content["claims"][0]["cuts"][0]
     assert "buys" in failing(cuts=[[first[0], "7"]])
     assert "labels" in failing(cuts=[[first[0][1:], "1"]])
+
+
+def test_flows_of_all_ranks_share_what_memory_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each rank the farthest are kept, in the order that all would have."""
+    line = resolve("line:6")
+    each = [named("broadcast", 6, root).at(1) for root in range(3)]
+    whole = timed_flow.flows_from_each(line, each, 6, ())
+    assert len(whole) == 15
+    monkeypatch.setattr(timed_flow, "_ARCS", sum(flow.work for flow in whole) // 3)
+    some = timed_flow.flows_from_each(line, each, 6, ())
+    kept = [(flow.ends.sources, flow.ends.sinks) for flow in some]
+    assert kept == [x for x in ((f.ends.sources, f.ends.sinks) for f in whole) if x in kept]
+    assert 3 <= len(some) < 10
+    assert {min(ranks) for ((ranks, _),), _ in kept} == {0, 1, 2}

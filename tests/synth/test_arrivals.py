@@ -63,7 +63,7 @@ def test_its_costs_are_attained_on_any_machine(machine: Topology, c: int, symmet
         ("debruijn:4x256", 1, 4, 85, 64),
         ("linegraph:2:circulant:16:3,4", 1, 5, 65, 8),
         ("cayley:64x4^15:1.0,0.1", 2, 14, 255, 1),
-        ("mesh:8x8", 2, 14, 68, 16),
+        ("mesh:4x10", 12, 12, 253, 10),
         ("product:dgx1_x_ring:4", 8, 4, 33, 4),
         ("cayley:128x8^15:36.3,53.4,89.5,109.2", 4, 7, 1023, 1),
     ],

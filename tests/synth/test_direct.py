@@ -207,7 +207,8 @@ def test_other_machines_have_no_translations(text: str) -> None:
     ("text", "collective", "steps", "bandwidth"),
     [
         ("dgx1", "allgather", 2, Fraction(3, 2)),
-        ("mesh:32x32", "allgather", 62, Fraction(586)),
+        ("mesh:32x32", "allgather", 62, Fraction(1023, 2)),
+        ("dragonfly:4x5", "allgather", 3, Fraction(25, 4)),
         ("torus:32x32", "allgather", 32, Fraction(1023, 4)),
         ("hypercube:8", "alltoall", 8, Fraction(1, 2)),
         ("ring:16", "alltoall", 8, Fraction(2)),

@@ -27,7 +27,7 @@ from functools import lru_cache
 from sccl.collectives import Spec, named
 from sccl.core.collective import Collective
 from sccl.core.topology import Topology
-from sccl.prove.bounds.timed_flow import TimedFlow, flows, flows_between, speaks_of
+from sccl.prove.bounds.timed_flow import TimedFlow, flows, flows_between, flows_from_each, speaks_of
 from sccl.prove.bounds.timed_program import TimedBound, TimedProgram
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
@@ -91,8 +91,7 @@ def allreduce_bound(
         return _best(program, flows_between(topology, unit, ranks, steps, program.apart), effort)
     # as many chunks as the program counts
     from_each = (named("broadcast", topology.ranks, rank).at(unit.chunks) for rank in ranks)
-    every = (flow for one in from_each for flow in flows(topology, one, steps, program.apart))
-    return _best(program, every, effort)
+    return _best(program, flows_from_each(topology, from_each, steps, program.apart), effort)
 
 
 def _best(program: TimedProgram, flows: Iterable[TimedFlow], effort: float) -> TimedBound:

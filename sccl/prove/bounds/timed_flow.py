@@ -279,6 +279,30 @@ def flows(
             return
 
 
+def flows_from_each(
+    topology: Topology, collectives: Iterable[Collective], steps: int, apart: Sequence[int]
+) -> list[TimedFlow]:
+    """Return the flows of several collectives at once: as many of each as fit into memory.
+
+    What is left out is of each the nearest.
+    """
+    waiting = {n: flows(topology, one, steps, apart) for n, one in enumerate(collectives)}
+    found: dict[int, list[TimedFlow]] = {number: [] for number in waiting}
+    arcs = 0
+    while waiting:
+        for number in list(waiting):
+            flow = next(waiting[number], None)
+            if flow is None:
+                del waiting[number]
+                continue
+            found[number].append(flow)
+            arcs += flow.work
+            if arcs > _ARCS:
+                waiting.clear()
+                break
+    return [flow for own in found.values() for flow in own]
+
+
 def flows_between(
     topology: Topology,
     reduced: Collective,

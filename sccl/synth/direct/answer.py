@@ -47,9 +47,9 @@ def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
     found: AnyAlgorithm | None
     known, found = _by_translations(instance, among) if plain else (False, None)
     name = "translations"
-    if not known and collective.is_gathered:
-        name, found = _breadth_first(instance, among)
     best: Fraction | None = None
+    if not known and collective.is_gathered:
+        name, found, best = _gathered(instance, among)
     if not known and collective.is_transpose:
         name, found, best = _exchanged(instance, among)
     seconds = time.perf_counter() - begin
@@ -198,6 +198,34 @@ def _made(
     firsts = len({one.chunk % topology.ranks for one in sends})
     number = len(sends) * (topology.ranks // firsts)
     return SymmetricAlgorithm(topology, collective, rounds, kept, tuple(sends), number)
+
+
+def _gathered(
+    instance: Instance, among: Sequence[Group]
+) -> tuple[str, AnyAlgorithm | None, Fraction | None]:
+    """Return an allgather on a machine without translations, and the least R/C known at any C."""
+    found = _by_lines(instance)
+    if found[1] is None:
+        found = _breadth_first(instance, among)
+    known = attained(instance.topology, instance.collective) if found[1] is None else None
+    best = known.bandwidth if known and known.steps == instance.steps else None
+    return *found, best
+
+
+def _by_lines(instance: Instance) -> _Named:
+    """Return an allgather dimension by dimension, where its C is enough for that."""
+    from sccl.synth.direct import lines  # noqa: PLC0415 - NumPy is slow to load
+
+    machine, pieces = lines.served(instance.topology), instance.collective.chunks
+    if machine is None or instance.steps != machine.steps or pieces % machine.pieces:
+        return "", None
+    times = pieces // machine.pieces
+    made = lines.sends(machine, pieces) if times * sum(machine.rounds) <= instance.rounds else None
+    if made is None:
+        return "", None
+    kept, rounds = machine.symmetries(), tuple(times * each for each in machine.rounds)
+    name = "turns of dimensions" if kept else ""
+    return name, _made(instance.topology, instance.collective, rounds, kept, made)
 
 
 def _breadth_first(instance: Instance, among: Sequence[Group]) -> _Named:

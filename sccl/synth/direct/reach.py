@@ -13,9 +13,10 @@ from sccl.topo.symmetry.groups import some_symmetries, translation_groups
 from sccl.topo.symmetry.orbits import rank_orbits
 
 if TYPE_CHECKING:
+    from sccl.synth.direct.lines import Lines
     from sccl.topo.symmetry.regular import Cayley
 
-BREADTH_FIRST, COLOURING = "breadth first", "colouring"
+BREADTH_FIRST, COLOURING, BY_DIMENSIONS = "breadth first", "colouring", "by dimensions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +52,35 @@ def attained(topology: Topology, collective: Collective) -> Attained | None:
     machine = _cayley(topology, collective)
     if collective.is_transpose:
         return _by_colouring(machine) if machine else None
-    from sccl.synth.direct import allgather, arrivals, breadth_first  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.synth.direct import allgather, lines  # noqa: PLC0415 - NumPy is slow to load
 
-    costs: tuple[Fraction, ...] | None = None
     if machine:
-        costs = allgather.costs(machine)
-    elif topology.ranks <= breadth_first.MAX_RANKS:
-        some = rank_orbits(topology, some_symmetries(topology, collective))
-        costs = arrivals.known_costs(topology, tuple(some))
+        return _breadth_first(allgather.costs(machine))
+    by_lines = lines.served(topology)
+    wide = None if by_lines and by_lines.is_even else _costs(topology, collective)
+    found = [_by_lines(by_lines) if by_lines else None, _breadth_first(wide)]
+    return min(filter(None, found), key=lambda each: each.bandwidth, default=None)
+
+
+def _costs(topology: Topology, collective: Collective) -> tuple[Fraction, ...] | None:
+    """Return the rounds per chunk of each step, breadth first; None: of too many ranks."""
+    from sccl.synth.direct import arrivals, breadth_first  # noqa: PLC0415 - NumPy is slow to load
+
+    if topology.ranks > breadth_first.MAX_RANKS:
+        return None
+    some = rank_orbits(topology, some_symmetries(topology, collective))
+    return arrivals.known_costs(topology, tuple(some))
+
+
+def _breadth_first(costs: tuple[Fraction, ...] | None) -> Attained | None:
     if not costs:
         return None
     times = lcm(*(cost.denominator for cost in costs))
     return Attained(len(costs), sum(costs, Fraction(0)), BREADTH_FIRST, (times,))
+
+
+def _by_lines(lines: Lines) -> Attained:
+    return Attained(lines.steps, lines.cost, BY_DIMENSIONS, (lines.pieces,))
 
 
 def _cayley(topology: Topology, collective: Collective) -> Cayley | None:

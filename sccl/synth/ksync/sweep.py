@@ -231,12 +231,15 @@ class _Sweep:
 def _with_what_is_known(covered: Range, topology: Topology, dual: Dual, bounds: Bounds) -> Range:
     """Return a range with its k; if that is not given, one in which what needs no search lies.
 
-    Of allgathers, and of alltoalls by colouring, what the bandwidth bound takes is enough.
+    What the bandwidth bound takes is enough where that is met, and for alltoalls by colouring.
     """
     found, unit = settled(covered, dual, bounds), dual.spec.at(dual.spec.unit)
-    if covered.k is not None or topology.ranks <= _SEARCHED or not unit.is_transpose:
+    if covered.k is not None or topology.ranks <= _SEARCHED or dual.phases > 1:
         return found
-    if attained(topology, unit) is not None:
+    if not (unit.is_gathered or unit.is_transpose):
+        return found
+    known = attained(topology, unit)
+    if known and (unit.is_transpose or dual.bandwidth(known.bandwidth) == bounds.bandwidth):
         return found
     made = constructed(topology, unit, bounds.steps)
     return replace(found, k=max(found.k or 0, made.rounds - made.steps)) if made else found

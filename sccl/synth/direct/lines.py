@@ -1,0 +1,250 @@
+"""Allgather on products of lines (meshes): dimension after dimension, in each rotation.
+
+A chunk goes along one dimension, from each rank it comes to along the next, and so on. With as many
+pieces as there are dimensions each begins with another. In step t - 1 as much passes a link as
+comes from t links away to the fullest link into a corner: where all sides are alike the links into
+a corner carry alike, which then takes what it can take at the least, and gets each chunk as early
+as it may. Elsewhere more would like to pass than can. What has the longest way to go is first, then
+what came first; that all are served in time is not proved here, but seen when it is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.algorithm import Send, send
+from sccl.core.symmetric import Symmetry
+from sccl.core.topology import Topology
+from sccl.synth.direct.arrivals import MOST_SENDS
+from sccl.synth.direct.factors import factors
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A product of lines, its ranks numbered row by row.
+
+    Attributes:
+        sides: ranks of each line.
+        lanes: of each link.
+    """
+
+    sides: tuple[int, ...]
+    lanes: int
+
+    @property
+    def ranks(self) -> int:
+        """Return how many ranks there are."""
+        return prod(self.sides)
+
+    @property
+    def firsts(self) -> int:
+        """Return how many of them stand for all."""
+        return self.ranks >> int(self.is_folded.sum())
+
+    @property
+    def steps(self) -> int:
+        """Return S: from corner to corner."""
+        return sum(self.sides) - len(self.sides)
+
+    @property
+    def pieces(self) -> int:
+        """Return C, or what it is a multiple of: each dimension is first for one of each lane."""
+        return len(self.sides) * self.lanes
+
+    @property
+    def cost(self) -> Fraction:
+        """Return R/C."""
+        return Fraction(sum(self.rounds), self.pieces)
+
+    @property
+    def is_even(self) -> bool:
+        """Return whether all sides are alike: then both bounds are met."""
+        return len(set(self.sides)) == 1
+
+    @cached_property
+    def rounds(self) -> tuple[int, ...]:
+        """Return the rounds of each step with :attr:`pieces`.
+
+        Of each dimension's link into a corner the load is what goes along that dimension last.
+        """
+        at = self.places(np.arange(1, self.ranks))
+        far, number = at.sum(axis=0), len(self.sides)
+        loads = np.zeros((number, self.steps), np.int64)
+        for first in range(number):
+            order = np.roll(np.arange(number), -first)
+            last = order[number - 1 - np.argmax(at[order][::-1] > 0, axis=0)]
+            np.add.at(loads, (last, far - 1), 1)
+        return tuple(loads.max(axis=0).tolist())
+
+    @cached_property
+    def is_folded(self) -> NDArray[np.bool_]:
+        """Return by dimension whether turning it round keeps no rank: a half stands for all."""
+        return np.asarray(self.sides, np.int64) % 2 == 0
+
+    def symmetries(self) -> tuple[Symmetry, ...]:
+        """Return the turns of single dimensions that keep no rank."""
+        found = []
+        for k in np.flatnonzero(self.is_folded).tolist():
+            turned = self.places(np.arange(self.ranks))
+            turned[k] = self.sides[k] - 1 - turned[k]
+            found.append(Symmetry(tuple(self.numbers(turned).tolist())))
+        return tuple(found)
+
+    def places(self, ranks: Ints) -> Ints:
+        """Return the places of ranks by dimension: shape (dimensions, ranks)."""
+        return np.array(np.unravel_index(ranks, self.sides), np.int64)
+
+    def numbers(self, places: Ints) -> Ints:
+        """Return the ranks at some places."""
+        return np.ravel_multi_index(tuple(places), self.sides).astype(np.int64)
+
+    def beyond(self, places: Ints) -> NDArray[np.bool_]:
+        """Return by dimension and rank whether it lies in the half that the other stands for."""
+        middle = np.array(self.sides)[:, None] // 2
+        return self.is_folded[:, None] & (places >= middle)
+
+    def turned(self, places: Ints, which: NDArray[np.bool_]) -> Ints:
+        """Return places after some of their dimensions have been turned round."""
+        turned: Ints = np.where(which, np.array(self.sides)[:, None] - 1 - places, places)
+        return turned
+
+
+def served(topology: Topology) -> Lines | None:
+    """Return the lines of a machine, if all ranks are served in time and are not too many."""
+    lines = lines_of(topology)
+    few = lines is not None and lines.firsts * (lines.ranks - 1) * lines.pieces <= MOST_SENDS
+    return lines if lines is not None and few and _passed(lines) is not None else None
+
+
+@lru_cache(maxsize=8)
+def lines_of(topology: Topology) -> Lines | None:
+    """Return the product of two or more lines that a machine is, its links of equal lanes; or None.
+
+    Of 2 ranks a line is a ring as well: that a machine of such alone is left to others.
+    """
+    parts, lanes = factors(topology), {link.lanes for link in topology.links}
+    sides = tuple(part.ranks for part in parts)
+    if len(parts) < 2 or max(sides) < 3 or len(lanes) > 1:
+        return None
+    for part in parts:
+        if len(part.links) != 2 * (part.ranks - 1):
+            return None
+        if any(abs(link.src - link.dst) != 1 for link in part.links):
+            return None
+    return Lines(sides, *lanes)
+
+
+def sends(lines: Lines, pieces: int) -> list[Send] | None:
+    """Return the sends of the chunks of the ranks that stand for all; None: they are too many.
+
+    Args:
+        pieces: C, a multiple of :attr:`Lines.pieces`.
+    """
+    if lines.firsts * (lines.ranks - 1) * pieces > MOST_SENDS:
+        return None
+    table = _passed(lines)
+    assert table is not None, "lines in which something is late are not asked for"
+    step, source, first, src, dst = table
+    each = pieces // len(lines.sides)
+    piece = np.repeat(first * each, each) + np.tile(np.arange(each), len(step))
+    chunk = piece * lines.ranks + np.repeat(source, each)
+    rows = np.stack([np.repeat(step, each), chunk, np.repeat(src, each), np.repeat(dst, each)])
+    rows = rows[:, np.lexsort(rows[::-1])]
+    return [send(c, u, v, s) for s, c, u, v in zip(*rows.tolist(), strict=True)]
+
+
+@lru_cache(maxsize=2)
+def _passed(lines: Lines) -> Ints | None:
+    """Return the rows (step, source, first dimension, from, to), of the sources that stand for all.
+
+    None: something is left after the last step.
+    """
+    run = _Run(lines)
+    table = np.concatenate([run.pass_on(t, most) for t, most in enumerate(lines.rounds)], axis=1)
+    if run.waiting.shape[1]:
+        return None
+    which = lines.beyond(lines.places(table[1]))
+    for row in (1, 3, 4):
+        table[row] = lines.numbers(lines.turned(lines.places(table[row]), which))
+    return table
+
+
+class _Run:
+    """What waits to pass links that start at the ranks that stand for all.
+
+    What would leave these comes in turned.
+
+    Attributes:
+        waiting: rows: the link, minus the ranks that are still to come behind it, the step at which
+            the chunk came, its source, and the dimension that it goes along first.
+    """
+
+    def __init__(self, lines: Lines) -> None:
+        self.lines, self.number = lines, len(lines.sides)
+        self.sides = np.array(lines.sides, np.int64)
+        self.strides = np.array([prod(lines.sides[k + 1 :]) for k in range(self.number)], np.int64)
+        self.waiting = np.zeros((5, 0), np.int64)
+        ranks = np.arange(lines.ranks)
+        ranks = ranks[~lines.beyond(lines.places(ranks)).any(axis=0)]
+        first = np.repeat(np.arange(self.number), len(ranks))
+        source = np.tile(ranks, self.number)
+        for nth in range(self.number):
+            self._branch(source, first, source, nth, 0)
+
+    def pass_on(self, step: int, most: int) -> Ints:
+        """Let what may pass do so; return rows (step, source, first dimension, from, to)."""
+        self.waiting = self.waiting[:, np.lexsort(self.waiting[::-1])]
+        link = self.waiting[0]
+        passing = np.arange(len(link)) - np.searchsorted(link, link) < most
+        link, _, _, source, first = self.waiting[:, passing]
+        self.waiting = self.waiting[:, ~passing]
+        src, dimension = np.divmod(link // 2, self.number)
+        up = link % 2
+        dst = src + (2 * up - 1) * self.strides[dimension]
+        self._arrive(source, first, dst, dimension, up, step + 1)
+        return np.stack([np.full_like(source, step), source, first, src, dst])
+
+    def _arrive(  # noqa: PLR0913, PLR0917 - columns
+        self, source: Ints, first: Ints, rank: Ints, dimension: Ints, up: Ints, step: int
+    ) -> None:
+        """Have what came to ranks wait for the links that it passes next."""
+        lines, places = self.lines, self.lines.places(rank)
+        which = lines.beyond(places)
+        rank = lines.numbers(lines.turned(places, which))
+        source = lines.numbers(lines.turned(lines.places(source), which))
+        up = np.where(which[dimension, np.arange(len(rank))], 1 - up, up)
+        nth_of = (dimension - first) % self.number
+        for nth in range(self.number):
+            on, later = nth_of == nth, nth_of < nth
+            self._queue(source[on], first[on], rank[on], nth, up[on], step)
+            self._branch(source[later], first[later], rank[later], nth, step)
+
+    def _branch(self, source: Ints, first: Ints, rank: Ints, nth: int, step: int) -> None:
+        """Have chunks wait for both links along the n-th of their dimensions."""
+        for up in (0, 1):
+            self._queue(source, first, rank, nth, np.full_like(source, up), step)
+
+    def _queue(  # noqa: PLR0913, PLR0917 - columns
+        self, source: Ints, first: Ints, rank: Ints, nth: int, up: Ints, step: int
+    ) -> None:
+        """Have chunks wait for a link along the n-th of their dimensions, if there is one."""
+        dimension = (first + nth) % self.number
+        at, row = self.lines.places(rank), np.arange(len(rank))
+        behind = np.where(
+            up == 1, self.sides[dimension] - 1 - at[dimension, row], at[dimension, row]
+        )
+        there = behind > 0
+        for other in range(nth + 1, self.number):
+            across = (first + other) % self.number
+            behind = behind + np.maximum(at[across, row], self.sides[across] - 1 - at[across, row])
+        link = (rank * self.number + dimension) * 2 + up
+        more = np.stack([link, -behind, np.full_like(link, step), source, first])
+        self.waiting = np.concatenate([self.waiting, more[:, there]], axis=1)
