@@ -51,7 +51,7 @@ def bounds(
     """Lower bounds on steps and on R/C, with proofs to check by hand.
 
     Also what is attained in the fewest steps without search, where a construction is known:
-    breadth first (BFB) for allgather, by colouring for alltoall.
+    breadth first (BFB) or by dimensions for allgather, by colouring for alltoall.
     Of allreduce: those of every algorithm, and those of compositions of equal halves.
 
     Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.

@@ -218,6 +218,8 @@ def _seconds(point: Point) -> str:
 
 
 def _file(point: Point) -> str:
+    if point.attained and point.algorithm is None:
+        return _MISSING[""]
     return escape(on_a_line(point.file)) if point.file else "-"
 
 
@@ -225,11 +227,11 @@ def _print_fastest(console: Console, frontier: Frontier) -> None:
     """Print which points' algorithms are the fastest at which sizes, after a word on the store."""
     if any(point.from_store for point in frontier.points):
         console.print("* what it once took: the answer is from the store (--no-store asks anew)")
-    written = [(name, p.algorithm) for name, p in frontier.stairs if p.algorithm is not None]
-    if written:
+    found = [(name, p.candidate) for name, p in frontier.stairs if p.chunks is not None]
+    if found:
         assert frontier.costs is not None
-        names = [name for name, _ in written] if frontier.several else ()
-        print_winners(console, frontier.costs, [a for _, a in written], names)
+        names = [name for name, _ in found] if frontier.several else ()
+        print_winners(console, frontier.costs, [each for _, each in found], names)
 
 
 def _print_open(console: Console, frontier: Frontier) -> None:

@@ -27,6 +27,7 @@ from sccl.core.topology import Link, Topology
 from sccl.errors import ParameterError
 from sccl.judge import violations
 from sccl.prove.bounds import any_bounds
+from sccl.synth.allreduce import composed, pairs
 from sccl.synth.allreduce.limits import limit_allreduce
 from sccl.synth.allreduce.pairs import Half, best_pairs, least_sum
 from sccl.synth.allreduce.quick_trees import quick_trees
@@ -167,6 +168,23 @@ def test_halves_on_one_way_links_are_swept_both(tmp_path: Path) -> None:
     for point in composed.points:
         assert point.algorithm is not None
         assert violations(point.algorithm) == []
+
+
+def test_a_composition_too_large_to_write_down_is_a_point_without_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(pairs, "MAX_SENDS", 2 * 16 * 7 - 1)
+    monkeypatch.setattr(composed, "MAX_SENDS", 2 * 16 * 7 - 1)
+    found = swept(resolve("ring:8"), tmp_path, max_steps=8)
+    (one,) = [one for one in found.classes if one.name == "composed"]
+    (point,) = one.points
+    assert (point.chunks, point.steps, point.rounds) == (16, 8, 14)
+    assert (point.algorithm, point.file, point.proved) == (None, None, True)
+    assert not list(tmp_path.glob("allreduce-ring-8-c16*"))
+    out = StringIO()
+    print_frontier(Console(file=out, width=200), found, named("allreduce", 8))
+    assert "too large to write down" in out.getvalue()
+    assert "and more: C=16 S=8 R=14, composed" in out.getvalue()
 
 
 def test_pairs_are_the_least_sums_of_halves() -> None:

@@ -16,6 +16,7 @@ from sccl.core.symmetric import AnyAlgorithm
 from sccl.core.topology import Topology
 from sccl.synth.allreduce.classes import SCOPES
 from sccl.synth.allreduce.pairs import (
+    MAX_SENDS,
     Half,
     Pair,
     best_pairs,
@@ -26,7 +27,7 @@ from sccl.synth.allreduce.pairs import (
 )
 from sccl.synth.candidates import EXTRA_STEPS
 from sccl.synth.folder import Folder
-from sccl.topo.symmetry.expand import MAX_EXPANDED, expand
+from sccl.topo.symmetry.expand import expand
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +65,15 @@ class Side:
         return self.bounds.bandwidth / self.factor
 
     def halves(self) -> Iterator[Half]:
-        """Yield its algorithms; of limits also those that no algorithm is written down for."""
+        """Yield its algorithms, also those that are too large to be written down."""
         for point in self.frontier.points:
             algorithm = self._written(point.algorithm) if point.algorithm else None
-            if algorithm is None and self.frontier.covered is not None:
-                continue
             chunks = point.chunks * self.factor if point.chunks else 1
             yield Half(point.steps, point.cost / self.factor, chunks, algorithm)
 
     def _written(self, algorithm: AnyAlgorithm) -> Algorithm | None:
         """Return an algorithm send by send; None: it is too large for that."""
-        if algorithm.num_sends > MAX_EXPANDED:
+        if 2 * algorithm.num_sends > MAX_SENDS:
             return None
         whole = expand(algorithm)
         return turned_round(whole, self.topology, self.dual) if self.backwards else whole
@@ -149,9 +148,8 @@ class Compositions:
         every = True
         for pairs in self._pairs():
             fit = [p for p in pairs if covered.max_chunks is None or p.chunks <= covered.max_chunks]
-            point = next(filter(None, (self._swept_point(p, covered) for p in fit)), None)
-            every &= point is not None
-            points += [point] if point else []
+            every &= bool(fit)
+            points += [self._swept_point(fit, covered)] if fit else []
         whole = every and self.complete and bool(points) and all(p.proved for p in points)
         restricted = any(p.within for p in points)
         return self._class(
@@ -211,27 +209,28 @@ class Compositions:
         """Return whether nothing dominates (S, R/C), for every k and C."""
         return is_best(self.first.least_of_all, self.then.least_of_all, steps, cost)
 
-    def _swept_point(self, pair: Pair, covered: Range) -> Point | None:
-        algorithm = compose_pair(pair, self.spec)
-        if algorithm is None:
-            return None
-        steps, cost = pair.steps, pair.cost
+    def _swept_point(self, pairs: Sequence[Pair], covered: Range) -> Point:
+        """Return the point of the first of some pairs that cost alike, if one can, written down."""
+        steps, cost = pairs[0].steps, pairs[0].cost
         always = self._is_best(steps, cost)
         proved = always or is_best(self.first.least, self.then.least, steps, cost)
         at_limit = cost == self._least_of_all(steps) != self.bounds.bandwidth
         optimal = (*self.bounds.met(steps, cost), *(("limit",) if at_limit else ()))
         within = None if always else covered
         claims = (*optimal, *(("pareto",) if proved else ()))
+        chunks = pairs[0].chunks
+        point = Point(steps, cost, chunks, int(chunks * cost), optimal, proved, within, seconds=0.0)
+        algorithm = self._composed(pairs)
+        if algorithm is None:
+            return point
         algorithm = replace(algorithm, scope=_scope(within), proved=claims)
         file = self.folder.save(algorithm) if self.folder else None
-        return replace(
-            Point.of(algorithm),
-            optimal=optimal,
-            proved=proved,
-            within=within,
-            file=file,
-            seconds=0.0,
-        )
+        point = point.with_algorithm(algorithm, file)
+        return replace(point, rounds_per_step=algorithm.rounds_per_step)
+
+    def _composed(self, pairs: Sequence[Pair]) -> Algorithm | None:
+        """Return the composition of the first pair that is not too large."""
+        return next(filter(None, (compose_pair(pair, self.spec) for pair in pairs)), None)
 
     def _limit_point(self, pairs: Sequence[Pair]) -> tuple[Point, StepLimit]:
         """Return the point of a number of steps, and its limit."""
@@ -239,7 +238,7 @@ class Compositions:
         lower = self._least_of_all(steps)
         limit = StepLimit(steps, self.bounds.bandwidth if lower is None else lower, cost)
         point = replace(Point.at(limit, self.bounds), seconds=0.0)
-        algorithm = next(filter(None, (compose_pair(pair, self.spec) for pair in pairs)), None)
+        algorithm = self._composed(pairs)
         if algorithm is None:
             missing = (self.first.missing(pairs[0].first), self.then.missing(pairs[0].then))
             return replace(point, missing=max(missing)), limit

@@ -87,7 +87,8 @@ class Lines:
     @cached_property
     def is_folded(self) -> NDArray[np.bool_]:
         """Return by dimension whether turning it round keeps no rank: a half stands for all."""
-        return np.asarray(self.sides, np.int64) % 2 == 0
+        even: NDArray[np.bool_] = np.array(self.sides) % 2 == 0
+        return even
 
     def symmetries(self) -> tuple[Symmetry, ...]:
         """Return the turns of single dimensions that keep no rank."""
@@ -104,7 +105,7 @@ class Lines:
 
     def numbers(self, places: Ints) -> Ints:
         """Return the ranks at some places."""
-        return np.ravel_multi_index(tuple(places), self.sides).astype(np.int64)
+        return np.asarray(np.ravel_multi_index(tuple(places), self.sides), np.int64)
 
     def beyond(self, places: Ints) -> NDArray[np.bool_]:
         """Return by dimension and rank whether it lies in the half that the other stands for."""

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from sccl.core.candidate import Candidate
 from sccl.core.cost import Costs, bytes_text, winners
-from sccl.core.symmetric import AnyAlgorithm
 
 
 def print_winners(
     console: Console,
     costs: Costs,
-    algorithms: Sequence[AnyAlgorithm],
+    candidates: Sequence[Candidate],
     classes: Sequence[str] = (),
 ) -> None:
-    """Print at which buffer sizes each algorithm is the fastest.
+    """Print at which buffer sizes which candidate's algorithm is the fastest.
 
     Args:
         classes: the class of each, where there are several.
@@ -27,9 +27,8 @@ def print_winners(
     )
     if costs.note:
         console.print(f"  {costs.note}", soft_wrap=True)
-    for won in winners([(a.steps, a.bandwidth_cost) for a in algorithms], costs):
-        a = algorithms[won.index]
+    for won in winners([(each.steps, each.cost) for each in candidates], costs):
         until = "and more" if won.to_bytes is None else f"to {bytes_text(won.to_bytes)}"
-        which = f"C={a.collective.chunks} S={a.steps} R={a.rounds}"
+        which = str(candidates[won.index])
         which += f", {classes[won.index]}" if classes else ""
         console.print(f"  {bytes_text(won.from_bytes)} {until}: {which}")
