@@ -105,10 +105,10 @@ def test_a_job_whose_network_changes_is_planned_anew_and_taken_back(tmp_path: Pa
     except ToolError as error:
         pytest.skip(str(error))
     write_training_plan(tmp_path / "plan.json", plan())
-    job = [interpreter("newest"), PROGRAMS / "torch_replanned.py", str(COUNT)]
+    job = [str(interpreter("newest")), str(PROGRAMS / "torch_replanned.py"), str(COUNT)]
     lab = ["lab", "--quiet", "--channels", RATES, "--ranks", str(RANKS)]
     done = subprocess.run(
-        [sys.executable, "-m", "sccl", "enforce", "--plan", tmp_path / "plan.json", "--",
+        [sys.executable, "-m", "sccl", "enforce", "--plan", str(tmp_path / "plan.json"), "--",
          sys.executable, "-m", "sccl", *lab, "--", *job, "fast=4000000", "slow=1500000"],
         env=environment(), capture_output=True, text=True, check=False, timeout=4 * PATIENCE_S,
     )  # fmt: skip
