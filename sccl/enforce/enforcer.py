@@ -64,6 +64,8 @@ class Enforcer:
         self._world: Group = tuple(range(script.ranks))
         self._own = [_own_group(op, rank) for op in script.ops]
         self.program = program_of(script, rank)
+        of_all = (k for k, group in enumerate(self._own) if group == self._world)
+        self._first_of_all = next(of_all, 0)
         self.sequence = CallSequence(self.program, script.order)
         self.measures = Stopwatch()
         self._calling = False  # it is about to call: then it does not stand
@@ -127,7 +129,7 @@ class Enforcer:
         return PlannedWork(call, self._timeout, self._before_wait)
 
     def inside(self) -> bool:
-        """Return whether the next call is expected, and begins no iteration.
+        """Return whether the next call is expected, and is not the first of all in its iteration.
 
         It is asked right before a call. So from here to that call, or until it is told that there
         is none for it, this rank does not stand: all ranks come to the same.
@@ -135,7 +137,7 @@ class Enforcer:
         with self._lock:
             self._calling = True
             self._go_on()
-            return self.sequence.planned and not self.sequence.between
+            return self.sequence.planned and self.sequence.place != self._first_of_all
 
     def passed(self) -> None:
         """Take note that the call which was to come is none for it."""

@@ -4,7 +4,8 @@ Where ranks agree is told by calls of the group of all ranks alone, which are th
 them: so no clock decides where, and none can miss it. Each agreement is a MIN of two numbers, which
 is begun at one such call and read at the next: the highest version that a rank knows to be
 committed, and how many calls it would like to have until then. Nobody waits for it, unless a rank
-is a whole stretch of calls behind. Under a plan such a call begins an iteration.
+is a whole stretch of calls behind. Under a plan such a call is the first of all ranks in an
+iteration.
 
 While nobody attends to the job, that is all that is done, and a key of its store is looked at.
 """
