@@ -6,6 +6,7 @@ that no thread has to look whether there is something to issue.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import deque
@@ -19,6 +20,7 @@ from sccl.enforce.carrying import by_gloo
 from sccl.enforce.channels import Channels, Group, Lane
 from sccl.enforce.described import Described
 from sccl.enforce.exchanges import RankExchange
+from sccl.enforce.hearing import misfit
 from sccl.enforce.measuring import Stopwatch
 from sccl.enforce.ondevice import DeviceCall, DeviceWork, OnDevice
 from sccl.enforce.peers import peers, ranks_in_words
@@ -68,6 +70,7 @@ class Enforcer:
         self._first_of_all = next(of_all, 0)
         self.sequence = CallSequence(self.program, script.order)
         self.measures = Stopwatch()
+        self._first: list[tuple[Hashable, ...]] | None = None if rank else []
         self._calling = False  # it is about to call: then it does not stand
         self._lock = threading.RLock()
         self._open: dict[tuple[int, int], PlannedCall | DeviceCall] = {}
@@ -100,8 +103,10 @@ class Enforcer:
         """
         with self._lock:
             self._go_on()
-            iterations = self.sequence.iterations
-            own, issued = self.sequence.submit(key_of_call(group, described))
+            iterations, key = self.sequence.iterations, key_of_call(group, described)
+            own, issued = self.sequence.submit(key)
+            if self._first is not None:
+                self._look_whether_it_fits(key)
             if self.sequence.iterations > iterations:
                 self.measures.came_to(self.sequence.iterations)
             self._issue(issued)
@@ -113,6 +118,17 @@ class Enforcer:
             self._calling = False
         self._follow_made()
         return work
+
+    def _look_whether_it_fits(self, key: tuple[Hashable, ...]) -> None:
+        """Say so once, if the plan is of another job."""
+        if self.sequence.iterations:
+            self._first = None
+            return
+        assert self._first is not None
+        self._first.append(key)
+        if why := misfit(self._first, self.program):
+            self._first = None
+            sys.stderr.write(f"sccl: {why}: calls go as they are made until a step is as planned\n")
 
     def _held(
         self,
