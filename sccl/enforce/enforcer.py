@@ -201,9 +201,12 @@ class Enforcer:
 
     def _follow_made(self) -> None:
         """Do what follows upon calls that were made: it may call again, so not amid an order."""
-        with suppress(IndexError):  # there are no more
-            while True:
-                self._made.popleft().follow()
+        while self._made:
+            try:
+                made = self._made.popleft()
+            except IndexError:  # another thread has it
+                return
+            made.follow()
 
     def _do(self, call: PlannedCall, number: int) -> None:
         """Do a motif, in the thread of its lane, and take its time."""

@@ -180,7 +180,7 @@ def test_a_send_is_one_of_both_its_ends(tmp_path: Path) -> None:
         events: list[AnyRecord] = []
         for step in range(3):
             time = {"thread": 0, "begin": step, "end": step, "cpu_begin": step, "cpu_end": step}
-            events.append(MarkRecord(**time, what="step"))  # type: ignore[arg-type]
+            events.append(MarkRecord(**time, what="step"))
             made = {"collective": "broadcast", "dtype": "float32", "group": (0, 1), "number": step}
             ends = {"given": 8 * (1 - rank), "got": 8 * rank, "peer": 1 - rank, "sends": not rank}
             events.append(CallRecord(**time, **made, **ends))  # type: ignore[arg-type]
