@@ -7,6 +7,7 @@ waits only until it is made: then torch's own work lets the stream of who waits 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -40,12 +41,13 @@ class DeviceCall(HeldCall):
     ) -> None:
         super().__init__(op, described, group)
         self._carry, self._here = there.carry, kind_of(there.device).here(there.device)
+        self._once = threading.Lock()  # whoever takes it makes the call, or gives it up
         self.work: Any = None
         self.future: Any = torch.futures.Future(devices=with_streams(there.device))
 
     def make(self) -> bool:
         """Make it; whatever goes wrong, waits tell. Return whether that was to be done."""
-        if self.issued.is_set():  # it was given up
+        if not self._once.acquire(blocking=False):  # it was given up
             return False
         try:
             with self._here:
@@ -64,7 +66,7 @@ class DeviceCall(HeldCall):
 
     def give_up(self, error: ToolError) -> None:
         """End a call that is not made: whoever waits for it is told why."""
-        if not self.issued.is_set():
+        if self._once.acquire(blocking=False):
             self.error = error
             self.issued.set()
             self._settle(None)
