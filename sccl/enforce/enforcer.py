@@ -6,8 +6,10 @@ that no thread has to look whether there is something to issue.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -18,9 +20,11 @@ from sccl.enforce.carrying import by_gloo
 from sccl.enforce.channels import Channels, Group, Lane
 from sccl.enforce.described import Described
 from sccl.enforce.exchanges import RankExchange
+from sccl.enforce.hearing import misfit
 from sccl.enforce.measuring import Stopwatch
+from sccl.enforce.ondevice import DeviceCall, DeviceWork, OnDevice
 from sccl.enforce.peers import peers, ranks_in_words
-from sccl.enforce.planned import PlannedCall, PlannedWork
+from sccl.enforce.planned import HeldCall, PlannedCall, PlannedWork
 from sccl.enforce.script import PlanScript, ScriptOp
 from sccl.enforce.sequence import CallSequence, Issued
 from sccl.enforce.stalls import CUT, Stalls
@@ -62,11 +66,15 @@ class Enforcer:
         self._world: Group = tuple(range(script.ranks))
         self._own = [_own_group(op, rank) for op in script.ops]
         self.program = program_of(script, rank)
+        of_all = (k for k, group in enumerate(self._own) if group == self._world)
+        self._first_of_all = next(of_all, 0)
         self.sequence = CallSequence(self.program, script.order)
         self.measures = Stopwatch()
+        self._first: list[tuple[Hashable, ...]] | None = None if rank else []
         self._calling = False  # it is about to call: then it does not stand
         self._lock = threading.RLock()
-        self._open: dict[tuple[int, int], PlannedCall] = {}
+        self._open: dict[tuple[int, int], PlannedCall | DeviceCall] = {}
+        self._made: deque[DeviceCall] = deque()
         self._stalls = Stalls(store, rank, script.ranks, timeout.total_seconds())
         self._exchanges = {
             id(motif): RankExchange(motif, rank)
@@ -81,32 +89,63 @@ class Enforcer:
         self._watch.start()
 
     def call(
-        self, group: Group, described: Described, whole: Callable[[Any], Any]
-    ) -> PlannedWork | None:
+        self,
+        group: Group,
+        described: Described,
+        whole: Callable[[Any], Any],
+        there: OnDevice | None = None,
+    ) -> PlannedWork | DeviceWork | None:
         """Take a call, and return its work; None: it goes its own way.
 
         Args:
-            whole: lets a group do it as it was made.
+            whole: lets a group over gloo do it as it was made.
+            there: does it where its tensors are; None: these are on the CPU.
         """
         with self._lock:
             self._go_on()
-            iterations = self.sequence.iterations
-            own, issued = self.sequence.submit(key_of_call(group, described))
+            iterations, key = self.sequence.iterations, key_of_call(group, described)
+            own, issued = self.sequence.submit(key)
+            if self._first is not None:
+                self._look_whether_it_fits(key)
             if self.sequence.iterations > iterations:
                 self.measures.came_to(self.sequence.iterations)
             self._issue(issued)
-            made: PlannedCall | None = None
+            work: PlannedWork | DeviceWork | None = None
             if own is not None:
-                op = self.script.ops[own[1]]
-                made = PlannedCall(op, described, whole, self._own[own[1]], self._rank)
-                self._open[own] = made
+                work = self._held(own, described, whole, there)
             self._issue(self.sequence.ready())
-            self.measures.held(some=bool(self._open))
+            self.measures.held(some=any(_is_timed(call) for call in self._open.values()))
             self._calling = False
-        return None if made is None else PlannedWork(made, self._timeout, self._before_wait)
+        self._follow_made()
+        return work
+
+    def _look_whether_it_fits(self, key: tuple[Hashable, ...]) -> None:
+        """Say so once, if the plan is of another job."""
+        if self.sequence.iterations:
+            self._first = None
+            return
+        assert self._first is not None
+        self._first.append(key)
+        if why := misfit(self._first, self.program):
+            self._first = None
+            sys.stderr.write(f"sccl: {why}: calls go as they are made until a step is as planned\n")
+
+    def _held(
+        self,
+        own: tuple[int, int],
+        described: Described,
+        whole: Callable[[Any], Any],
+        there: OnDevice | None,
+    ) -> PlannedWork | DeviceWork:
+        op, group = self.script.ops[own[1]], self._own[own[1]]
+        if there is not None:
+            self._open[own] = elsewhere = DeviceCall(op, described, there, group)
+            return DeviceWork(elsewhere, self._before_wait)
+        self._open[own] = call = PlannedCall(op, described, whole, group, self._rank)
+        return PlannedWork(call, self._timeout, self._before_wait)
 
     def inside(self) -> bool:
-        """Return whether the next call is expected, and begins no iteration.
+        """Return whether the next call is expected, and is not the first of all in its iteration.
 
         It is asked right before a call. So from here to that call, or until it is told that there
         is none for it, this rank does not stand: all ranks come to the same.
@@ -114,11 +153,12 @@ class Enforcer:
         with self._lock:
             self._calling = True
             self._go_on()
-            return self.sequence.planned and not self.sequence.between
+            return self.sequence.planned and self.sequence.place != self._first_of_all
 
     def passed(self) -> None:
         """Take note that the call which was to come is none for it."""
         self._calling = False
+        self._follow_made()
 
     def follow(self, calls: Iterable[Hashable]) -> None:
         """Take the last calls before this plan, no more than an iteration has."""
@@ -133,6 +173,7 @@ class Enforcer:
                 self._issue(self.sequence.cut())
                 self._closing.set()
                 self._channels.end()
+        self._follow_made()
 
     def close(self) -> None:
         """Let all that was submitted end, without what was not, and wait for it."""
@@ -145,15 +186,27 @@ class Enforcer:
             self._issue(self.sequence.cut())
 
     def _issue(self, issued: list[Issued]) -> None:
-        if issued:
-            self.measures.begun(len(issued))
+        if timed := sum(_is_timed(self._open[one[:2]]) for one in issued):
+            self.measures.begun(timed)
         for iteration, number, motif in issued:
             call = self._open[iteration, number]
-            own = call.op.motifs[motif]
-            job = partial(call.run, motif, partial(self._do, call, motif))
-            self._channels.issue((own.channel, own.stream), job)
+            if isinstance(call, PlannedCall):
+                own = call.op.motifs[motif]
+                job = partial(call.run, motif, partial(self._do, call, motif))
+                self._channels.issue((own.channel, own.stream), job)
+            elif not motif and call.make():
+                self._made.append(call)
             if call.count_issued():
                 del self._open[iteration, number]
+
+    def _follow_made(self) -> None:
+        """Do what follows upon calls that were made: it may call again, so not amid an order."""
+        while self._made:
+            try:
+                made = self._made.popleft()
+            except IndexError:  # another thread has it
+                return
+            made.follow()
 
     def _do(self, call: PlannedCall, number: int) -> None:
         """Do a motif, in the thread of its lane, and take its time."""
@@ -177,7 +230,7 @@ class Enforcer:
         else:
             assert call.row  # what stays where it is, is put in place
 
-    def _before_wait(self, call: PlannedCall) -> None:
+    def _before_wait(self, call: HeldCall) -> None:
         """Wait until a call is issued: what the plan has before it may still have to be called.
 
         Raises:
@@ -191,7 +244,7 @@ class Enforcer:
             if time.monotonic() > until:
                 raise self._stuck(call)
 
-    def _stuck(self, call: PlannedCall) -> ToolError:
+    def _stuck(self, call: HeldCall) -> ToolError:
         where = peers().gone(self._world) or self._stalls.others()
         return ToolError(
             f"{call.op.id} ({call.op.collective}) by {ranks_in_words(call.group)} waits for a call "
@@ -207,6 +260,7 @@ class Enforcer:
             if self._stalls.decided() == CUT:
                 self._stalls.at = None
                 self._issue(self.sequence.cut())
+        self._follow_made()
 
     def _watching(self) -> None:
         """Look for waits that are not seen, as those for a future are, and let none last for ever.
@@ -273,6 +327,11 @@ def key_of_call(group: Group, described: Described) -> tuple[Hashable, ...]:
     count = counts.get(described.collective, described.elements_given)
     what = (described.root, described.reduce)
     return (described.collective, group, described.dtype, count, *what)
+
+
+def _is_timed(call: HeldCall) -> bool:
+    """Return whether it is known when a call's motifs end: of other devices only streams know."""
+    return isinstance(call, PlannedCall)
 
 
 def _as_it_is(op: ScriptOp, described: Described) -> bool:

@@ -1,4 +1,4 @@
-"""The process group ``sccl``: whatever a job calls comes by here, and gloo carries it.
+"""The process group ``sccl``: whatever a job calls comes by here, and torch's own carry it.
 
 A method of it is made for each name under which releases of torch call a collective, so that DDP,
 ZeRO and FSDP2 find them all.
@@ -19,10 +19,11 @@ import torch.distributed as dist
 from sccl.enforce.described import DESCRIBE
 from sccl.enforce.hosted import HostService
 from sccl.enforce.hostwork import HowCalled
+from sccl.enforce.inner import CPU, device_of, gloo_group, kind_of
 from sccl.enforce.peers import CallError, failed, peers, ranks_in_words
 from sccl.enforce.releases import NAMES
 from sccl.enforce.session import Session, session
-from sccl.enforce.works import NamedWork, all_to_all_of_lists
+from sccl.enforce.works import all_to_all_of_lists, named
 
 Method = Callable[..., Any]
 
@@ -52,6 +53,9 @@ class ScclGroup(dist.ProcessGroup):
         self.ranks = ranks
         peers().meet(dist.PrefixStore("peers", store), ranks, rank, timeout)
         self._inner: Any = gloo_group(dist.PrefixStore("gloo", store), rank, len(ranks), timeout)
+        self._own_store, self._timeout = store, timeout
+        self._elsewhere: dict[str, Any] = {}
+        self._making = threading.Lock()
         self._own_name, self._description = name, "undefined"
         self.hosted: HostService
         self._session: Session = session()
@@ -60,7 +64,7 @@ class ScclGroup(dist.ProcessGroup):
 
     @property
     def inner(self) -> Any:
-        """Return what carries calls that no plan is about, and no bundle serves.
+        """Return what carries calls of tensors on CPUs that no plan is about, nor a bundle serves.
 
         Raises:
             CallError: the job has destroyed the group.
@@ -69,6 +73,23 @@ class ScclGroup(dist.ProcessGroup):
             those = ranks_in_words(self.ranks)
             raise CallError(f"the process group of {those} is destroyed: make another to call")
         return self._inner
+
+    def over(self, device: torch.device) -> Any:
+        """Return what carries calls of tensors on a device, made when it is first asked for.
+
+        Raises:
+            CallError: there is none, or the job has destroyed the group.
+        """
+        inner = self.inner
+        if device.type == "cpu":
+            return inner
+        with self._making:
+            if device.type not in self._elsewhere:
+                own = dist.PrefixStore(device.type, self._own_store)
+                self._elsewhere[device.type] = kind_of(device).make(
+                    own, self.rank(), self.size(), self._timeout
+                )
+            return self._elsewhere[device.type]
 
     # The base keeps no name of a group that is made in Python, and FSDP2 asks for it.
     def _set_group_name(self, name: str) -> None:
@@ -101,10 +122,12 @@ class ScclGroup(dist.ProcessGroup):
             return
         _OPEN.discard(self)
         self._session.left(self)
-        self._inner.shutdown()
+        for inner in (*self._elsewhere.values(), self._inner):
+            inner.shutdown()
         # Its threads end with it. One that lets go of a tensor needs Python, and where Python is at
         # its end by then, the process dies of that.
         self._inner = None
+        self._elsewhere.clear()
 
     def abort(self) -> None:
         """End what it does, however far that is."""
@@ -112,15 +135,22 @@ class ScclGroup(dist.ProcessGroup):
             return
         _OPEN.discard(self)
         self._session.left(self, at_once=True)
-        self._inner.abort()
+        for inner in (*self._elsewhere.values(), self._inner):
+            inner.abort()
 
     @property
     def _device_types(self) -> list[torch.device]:
-        return list(self.inner._device_types)  # noqa: SLF001 - torch's name
+        return [CPU]  # where torch puts what has to be somewhere: objects, and what is asked for
 
     def _get_backend(self, device: torch.device) -> Any:
         # Torch asks it what it can do: that is what it does as it was made.
-        return self.inner._get_backend(device)  # noqa: SLF001 - torch's name
+        return self.over(device)._get_backend(device)  # noqa: SLF001 - torch's name
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        self.over(device)._start_coalescing(device)  # noqa: SLF001 - torch's name
+
+    def _end_coalescing(self, device: torch.device) -> Any:
+        return self.over(device)._end_coalescing(device)  # noqa: SLF001 - torch's name
 
     def monitored_barrier(self, *args: Any, **kwargs: Any) -> None:
         """Wait for all ranks, and say which don't come."""
@@ -128,28 +158,10 @@ class ScclGroup(dist.ProcessGroup):
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Set after which time a call gives up."""
+        self._timeout = timeout
         self.hosted.set_timeout(timeout)
-        self.inner.set_timeout(timeout)
-
-
-def gloo_group(store: Any, rank: int, size: int, timeout: timedelta, device: Any = None) -> Any:
-    """Return a group over gloo, which has all names of methods that torch's groups have.
-
-    Args:
-        device: of gloo; None: that of the interface which torch takes by itself.
-    """
-    kind = dist.ProcessGroup.BackendType.GLOO
-    group = dist.ProcessGroup(store, rank, size)
-    group._set_default_backend(kind)  # noqa: SLF001 - torch has no other
-    if device is None:  # then torch looks at GLOO_SOCKET_IFNAME
-        backend = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
-    else:
-        options = dist.ProcessGroupGloo._Options()  # noqa: SLF001 - torch has no other
-        options._devices = [device]  # noqa: SLF001 - likewise
-        options._timeout = timeout  # noqa: SLF001 - likewise
-        backend = dist.ProcessGroupGloo(store, rank, size, options)
-    group._register_backend(torch.device("cpu"), kind, backend)  # noqa: SLF001 - likewise
-    return group
+        for inner in (*self._elsewhere.values(), self.inner):
+            inner.set_timeout(timeout)
 
 
 _CARRY = {"all_to_all": all_to_all_of_lists}
@@ -164,7 +176,8 @@ def _own_method(name: str) -> Method:
 
 
 def _method(does: str, name: str) -> Method:
-    describe, carry = DESCRIBE[does], _CARRY.get(does, _own_method(name))
+    describe, own = DESCRIBE[does], _own_method(name)
+    over_gloo = _CARRY.get(does, own)
 
     def method(self: ScclGroup, *args: Any, **kwargs: Any) -> Any:
         # Torch names no arguments but the last, its options.
@@ -173,12 +186,14 @@ def _method(does: str, name: str) -> Method:
         def naming(error: BaseException) -> CallError:
             return failed(f"{does} of {describe(*every).size}", self.ranks, error)
 
+        device = device_of(every)
+        carry = over_gloo if device.type == "cpu" else own
         return self._session.call(
             self,
             does,
             lambda: describe(*every),
-            lambda group: NamedWork(carry(group, *args, **kwargs), naming),
-            HowCalled(bool(every) and not getattr(every[-1], "asyncOp", True), naming),
+            lambda group: named(carry(group, *args, **kwargs), naming),
+            HowCalled(bool(every) and not getattr(every[-1], "asyncOp", True), naming, device),
         )
 
     method.__name__ = name

@@ -12,6 +12,10 @@ MOST_HEARD = 1 << 15
 """Calls that are kept."""
 
 
+_BEFORE_STEPS = 32
+"""Calls that a job may make before its first step, as of parameters that all ranks begin with."""
+
+
 @dataclass(frozen=True, slots=True)
 class HeardCall:
     """A call.
@@ -58,6 +62,20 @@ def iterations_in(
             "those that it expects"
         )
     return found
+
+
+def misfit(first: Sequence[tuple[Hashable, ...]], program: Sequence[tuple[Hashable, ...]]) -> str:
+    """Return why a plan is none of what a job called first; empty: it fits, or may yet.
+
+    A job may call other things before its first step: so there are to be some more than four.
+    """
+    if len(first) < 4 * len(program) + _BEFORE_STEPS:
+        return ""
+    try:
+        iterations_in([HeardCall(key, 0, 0.0) for key in first], program)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def periods_us(begins: Sequence[HeardCall], size: int) -> list[tuple[int, float]]:

@@ -28,10 +28,12 @@ class HowCalled:
     Attributes:
         waits: whether it does nothing else before results are there.
         naming: makes an error that says which call it is of.
+        device: where its tensors are.
     """
 
     waits: bool
     naming: Naming
+    device: torch.device
 
 
 class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from

@@ -18,12 +18,44 @@ from sccl.enforce.script import ScriptOp
 from sccl.errors import ToolError
 
 
-class PlannedCall:
-    """A call, as an operation of a plan.
+class HeldCall:
+    """A call, as an operation of a plan, which says when it is carried.
+
+    Attributes:
+        began: when it was made, on the monotonic clock, in seconds.
+        issued: whether all of it is.
+        error: what went wrong.
+    """
+
+    def __init__(self, op: ScriptOp, described: Described, group: tuple[int, ...]) -> None:
+        self.began = time.monotonic()
+        self.op, self.described, self.group = op, described, group
+        self.issued = threading.Event()
+        self.error: BaseException | None = None
+        self._to_issue = len(op.motifs)
+
+    def count_issued(self) -> bool:
+        """Count a motif that is issued; return whether it is the last."""
+        self._to_issue -= 1
+        if not self._to_issue:
+            self.issued.set()
+        return not self._to_issue
+
+    def told(self) -> Exception | None:
+        """Return what went wrong, as it is raised."""
+        match self.error:
+            case None | ToolError():
+                return self.error
+            case CallError():
+                return CallError(f"{self.op.id}: {self.error}")
+        return failed(f"{self.op.id} ({self.op.collective})", self.group, self.error)
+
+
+class PlannedCall(HeldCall):
+    """One whose motifs are carried one by one, over lanes.
 
     Attributes:
         whole: lets a group do the call as it was made.
-        issued: whether all motifs are.
         done: of each motif whether it is done.
     """
 
@@ -35,19 +67,17 @@ class PlannedCall:
         group: tuple[int, ...],
         rank: int,
     ) -> None:
-        self.began = time.monotonic()
-        self.op, self.described, self.whole, self.group = op, described, whole, group
-        self.issued = threading.Event()
+        super().__init__(op, described, group)
+        self.whole = whole
         self.done = [threading.Event() for _ in op.motifs]
         self.ended = threading.Event()
         self._settled: torch.futures.Future[Any] = torch.futures.Future()
         # DistributedDataParallel takes an error only from what was to follow.
         self.future = self._settled.then(self._outcome)
-        self.error: BaseException | None = None
         self._lock = threading.Lock()
         self._place = group.index(rank)
         self._row: OpRow | None = None
-        self._left = self._to_issue = len(op.motifs)
+        self._left = len(op.motifs)
 
     @property
     def row(self) -> OpRow:
@@ -56,13 +86,6 @@ class PlannedCall:
             if self._row is None:
                 self._row = OpRow(self.op, self.described, self.group, self._place)
             return self._row
-
-    def count_issued(self) -> bool:
-        """Count a motif that is issued; return whether it is the last."""
-        self._to_issue -= 1
-        if not self._to_issue:
-            self.issued.set()
-        return not self._to_issue
 
     def run(self, motif: int, job: Callable[[], None]) -> None:
         """Do a motif, once those are done that it waits for; whatever goes wrong, waits tell."""
@@ -85,15 +108,6 @@ class PlannedCall:
         self.error = error
         self.issued.set()
         self._end()
-
-    def told(self) -> Exception | None:
-        """Return what went wrong, as it is raised."""
-        match self.error:
-            case None | ToolError():
-                return self.error
-            case CallError():
-                return CallError(f"{self.op.id}: {self.error}")
-        return failed(f"{self.op.id} ({self.op.collective})", self.group, self.error)
 
     def _finish(self) -> None:
         try:

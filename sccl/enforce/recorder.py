@@ -27,6 +27,7 @@ from sccl.core.files.recording_shapes import (
     WaitRecord,
 )
 from sccl.enforce.described import Described
+from sccl.enforce.inner import with_streams
 from sccl.enforce.works import CarriedWork
 
 MOST_EVENTS = 200_000
@@ -97,7 +98,10 @@ class Recorder:
         return self._threads.setdefault(threading.get_ident(), len(self._threads))
 
     def call(self, group: tuple[int, ...], described: Described, carry: Callable[[], Any]) -> Any:
-        """Let a call be carried, and return its work, which tells who waits for it."""
+        """Let a call be carried, and return its work, which tells who waits for it.
+
+        Of tensors that are not on the CPU a wait is what the host does: it enqueues, and goes on.
+        """
         timer = _Timer(self)
         work = carry()
         fields = timer.fields()
@@ -125,7 +129,11 @@ class Recorder:
                     sends=described.sends,
                 )
             )
-        return RecordedWork(work, self, number)
+            if work is None:  # the stream in which it was called waits by itself
+                self._done[number] = fields["end"]
+                self._add(WaitRecord(**fields, call=number))
+        own = (*described.given, *described.got)[0]
+        return None if work is None else RecordedWork(work, self, number, with_streams(own.device))
 
     def wait(self, number: int, carry: Callable[[], Result]) -> Result:
         """Let a wait for a call be carried."""
@@ -137,15 +145,18 @@ class Recorder:
             self._add(WaitRecord(**fields, call=number))
         return result
 
-    def future_of(self, number: int, future: Any) -> Any:
+    def future_of(self, number: int, future: Any, devices: list[torch.device]) -> Any:
         """Note that a future of a call was asked for, and return it, or one that tells its waits.
 
         DistributedDataParallel asks in a backward pass, and waits for it in what autograd calls at
         the end of that: so autograd calls this recorder right before, and right after.
+
+        Args:
+            devices: whose streams it is about.
         """
         self._in_future.add(number)
         if torch._C._current_graph_task_id() < 0:  # noqa: SLF001 - torch has no other
-            recorded = RecordedFuture(self, number)
+            recorded = RecordedFuture(self, number, devices)
             future.add_done_callback(recorded.follow)
             return recorded
         future.add_done_callback(lambda _: self.done(number))
@@ -229,9 +240,11 @@ def _at_end_of_backward(call: Callable[[], None]) -> None:
 class RecordedWork(CarriedWork):
     """The work of a call, and who waits for it."""
 
-    def __init__(self, inner: Any, recorder: Recorder, number: int) -> None:
+    def __init__(
+        self, inner: Any, recorder: Recorder, number: int, devices: list[torch.device]
+    ) -> None:
         super().__init__(inner)
-        self._recorder, self._number = recorder, number
+        self._recorder, self._number, self._devices = recorder, number, devices
         self._future: Any = None
 
     def wait(self, *args: Any, **kwargs: Any) -> bool:
@@ -242,15 +255,16 @@ class RecordedWork(CarriedWork):
     def get_future(self) -> Any:
         """Return what is done when results are there."""
         if self._future is None:
-            self._future = self._recorder.future_of(self._number, self._inner.get_future())
+            own = self._inner.get_future()
+            self._future = self._recorder.future_of(self._number, own, self._devices)
         return self._future
 
 
 class RecordedFuture(Future):
     """A future of a call, and who waits for it."""
 
-    def __init__(self, recorder: Recorder, number: int) -> None:
-        super().__init__()
+    def __init__(self, recorder: Recorder, number: int, devices: list[torch.device]) -> None:
+        super().__init__(devices=devices)
         self._recorder, self._number = recorder, number
 
     def follow(self, future: Any) -> None:

@@ -14,7 +14,7 @@ def register() -> None:
     import torch.distributed as dist  # noqa: PLC0415 - torch itself is being loaded
 
     if dist.is_available() and not hasattr(dist.Backend, BACKEND.upper()):
-        dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu"])
+        dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu", "cuda"])
         atexit.register(_end)  # after what a job registers itself, which may still call
 
 

@@ -70,9 +70,9 @@ class CallSequence:
         return own, issued
 
     @property
-    def between(self) -> bool:
-        """Return whether the next call is expected to begin an iteration."""
-        return self.planned and not self._next
+    def place(self) -> int:
+        """Return how many calls of an iteration come before the next, where that is planned."""
+        return self._next
 
     def follow(self, calls: Iterable[Hashable]) -> None:
         """Take the last calls before this plan, no more than an iteration has.

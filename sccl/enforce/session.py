@@ -16,6 +16,8 @@ import torch.distributed as dist
 from sccl.enforce.described import Described
 from sccl.enforce.hosted import HostService, wished
 from sccl.enforce.hostwork import HowCalled
+from sccl.enforce.inner import CPU, shown_over
+from sccl.enforce.ondevice import OnDevice
 from sccl.enforce.recorder import Recorder
 from sccl.enforce.releases import BETWEEN_TWO
 from sccl.enforce.script import PlanScript, read_script
@@ -104,25 +106,27 @@ class Session:
         Args:
             does: as in :data:`~sccl.enforce.releases.NAMES`.
             describe: reads its arguments.
-            carry: lets a group over gloo do it.
+            carry: lets a group of torch's own do it.
             how: as it is called.
         """
-        plans = self.plans
+        plans, inner = self.plans, group.over(how.device)
         if plans is not None and does not in BETWEEN_TWO:
             plans.before(group)
         if self._recorder is None and (plans is None or plans.takes_none):
-            return self._unplanned(group, does, describe, carry, how)
+            return self._unplanned(group, does, describe, partial(carry, inner), how)
         described = describe()
-        work = None if plans is None else plans.call(group.ranks, described, carry)
+        there = None if how.device == CPU else OnDevice(how.device, partial(carry, inner))
+        work = None if plans is None else plans.call(group.ranks, described, carry, there)
         if self._recorder is None and work is None:
-            return self._unplanned(group, does, lambda: described, carry, how)
+            return self._unplanned(group, does, lambda: described, partial(carry, inner), how)
         if self._debug:
-            self._say(f"{does}: gloo{'' if work is None else ', as planned'}")
+            planned = "" if work is None else ", as planned"
+            self._say(f"{does}: {shown_over(how.device)}{planned}")
         if self._recorder is None:
             return work
         own = work
         return self._recorder.call(
-            group.ranks, described, lambda: carry(group.inner) if own is None else own
+            group.ranks, described, lambda: carry(inner) if own is None else own
         )
 
     def _unplanned(
@@ -130,15 +134,15 @@ class Session:
         group: Any,
         does: str,
         describe: Callable[[], Described],
-        carry: Callable[[Any], Any],
+        carry: Callable[[], Any],
         how: HowCalled,
     ) -> Any:
         work: Any = None
-        if not group.hosted.refusal:
-            work = group.hosted.call(does, describe(), partial(carry, group.inner), how)
+        if not group.hosted.refusal and how.device == CPU:
+            work = group.hosted.call(does, describe(), carry, how)
         if self._debug:
-            self._say(f"{does}: {'gloo' if work is None else 'bundle'}")
-        return carry(group.inner) if work is None else work
+            self._say(f"{does}: {shown_over(how.device) if work is None else 'bundle'}")
+        return carry() if work is None else work
 
     def _say(self, line: str) -> None:
         if line not in self._said:

@@ -4,7 +4,8 @@ Where ranks agree is told by calls of the group of all ranks alone, which are th
 them: so no clock decides where, and none can miss it. Each agreement is a MIN of two numbers, which
 is begun at one such call and read at the next: the highest version that a rank knows to be
 committed, and how many calls it would like to have until then. Nobody waits for it, unless a rank
-is a whole stretch of calls behind. Under a plan such a call begins an iteration.
+is a whole stretch of calls behind. Under a plan such a call is the first of all ranks in an
+iteration.
 
 While nobody attends to the job, that is all that is done, and a key of its store is looked at.
 """
@@ -45,6 +46,7 @@ from sccl.enforce.control.ledger import RING
 from sccl.enforce.described import Described
 from sccl.enforce.enforcer import Enforcer, Program, key_of_call, program_of
 from sccl.enforce.hearing import MOST_HEARD, HeardCall, iterations_in, periods_us
+from sccl.enforce.ondevice import DeviceWork, OnDevice
 from sccl.enforce.planned import PlannedWork
 from sccl.enforce.script import PlanScript, script_in, script_text
 from sccl.errors import InputError, ScclError
@@ -180,9 +182,17 @@ class PlanSwitch:
                 self._agree()
 
     def call(
-        self, ranks: Group, described: Described, whole: Callable[[Any], Any]
-    ) -> PlannedWork | None:
-        """Take a call, and return its work; None: it goes its own way."""
+        self,
+        ranks: Group,
+        described: Described,
+        whole: Callable[[Any], Any],
+        there: OnDevice | None,
+    ) -> PlannedWork | DeviceWork | None:
+        """Take a call, and return its work; None: it goes its own way.
+
+        Args:
+            there: does it where its tensors are; None: these are on the CPU.
+        """
         enforcer = self.enforcer
         if not (described.collective and described.dtype):
             if enforcer is not None:
@@ -192,7 +202,7 @@ class PlanSwitch:
             key = key_of_call(ranks, described)
             with self._lock:
                 self._heard.append(HeardCall(key, self.number, time.perf_counter()))
-        return None if enforcer is None else enforcer.call(ranks, described, whole)
+        return None if enforcer is None else enforcer.call(ranks, described, whole, there)
 
     def close(self) -> None:
         """End it: the group is destroyed."""

@@ -86,6 +86,14 @@ class NamedWork(CarriedWork):
             raise self._naming(error) from error
 
 
+def named(inner: Any, naming: Naming) -> NamedWork | None:
+    """Return a work whose errors name the call; None where torch gives none, as it is done.
+
+    That is so of calls that a stream waits for by itself.
+    """
+    return None if inner is None else NamedWork(inner, naming)
+
+
 class SplitWork(CarriedWork):
     """One whose results come in one tensor, and are put into those that a job wants filled."""
 

@@ -170,6 +170,7 @@ class Controller:
         self._does: object = None
         self._started = not ledger.job.plan  # then that is what it is started under
         self._back: set[int] = set()
+        self._took_us: dict[object, float] = {}  # of plans that were taken back, by what they do
         ledger.watch()
         for version in range(1, ledger.versions() + 1):
             if ledger.logged(version) == b"commit":
@@ -221,6 +222,7 @@ class Controller:
         if advice.wish is Wish.BACK and self._former is not None:
             version = self.propose(self._former)
             self._back.add(version)
+            self._took_us[self._does] = self._rule.measured_us or 0.0
             self._tell(f"{advice.why}: plan {version} goes back to the plan before")
         elif advice.wish is Wish.PLAN and self._planning is None and self._active is not None:
             self._tell(f"{advice.why}: planning anew")
@@ -245,7 +247,7 @@ class Controller:
         claimed = f"a plan of {duration_text(period_us)} an iteration was found"
         if _does(script) == self._does:
             self._tell("no better plan was found than the active one")
-        elif self._rule.worth(period_us):
+        elif self._rule.worth(max(period_us, self._took_us.get(_does(script), 0.0))):
             self._tell(f"{claimed}, and is proposed as plan {self.propose(content)}")
         else:
             self._tell(f"{claimed}, which is not worth a switch")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
+from sccl.core.fabric import Channel, Fabric
 from sccl.core.files.disk import write_bytes_atomically
-from sccl.errors import ParameterError
+from sccl.core.training_plan import TrainingPlan
+from sccl.enforce.script import PlanScript, script_in
 from sccl.tasks.controlling import COSTS, FOUND, GIVEN, content_of, plan_in
 from sccl.tasks.motif_planning import motif_planner
 from sccl.tasks.planning import plan_training
@@ -16,42 +20,76 @@ from sccl.train.tables import CostTable
 
 _POLITE = 10
 
+LEAST_OFF = 0.1
+"""By which part of its rate a channel has to be off: motifs also take what ranks are apart."""
+
 
 def main(folder: str, seconds: float) -> None:
-    """Plan what a plan is of anew, by what was measured.
-
-    What was measured is of the sizes that the active plan has. Where a table of these alone does
-    not reach what else is looked at, times are reckoned as they were.
-    """
+    """Plan what a plan is of anew, on the fabric as the job has met it."""
     os.nice(_POLITE)
     place = Path(folder)
-    plan = plan_in((place / GIVEN).read_bytes(), GIVEN)
-    table = load_cost_table(place / COSTS) if (place / COSTS).exists() else None
+    given = (place / GIVEN).read_bytes()
+    plan, fabric = plan_in(given, GIVEN), None
+    if (place / COSTS).exists():
+        table = load_cost_table(place / COSTS)
+        fabric = fabric_as_met(plan, script_in(given, GIVEN), table)
+    settings = PlanSettings(
+        search="sgs",
+        seconds=seconds,
+        seed=plan.seed,
+        max_motifs=plan.max_motifs,
+        memory_bytes=plan.memory_bytes,
+        bitwise=plan.bitwise,
+        planner=motif_planner(seed=plan.seed),
+        merge_bytes=plan.merge_bytes,
+    )
+    found = plan_training(
+        plan.given, fabric or plan.fabric, settings, lambda *_: None, lambda: None
+    )
+    write_bytes_atomically(place / FOUND, content_of(found.plan))
 
-    def settings(measured: CostTable | None) -> PlanSettings:
-        """Return those of the plan that is active, and the table."""
-        return PlanSettings(
-            search="sgs",
-            seconds=seconds,
-            seed=plan.seed,
-            max_motifs=plan.max_motifs,
-            memory_bytes=plan.memory_bytes,
-            bitwise=plan.bitwise,
-            measured=measured,
-            planner=motif_planner(seed=plan.seed),
-            merge_bytes=plan.merge_bytes,
-        )
 
-    def find(measured: CostTable | None) -> None:
-        """Plan, and write what was found."""
-        found = plan_training(
-            plan.given, plan.fabric, settings(measured), lambda *_: None, lambda: None
-        )
-        write_bytes_atomically(place / FOUND, content_of(found.plan))
+def fabric_as_met(plan: TrainingPlan, script: PlanScript, table: CostTable) -> Fabric:
+    """Return a plan's fabric with the rates that its channels have, by what motifs took on them.
 
-    try:
-        find(table)
-    except ParameterError:
-        if table is None:
-            raise
-        find(None)
+    What was measured is of the carriers and sizes of the plan alone, and says nothing of others;
+    but what is slow about a channel is so for all. One of which nothing was measured is as it was.
+
+    Args:
+        script: of the plan.
+        table: of what its motifs took.
+    """
+    if plan.costs:  # its claims are of another table, and not of the fabric
+        return plan.fabric
+    options = dict(plan.options)
+    claimed: dict[str, float] = defaultdict(float)
+    took: dict[str, float] = defaultdict(float)
+    for op in script.ops:
+        for motif, own in zip(op.motifs, options[op.id].motifs, strict=True):
+            if motif.timed is None:
+                continue
+            collective, by, ranks, size = motif.timed
+            us = dict(table.rows.get((collective, by, ranks), ())).get(size)
+            if us is not None:
+                launch_us = plan.fabric.channel(own.channel).launch_us
+                claimed[own.channel] += max(0.0, own.ns / 1000 - launch_us)
+                took[own.channel] += max(0.0, us - launch_us)
+    slower = {name: took[name] / us for name, us in claimed.items() if us and took[name]}
+    off = {name: times for name, times in slower.items() if abs(times - 1) > LEAST_OFF}
+    if not off:
+        return plan.fabric
+    channels = tuple(_slowed(one, off.get(one.name, 1.0)) for one in plan.fabric.channels)
+    told = ", ".join(f"{name} at {1 / times:.3g} of its rate" for name, times in off.items())
+    source = f"{plan.fabric.source}; as a job met it: {told}"
+    return replace(plan.fabric, channels=channels, source=source)
+
+
+def _slowed(channel: Channel, times: float) -> Channel:
+    machine = channel.topology
+    links = tuple(replace(one, gb_per_s=one.gb_per_s / times) for one in machine.links)
+    budgets = tuple(
+        one if one.gb_per_s is None else replace(one, gb_per_s=one.gb_per_s / times)
+        for one in machine.budgets
+    )
+    met = replace(machine, gb_per_s=machine.gb_per_s / times, links=links, budgets=budgets)
+    return replace(channel, topology=met)

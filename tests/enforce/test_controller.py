@@ -228,6 +228,24 @@ def test_a_plan_that_is_not_faster_is_taken_back_by_another_switch() -> None:
     assert job.ledger.versions() == 3
 
 
+def test_a_plan_that_was_taken_back_is_not_believed_again() -> None:
+    """It takes what it took, and not what it claims, however often it is found."""
+    job = controlled()
+    slow = another(CLAIMED_US * 0.9)
+    job.results = [slow] * 3
+    job.iterate(NEEDED, 2 * CLAIMED_US)
+    job.controller.step()
+    assert job.switched(slow) == 2
+    job.iterate(NEEDED, 3 * CLAIMED_US)
+    assert job.switched(content_of(PLAN)) == 3
+    job.iterate(NEEDED, 2 * CLAIMED_US)
+    job.controller.step()
+    assert job.said[-1].endswith("which is not worth a switch")
+    job.iterate(IN_A_ROW, 4 * CLAIMED_US)  # by now it would be worth one
+    job.controller.step()
+    assert "is proposed as plan 4" in job.said[-1]
+
+
 def test_a_controller_that_comes_later_goes_on_and_a_restart_begins_anew() -> None:
     job = controlled()
     job.results = [content_of(PLAN)]

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.core.training_plan import OptionMotif, TrainingPlan
+from sccl.core.workload_ops import HostProgram, Role
 from sccl.enforce.script import PlanScript, read_script, script_text, wrong_in
 from sccl.errors import FormatError, ParameterError
 from sccl.tasks.scripting import script_of
@@ -70,11 +71,21 @@ def unknown_carrier(plan: TrainingPlan) -> TrainingPlan:
     return replace(plan, options=((name, replace(option, motifs=motifs)), *others))
 
 
+def two_roles(plan: TrainingPlan) -> TrainingPlan:
+    """Return a plan of which the last rank is by itself, as a stage of a pipeline is."""
+    own = plan.workload
+    last, (program,) = (RANKS - 1,), own.submits
+    roles = (Role("all", tuple(range(RANKS - 1))), Role("last", last))
+    submits = (program, HostProgram("last", program.events))
+    return replace(plan, workload=replace(own, roles=roles, submits=submits))
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
         (lambda plan: replace(plan, asked=plan.workload), "plan without --merge"),
         (unknown_carrier, "'pigeon', which is not known"),
+        (two_roles, "its workload has 2 roles: expected one of all ranks"),
     ],
 )
 def test_plans_that_jobs_cannot_keep_to(change: object, told: str) -> None:
@@ -121,6 +132,20 @@ def test_a_job_of_other_ranks_goes_on_without_the_plan(tmp_path: Path) -> None:
     finished(done)
     why = "sccl: the plan is for 4 ranks, and the job has 1: the job goes on without a plan"
     assert why in done.stderr
+
+
+def test_a_job_that_calls_something_else_is_told_so_and_goes_on(tmp_path: Path) -> None:
+    """Once, and by one rank; what a job calls first may be no step, so it takes some calls."""
+    script = tmp_path / "script.json"
+    script.write_text(script_text(script_of(plan_of(ops_of(2)[:1], 2))))
+    env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_SCRIPT": str(script)}
+    job = "import torch, torch.distributed as d; d.init_process_group('sccl'); "
+    job += "[d.all_reduce(torch.ones(5)) for _ in range(50)]; d.destroy_process_group()"
+    done = run_job("newest", 2, "run_code.py", job, env=env)
+    finished(done)
+    why = "sccl: the plan is of another job: it expects allreduce of 24 float32 of 2 ranks, which "
+    why += "is none of the last 36 calls: calls go as they are made until a step is as planned"
+    assert done.stderr.count(why) == 1
 
 
 MISNAMED = """

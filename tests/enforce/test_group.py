@@ -58,7 +58,7 @@ def test_no_thread_outlives_the_groups() -> None:
         "group = d.new_group([0, 1]); t = torch.ones(3); d.all_reduce(t, group=group); "
         "[d.all_reduce(t) for _ in range(20)]; f = d.all_reduce(t, async_op=True).get_future(); "
         "f.wait(); tasks = pathlib.Path('/proc/self/task'); before = len([*tasks.iterdir()]); "
-        "d.destroy_process_group(); print(before > 1, len([*tasks.iterdir()]))"
+        "d.destroy_process_group(); print(f'{before > 1} {len([*tasks.iterdir()])}\\n', end='')"
     )
     done = run_job("oldest", 2, "run_code.py", job, env={"SCCL_BUNDLES": ""})
     assert finished(done) == ["True 1", "True 1"]

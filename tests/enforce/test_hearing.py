@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sccl.enforce.hearing import HeardCall, iterations_in, periods_us
+from sccl.enforce.hearing import HeardCall, iterations_in, misfit, periods_us
 from sccl.enforce.measuring import Stopwatch
 from sccl.enforce.script import PlanScript, ScriptMotif, script_in, script_text
 from sccl.errors import InputError
@@ -42,6 +42,18 @@ def test_iterations_are_found_where_they_begin() -> None:
 def test_a_plan_of_something_else_is_refused(calls: str, why: str) -> None:
     with pytest.raises(InputError, match=why):
         begins(calls, "abc")
+
+
+def test_a_job_that_a_plan_is_not_of_is_told_so_after_some_steps() -> None:
+    program = [KEYS[name] for name in "abc"]
+
+    def told(calls: str) -> str:
+        return misfit([KEYS[name] for name in calls], program)
+
+    assert told("ab" * 21) == ""  # its steps may not have begun
+    why = "the plan is of another job: it expects c of 8 float32 of 2 ranks, which is none"
+    assert told("ab" * 22).startswith(why)
+    assert told("d" * 40 + "abcabc") == ""
 
 
 @given(st.text("abcd", max_size=8), st.text("abc", min_size=1, max_size=4), st.integers(2, 5))

@@ -173,6 +173,24 @@ def test_where_no_future_ends_a_thread_computes_for_all_of_the_time() -> None:
     assert took == [40.0, 20.0, 20.0]  # the first since the step before, then as said above
 
 
+def test_a_send_is_one_of_both_its_ends(tmp_path: Path) -> None:
+    """Each has tensors of its own alone: one gives, and the other gets."""
+    files = [tmp_path / f"rank-{rank}.json" for rank in range(2)]
+    for rank, file in enumerate(files):
+        events: list[AnyRecord] = []
+        for step in range(3):
+            time = {"thread": 0, "begin": step, "end": step, "cpu_begin": step, "cpu_end": step}
+            events.append(MarkRecord(**time, what="step"))
+            made = {"collective": "broadcast", "dtype": "float32", "group": (0, 1), "number": step}
+            ends = {"given": 8 * (1 - rank), "got": 8 * rank, "peer": 1 - rank, "sends": not rank}
+            events.append(CallRecord(**time, **made, **ends))  # type: ignore[arg-type]
+        wire = RecordingWire(sccl_recording=1, rank=rank, world=2, torch="2", events=tuple(events))
+        file.write_bytes(msgspec.json.encode(wire))
+    sccl("workload", "import", *files, "-o", tmp_path / "w.json")
+    (op,) = load_workload(tmp_path / "w.json").collectives()
+    assert (op.collective, op.group, op.count, op.root) == ("broadcast", (0, 1), 8, 0)
+
+
 def test_a_job_that_records_nothing_is_told_what_to_do(tmp_path: Path) -> None:
     output = tmp_path / "w.json"
     said = sccl("enforce", "--record", output, "--", "true", code=2)

@@ -9,7 +9,7 @@ Each word is said by a process of its own, with a coordinator that knows nothing
     finish                 waits until the job is under the last plan
     resume:LIFE/PHASE      lets a rank go on that has stopped there
     anew:GENERATION        waits until the job has begun anew
-    seen:VERSION           waits until all ranks have told of an iteration under it
+    seen:VERSION           waits until all ranks have told of an iteration under it, and of motifs
     end                    lets the job end
 
 What is decided is printed, and what is seen.
@@ -64,10 +64,11 @@ class Committer:
         self.until(lambda: self.store.check([key]))
 
     def seen(self, version: int) -> None:
-        """Wait until all ranks have told of an iteration under a version."""
+        """Wait until all ranks have told of an iteration under a version, and what motifs took."""
         reader = FeedbackReader(self.ledger)
         self.until(lambda: any(one.version == version for one in reader.read()))
-        say(f"seen under {version}: {'motifs' if reader.motifs else 'no motifs'}")
+        self.until(lambda: bool(reader.read() and reader.motifs))
+        say(f"seen under {version}")
 
     def resume(self, where: str) -> None:
         """Let a rank go on, once it has stopped."""

@@ -90,11 +90,19 @@ def main() -> None:
         with Path(pipe).open("w") as file:
             file.write(f"{address[0]}:{address[1]}\n")
     ops, step = read_script(Path(script)).ops, 0
+    of_all = tuple(range(dist.get_world_size()))
+    alone = tuple(
+        [dist.new_group([k], backend=how) for k in of_all][rank] for how in ("sccl", "gloo")
+    )
+    groups = [(dist.group.WORLD, beside) if of_all in op.groups else alone for op in ops]
     while not told_to_end(store, beside):
-        works = [(op, *start(op, step, dist.group.WORLD)) for op in ops]
-        for op, work, got in works:
+        works = [
+            (op, theirs, *start(op, step, ours))
+            for op, (ours, theirs) in zip(ops, groups, strict=True)
+        ]
+        for op, group, work, got in works:
             work.wait()
-            theirs, wanted = start(op, step, beside)
+            theirs, wanted = start(op, step, group)
             theirs.wait()
             assert all(map(torch.equal, got, wanted)), f"{op.id} in step {step}"
         step += 1

@@ -209,6 +209,11 @@ def _before_optimizer(unseen: dict[str, list[int]], gaps: tuple[float, ...]) -> 
     return found
 
 
+def _is_nothing(event: CallRecord, elements: int, rooted: str) -> bool:
+    """Return whether only others have such tensors: the root, or the other end of a send."""
+    return not elements and (event.collective == rooted or event.peer is not None)
+
+
 def _call(event: CallRecord, thread: str) -> Call:
     end = None if event.peer is None else OtherEnd(event.peer, event.sends)
     took = None if event.done is None else max(0.0, event.done - event.begin)
@@ -216,8 +221,8 @@ def _call(event: CallRecord, thread: str) -> Call:
         thread=thread,
         collective=event.collective,
         dtype=event.dtype,
-        given=event.given or (None if event.collective == "scatter" else event.given),
-        got=event.got or (None if event.collective == "gather" else event.got),
+        given=None if _is_nothing(event, event.given, "scatter") else event.given,
+        got=None if _is_nothing(event, event.got, "gather") else event.got,
         request=event.number,
         group=event.group,
         group_size=len(event.group),
