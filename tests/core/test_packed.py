@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.core.clock import AlphaModel
+from sccl.core.excerpt import Excerpt
 from sccl.core.files import packed as files
 from sccl.core.files.disk import PACKED_MAGIC
 from sccl.core.files.packed import load_packed, packed_digest, write_packed
-from sccl.core.packed import Excerpt, PackedSchedule, Pass, let_go
+from sccl.core.packed import PackedSchedule, Pass, let_go
 from sccl.core.topology import Budget
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.judge import violations
