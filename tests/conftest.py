@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -111,8 +112,13 @@ def _shared_folder(
 ) -> None:
     """Tell where all workers of this run keep what one of them has made, and how to build."""
     own = tmp_path_factory.getbasetemp()
-    once.keep_in(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    once.keep_in(shared)
     loops.share()
+    (shared / "bundles").mkdir(exist_ok=True)
+    cache = Path(os.environ["XDG_CACHE_HOME"], "sccl")
+    cache.mkdir(exist_ok=True)
+    (cache / "bundles").symlink_to(shared / "bundles")  # compiled once, not by each worker
     builds = {"mpi", "compiler", "page"}
     several = sum(any(map(item.get_closest_marker, builds)) for item in request.session.items) > 9
     os.environ["CXXFLAGS"] = precompiled(HOST_FLAGS) if several else HOST_FLAGS

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +18,7 @@ from tests.kit.enforced import ops_of, plan_of
 from tests.kit.nightly import is_night, times
 from tests.kit.paths import PROGRAMS
 from tests.kit.processes import PATIENCE_S, Pipe
-from tests.kit.torch_jobs import autoloading, environment, interpreter, torchrun
+from tests.kit.torch_jobs import autoloading, environment, finished, interpreter, run_job
 
 RANKS = 2
 
@@ -48,20 +51,14 @@ class Run:
     def done(self, *words: str, lives: tuple[str, ...] = (), **more: str) -> list[str]:
         """Let a job run while words are said to it; return what its ranks print in the end."""
         pipe = Pipe(self.folder / "pipe")
-        env = environment({"PYTHONPATH": autoloading(self.folder)} | more)
-        start = [*torchrun(self.release, RANKS), f"--max-restarts={len(lives)}"]
-        program = [str(PROGRAMS / "torch_switching.py"), str(self.folder / "a"), str(pipe.path)]
-        with subprocess.Popen(
-            [*start, *program, *lives],
-            env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        ) as job:  # fmt: skip
-            try:
-                self.commit(pipe.line(), words, env)
-                out, err = job.communicate(timeout=PATIENCE_S)
-            finally:
-                job.terminate()
-        assert job.returncode == 0, err[-6000:]
-        return sorted(out.splitlines())
+        env = {"PYTHONPATH": autoloading(self.folder)} | more
+        program = ["torch_switching.py", str(self.folder / "a"), str(pipe.path), *lives]
+        begun: dict[str, Any] = {"env": env, "as_users_do": bool(lives), "restarts": len(lives)}
+        job = partial(run_job, self.release, RANKS, *program, **begun)
+        with ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(job)
+            self.commit(pipe.line(), words, environment(env))
+        return finished(ended.result())
 
     def commit(self, address: str, words: tuple[str, ...], env: dict[str, str]) -> None:
         """Say words to a job."""

@@ -107,18 +107,20 @@ def run_job(
     env: Mapping[str, str] | None = None,
     patience_s: float = PATIENCE_S,
     as_users_do: bool = False,
+    restarts: int = 0,
 ) -> subprocess.CompletedProcess[str]:
     """Run a job of :mod:`tests.programs`, and return what it did.
 
     Args:
         as_users_do: by torchrun. Otherwise ranks are forked of a process that has loaded torch,
             and sccl with it, as it is installed: that is most of what a short job takes.
+        restarts: how often torchrun begins the job anew where a rank fails.
     """
     told = [str(PROGRAMS / program), *words]
     if not as_users_do:
         return _forking(release).run(ranks, told, environment(env), patience_s)
     return subprocess.run(
-        [*torchrun(release, ranks), *told],
+        [*torchrun(release, ranks), f"--max-restarts={restarts}", *told],
         env=environment(env),
         capture_output=True,
         text=True,
