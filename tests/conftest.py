@@ -76,7 +76,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Go as far as is asked for, before modules of tests say how many examples they try."""
+    """Go as far as is asked for, before modules of tests say how many examples they try.
+
+    Loops are compiled by tests, once for all workers: to collect tests, each would by itself.
+    """
+    loops.share()
     if config.getoption("--nightly"):
         nightly.begin(config.getoption("--hypothesis-seed"))
         settings.load_profile("nightly")
@@ -114,7 +118,6 @@ def _shared_folder(
     own = tmp_path_factory.getbasetemp()
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     once.keep_in(shared)
-    loops.share()
     (shared / "bundles").mkdir(exist_ok=True)
     cache = Path(os.environ["XDG_CACHE_HOME"], "sccl")
     cache.mkdir(exist_ok=True)
