@@ -21,6 +21,7 @@ from tests.kit.paths import PROGRAMS, ROOT
 from tests.kit.torch_jobs import interpreter
 
 BY_NIGHT = (
+    "collectives",
     "enforce",
     "files",
     "fuzz",
@@ -43,7 +44,6 @@ BY_NIGHT = (
         "rooted",
         "trees",
         "startup",
-        "collectives",
         "codegen",
         "certificates",
         "teccl",
