@@ -56,6 +56,7 @@ class _Forking:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             bufsize=0,  # so that what has been answered can be waited for
+            start_new_session=True,  # Ctrl-C is ours, and ends its job as below
         )
         atexit.register(self.end)
 
@@ -78,7 +79,7 @@ class _Forking:
             group = self._answer(patience_s)
             try:
                 code = self._answer(patience_s)
-            except subprocess.TimeoutExpired:
+            except BaseException:  # Ctrl-C, too
                 os.killpg(group, signal.SIGKILL)
                 self._answer(patience_s)
                 raise
