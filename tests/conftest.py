@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -75,7 +76,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Go as far as is asked for, before modules of tests say how many examples they try."""
+    """Go as far as is asked for, before modules of tests say how many examples they try.
+
+    Loops are compiled by tests, once for all workers: to collect tests, each would by itself.
+    """
+    loops.share()
     if config.getoption("--nightly"):
         nightly.begin(config.getoption("--hypothesis-seed"))
         settings.load_profile("nightly")
@@ -111,8 +116,12 @@ def _shared_folder(
 ) -> None:
     """Tell where all workers of this run keep what one of them has made, and how to build."""
     own = tmp_path_factory.getbasetemp()
-    once.keep_in(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own)
-    loops.share()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    once.keep_in(shared)
+    (shared / "bundles").mkdir(exist_ok=True)
+    cache = Path(os.environ["XDG_CACHE_HOME"], "sccl")
+    cache.mkdir(exist_ok=True)
+    (cache / "bundles").symlink_to(shared / "bundles")  # compiled once, not by each worker
     builds = {"mpi", "compiler", "page"}
     several = sum(any(map(item.get_closest_marker, builds)) for item in request.session.items) > 9
     os.environ["CXXFLAGS"] = precompiled(HOST_FLAGS) if several else HOST_FLAGS

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from docs.made.markdown import cell, escape
-from sccl.cli.main import VERBS, load
+from sccl.cli.main import load
+from sccl.cli.verbs import VERBS
 
 
 def text() -> str:

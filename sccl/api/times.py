@@ -18,7 +18,8 @@ from sccl.core import schedule as core_schedule
 from sccl.core import topology as core
 from sccl.core.algorithm import KSynchronous
 from sccl.core.clock import AlphaModel
-from sccl.core.packed import Excerpt, PackedSchedule
+from sccl.core.excerpt import Excerpt
+from sccl.core.packed import PackedSchedule
 from sccl.core.stepping import Stepping
 from sccl.errors import TooLargeError
 from sccl.synth.contract import Request

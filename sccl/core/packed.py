@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from mmap import MADV_DONTNEED, mmap
 from typing import Any
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
+from sccl.core.excerpt import Excerpt, Ints
 from sccl.core.schedule import BATCH, MAX_TIME, Schedule, TransferColumns
 from sccl.core.topology import Topology
 from sccl.errors import CollectiveError, ParameterError, TooLargeError
 
 Words = NDArray[np.uint64]
 Chunks = NDArray[np.uint16] | NDArray[np.uint32]
-Ints = NDArray[np.int64]
 Told = Callable[[int, int], None]
 """Called with how much was done, and of how much."""
 
@@ -50,63 +50,6 @@ class Pass(StrEnum):
 
     STORES = "stores"
     REDUCES = "reduces"
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """Which transfers of a schedule are meant; all, where nothing is said.
-
-    Attributes:
-        chunk: those of this chunk.
-        rank: those from or to this rank.
-        begin: those that start at this tick or later.
-        until: those that start before this tick.
-    """
-
-    chunk: int | None = None
-    rank: int | None = None
-    begin: int = 0
-    until: int | None = None
-
-    def chooses(self, topology: Topology, links: Ints) -> NDArray[np.bool_]:
-        """Return of each of some links whether transfers over it are meant."""
-        if self.rank is None:
-            return np.ones(len(links), dtype=np.bool_)
-        ends = np.array([link.edge for link in topology.links], dtype=np.int64)
-        touched: NDArray[np.bool_] = (ends == self.rank).any(axis=1)[links]
-        return touched
-
-    def check(self, topology: Topology, collective: Collective) -> None:
-        """Check that there is what is meant.
-
-        Raises:
-            ParameterError: there is not.
-        """
-        for name, value, most in (
-            ("chunk", self.chunk, collective.num_chunks - 1),
-            ("rank", self.rank, topology.ranks - 1),
-            ("begin", self.begin, MAX_TIME),
-            ("until", self.until, MAX_TIME),
-        ):
-            if value is not None and not 0 <= value <= most:
-                raise ParameterError(f"{name} is {value}, expected 0 to {most}")
-
-    def of(self, schedule: Schedule) -> Schedule:
-        """Return the transfers of an ordinary schedule that are meant.
-
-        Raises:
-            ParameterError: there is no such chunk, rank or time.
-        """
-        self.check(schedule.topology, schedule.collective)
-        taken = self.chooses(schedule.topology, schedule.link.astype(np.int64))
-        taken &= schedule.start >= self.begin
-        if self.until is not None:
-            taken &= schedule.start < self.until
-        if self.chunk is not None:
-            taken &= schedule.chunk == self.chunk
-        columns = {name: getattr(schedule, name)[taken] for name in TransferColumns._fields[:5]}
-        message = None if schedule.message is None else schedule.message[taken]
-        return replace(schedule, **columns, message=message)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,8 +19,9 @@ import msgspec
 from sccl.collectives import Spec
 from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel
+from sccl.core.excerpt import Excerpt
 from sccl.core.outcome import Found, GaveUp, Impossible, Plan
-from sccl.core.packed import Excerpt, PackedSchedule
+from sccl.core.packed import PackedSchedule
 from sccl.core.schedule import Schedule
 from sccl.core.stepping import Stepping
 from sccl.core.topology import Topology

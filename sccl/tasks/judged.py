@@ -46,6 +46,7 @@ def judged_schedule(schedule: AnySchedule, where: str) -> Schedule:
         InputError: the judge rejects it, or it has too many transfers to be unpacked.
     """
     from sccl.core import packed  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.excerpt import Excerpt  # noqa: PLC0415 - likewise
 
     if isinstance(schedule, packed.PackedSchedule) and schedule.num_sends > packed.MAX_PART:
         raise TooLargeError(
@@ -59,7 +60,7 @@ def judged_schedule(schedule: AnySchedule, where: str) -> Schedule:
             f"the first: {found[0].message}); see all with 'sccl check'"
         )
     if isinstance(schedule, packed.PackedSchedule):
-        return schedule.part(packed.Excerpt())
+        return schedule.part(Excerpt())
     return schedule
 
 

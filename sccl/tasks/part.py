@@ -55,7 +55,8 @@ def part_of(
     Raises:
         InputError: the file holds no schedule, or there is no such chunk, rank or time.
     """
-    from sccl.core.packed import Excerpt, PackedSchedule  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.excerpt import Excerpt  # noqa: PLC0415 - NumPy is slow to load
+    from sccl.core.packed import PackedSchedule  # noqa: PLC0415 - NumPy is slow to load
 
     whole, _ = load_plan(file, told)
     if isinstance(whole, KSynchronous):

@@ -17,8 +17,9 @@ from typer.core import TyperCommand, TyperGroup
 from typer.testing import CliRunner
 
 import sccl
-from sccl.cli.main import VERBS, app, load
+from sccl.cli.main import app, load
 from sccl.cli.schema import schema_of_kind
+from sccl.cli.verbs import VERBS
 from sccl.core.files.kinds import SHAPES
 from sccl.core.files.text import text_of
 from sccl.core.files.workloads import workload_to_wire

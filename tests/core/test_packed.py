@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from mmap import mmap
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sccl.core.clock import AlphaModel
+from sccl.core.excerpt import Excerpt
 from sccl.core.files import packed as files
 from sccl.core.files.disk import PACKED_MAGIC
 from sccl.core.files.packed import load_packed, packed_digest, write_packed
-from sccl.core.packed import Excerpt, PackedSchedule, Pass, let_go
+from sccl.core.packed import PackedSchedule, Pass, let_go
 from sccl.core.topology import Budget
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.judge import violations
@@ -26,8 +30,15 @@ from sccl.topo import resolve
 from tests.kit.nightly import times
 from tests.kit.packed import packed, right, whole
 
-PLAIN = packed(resolve("mesh:3x4"), "allgather")
-BOTH = packed(resolve("torus:3x3"), "allreduce", chunks=2)
+
+@cache
+def plain() -> PackedSchedule:
+    return packed(resolve("mesh:3x4"), "allgather")
+
+
+@cache
+def both() -> PackedSchedule:
+    return packed(resolve("torus:3x3"), "allreduce", chunks=2)
 
 
 def quiet(_done: int, _of: int) -> None:
@@ -54,8 +65,11 @@ def test_a_part_of_it_is_that_part_of_its_rows(data: st.DataObject) -> None:
         assert np.array_equal(column, getattr(every, name))
 
 
-@pytest.mark.parametrize("schedule", [PLAIN, BOTH], ids=["copies", "both"])
-def test_a_file_gives_back_what_was_written(schedule: PackedSchedule, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [plain, both], ids=["copies", "both"])
+def test_a_file_gives_back_what_was_written(
+    make: Callable[[], PackedSchedule], tmp_path: Path
+) -> None:
+    schedule = make()
     write_packed(tmp_path / "s", schedule, quiet)
     again, intact = load_packed(tmp_path / "s", quiet)
     assert (again, intact) == (schedule, True)
@@ -96,7 +110,7 @@ def test_what_is_too_long_for_a_verb_is_said_with_what_else_to_do(
 ) -> None:
     monkeypatch.setattr("sccl.core.packed.MAX_PART", 10)
     with pytest.raises(TooLargeError, match=r"up to 10 are .* 'sccl check' .* 'sccl part'") as said:
-        judged_schedule(PLAIN, "s.packed")
+        judged_schedule(plain(), "s.packed")
     assert "\n" not in str(said.value)
 
 
@@ -131,7 +145,7 @@ def forged(content: bytes, old: str, new: str) -> bytes:
 def test_forged_heads_are_refused_in_a_sentence(
     old: str, new: str, says: str, tmp_path: Path
 ) -> None:
-    write_packed(tmp_path / "s", PLAIN, quiet)
+    write_packed(tmp_path / "s", plain(), quiet)
     (tmp_path / "s").write_bytes(forged((tmp_path / "s").read_bytes(), old, new))
     with pytest.raises(InputError, match=says) as error:
         load_packed(tmp_path / "s", quiet)
@@ -141,7 +155,7 @@ def test_forged_heads_are_refused_in_a_sentence(
 @settings(max_examples=times(60))
 @given(st.data())
 def test_damaged_files_are_refused_or_told_as_changed(data: st.DataObject) -> None:
-    content = bytearray(b"".join(bytes(piece) for piece in files.pieces(PLAIN, quiet)))
+    content = bytearray(b"".join(bytes(piece) for piece in files.pieces(plain(), quiet)))
     if data.draw(st.booleans()):
         content = content[: data.draw(st.integers(0, len(content) - 1))]
     else:
@@ -156,7 +170,7 @@ def test_damaged_files_are_refused_or_told_as_changed(data: st.DataObject) -> No
         except InputError as error:
             schedule, intact, said = None, False, str(error)
         assert "\n" not in said
-        assert not intact or schedule == PLAIN
+        assert not intact or schedule == plain()
 
 
 def test_a_long_head_is_not_read(tmp_path: Path) -> None:
@@ -173,25 +187,27 @@ def test_a_long_head_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"log": PLAIN.log.astype(np.int64)}, "expected one of whole numbers of 16 or 32 bits"),
-        ({"fired": PLAIN.fired[:, :0]}, "expected rows of 1 words"),
-        ({"log": PLAIN.log[1:]}, "are listed"),
-        ({"log": PLAIN.log + np.uint16(12)}, "does not exist, expected 0 to 11"),
-        ({"fired": np.vstack([PLAIN.fired, PLAIN.fired[:1] * 0])}, "first or last round"),
-        ({"fired": PLAIN.fired | np.uint64(1 << 63)}, "a slot after the last of 34"),
-        ({"passes": ()}, "it has no pass"),
-        ({"tick_ps": 0}, "tick is 0"),
-        ({"model": AlphaModel.TRAVELS}, "links between ranks"),
-        ({"topology": resolve("mesh:3x5")}, "made for 12 ranks"),
+        (lambda s: {"log": s.log.astype(np.int64)}, "expected one of whole numbers of 16 or 32"),
+        (lambda s: {"fired": s.fired[:, :0]}, "expected rows of 1 words"),
+        (lambda s: {"log": s.log[1:]}, "are listed"),
+        (lambda s: {"log": s.log + np.uint16(12)}, "does not exist, expected 0 to 11"),
+        (lambda s: {"fired": np.vstack([s.fired, s.fired[:1] * 0])}, "first or last round"),
+        (lambda s: {"fired": s.fired | np.uint64(1 << 63)}, "a slot after the last of 34"),
+        (lambda _: {"passes": ()}, "it has no pass"),
+        (lambda _: {"tick_ps": 0}, "tick is 0"),
+        (lambda _: {"model": AlphaModel.TRAVELS}, "links between ranks"),
+        (lambda _: {"topology": resolve("mesh:3x5")}, "made for 12 ranks"),
         (
-            {"topology": replace(PLAIN.topology, budgets=(Budget("bus", ((0, 1),), 1),))},
+            lambda s: {"topology": replace(s.topology, budgets=(Budget("bus", ((0, 1),), 1),))},
             "share nothing",
         ),
     ],
 )
-def test_what_is_no_packed_schedule_is_refused(change: dict[str, object], says: str) -> None:
+def test_what_is_no_packed_schedule_is_refused(
+    change: Callable[[PackedSchedule], dict[str, Any]], says: str
+) -> None:
     with pytest.raises(InputError, match=says):
-        replace(PLAIN, **change)  # type: ignore[arg-type]
+        replace(plain(), **change(plain()))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +220,7 @@ def test_what_is_no_packed_schedule_is_refused(change: dict[str, object], says: 
     ],
 )
 def test_parts_that_are_not_there_are_refused(excerpt: Excerpt, says: str) -> None:
-    for part in (PLAIN.part, lambda e: e.of(whole(PLAIN))):
+    for part in (plain().part, lambda e: e.of(whole(plain()))):
         with pytest.raises(InputError, match=says):
             part(excerpt)
 
@@ -212,11 +228,11 @@ def test_parts_that_are_not_there_are_refused(excerpt: Excerpt, says: str) -> No
 def test_parts_too_long_to_write_down_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sccl.core.packed.MAX_PART", 10)
     with pytest.raises(TooLargeError, match="give a chunk, a rank, or a shorter time"):
-        PLAIN.part(Excerpt())
-    assert PLAIN.part(Excerpt(chunk=0, until=1)).num_sends <= 10
+        plain().part(Excerpt())
+    assert plain().part(Excerpt(chunk=0, until=1)).num_sends <= 10
 
 
 def test_slots_of_a_pass_that_reduces_are_the_opposite_links() -> None:
-    links = BOTH.topology.links
-    there, back = (BOTH.links_of(passing) for passing in (Pass.STORES, Pass.REDUCES))
+    links = both().topology.links
+    there, back = (both().links_of(passing) for passing in (Pass.STORES, Pass.REDUCES))
     assert [links[i].edge[::-1] for i in there] == [links[i].edge for i in back]

@@ -129,6 +129,7 @@ def test_counts_are_given_at_run_time(slices: int, transport: str) -> None:
     assert "passed on" not in done.stderr
 
 
+@pytest.mark.nightly
 def test_ranks_need_not_be_in_the_order_of_their_gpus_for_counts() -> None:
     done = user("counts_vary", SCCL_EMULATED_DEVICES="0,2,3,1")
     assert done.returncode == 0, done.stderr

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import signal
-import socket
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,9 +11,8 @@ import pytest
 from sccl.enforce.script import script_text
 from sccl.tasks.scripting import script_of
 from tests.kit.enforced import ops_of, plan_of
-from tests.kit.paths import PROGRAMS
 from tests.kit.processes import PATIENCE_S
-from tests.kit.torch_jobs import autoloading, environment, finished, interpreter, run_job
+from tests.kit.torch_jobs import autoloading, finished, run_job
 
 RANKS = 4
 
@@ -53,36 +47,6 @@ def test_random_calls_of_uneven_ranks(release: str, ranks: int, steps: int, tmp_
     assert min(aside for _, aside in right) > steps // 10
 
 
-def free_port() -> int:
-    """Return a port at which nobody listens."""
-    with socket.socket() as own:
-        own.bind(("127.0.0.1", 0))
-        return int(own.getsockname()[1])
-
-
-@contextmanager
-def struck(where: str, how: str, victim: int, env: dict[str, str]) -> Iterator[list[str]]:
-    """Start a job of which a rank is struck; give what the others say when they have ended."""
-    words = [str(interpreter("newest")), str(PROGRAMS / "torch_struck.py"), where, how, str(victim)]
-    started = [
-        subprocess.Popen(
-            words,
-            env=environment({**env, "RANK": str(rank), "WORLD_SIZE": str(RANKS)}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        for rank in range(RANKS)
-    ]
-    try:
-        others = [process for rank, process in enumerate(started) if rank != victim]
-        yield [process.communicate(timeout=PATIENCE_S)[0] for process in others]
-    finally:
-        for process in started:
-            process.send_signal(signal.SIGKILL)
-            process.communicate()
-
-
 WHERES = {
     "call": "all_reduce of 2000000 float32",
     "several": "all_reduce of 500000 float32",
@@ -106,17 +70,17 @@ def test_ranks_that_are_struck_are_named_by_all_others(
     """Also rank 0, which holds the job's store then."""
     script = script_of(plan_of(ops_of(RANKS)[:3], RANKS))
     (tmp_path / "script.json").write_text(script_text(script))
-    env = {"MASTER_PORT": str(free_port()), "SCCL_BUNDLES": "0"}
+    env = {"SCCL_BUNDLES": "0"}
     if where == "planned":
         env["SCCL_SCRIPT"] = str(tmp_path / "script.json")
     state = {"killed": "gone", "stopped": "stopped"}[how]
-    with struck(where, how, victim, env) as told:
-        for text in told:
-            (line,) = text.splitlines()
-            assert re.search(rf"Error: .*{WHERES[where]}.* by ranks 0, 1, 2, 3", line), line
-            gone = re.search(rf"ranks? ([\d, ]*) (?:is|are) {state}", line)
-            assert gone, line
-            assert str(victim) in gone[1].split(", "), line
+    told = finished(run_job("newest", 1, "torch_struck.py", where, how, str(victim), env=env))
+    assert [int(line.split()[0]) for line in told] == [k for k in range(RANKS) if k != victim]
+    for line in told:
+        assert re.search(rf"Error: .*{WHERES[where]}.* by ranks 0, 1, 2, 3", line), line
+        gone = re.search(rf"ranks? ([\d, ]*) (?:is|are) {state}", line)
+        assert gone, line
+        assert str(victim) in gone[1].split(", "), line
 
 
 BADLY = """

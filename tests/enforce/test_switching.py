@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,9 +16,10 @@ import pytest
 from sccl.enforce.script import PlanScript, ScriptMotif, script_text
 from sccl.tasks.scripting import script_of
 from tests.kit.enforced import ops_of, plan_of
+from tests.kit.nightly import is_night, times
 from tests.kit.paths import PROGRAMS
 from tests.kit.processes import PATIENCE_S, Pipe
-from tests.kit.torch_jobs import autoloading, environment, interpreter, torchrun
+from tests.kit.torch_jobs import autoloading, environment, finished, interpreter, run_job
 
 RANKS = 2
 
@@ -57,20 +61,14 @@ class Run:
     def done(self, *words: str, lives: tuple[str, ...] = (), **more: str) -> list[str]:
         """Let a job run while words are said to it; return what its ranks print in the end."""
         pipe = Pipe(self.folder / "pipe")
-        env = environment({"PYTHONPATH": autoloading(self.folder)} | more)
-        start = [*torchrun(self.release, RANKS), f"--max-restarts={len(lives)}"]
-        program = [str(PROGRAMS / "torch_switching.py"), str(self.folder / "a"), str(pipe.path)]
-        with subprocess.Popen(
-            [*start, *program, *lives],
-            env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        ) as job:  # fmt: skip
-            try:
-                self.commit(pipe.line(), words, env)
-                out, err = job.communicate(timeout=PATIENCE_S)
-            finally:
-                job.terminate()
-        assert job.returncode == 0, err[-6000:]
-        return sorted(out.splitlines())
+        env = {"PYTHONPATH": autoloading(self.folder)} | more
+        program = ["torch_switching.py", str(self.folder / "a"), str(pipe.path), *lives]
+        begun: dict[str, Any] = {"env": env, "as_users_do": bool(lives), "restarts": len(lives)}
+        job = partial(run_job, self.release, RANKS, *program, **begun)
+        with ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(job)
+            self.commit(pipe.line(), words, environment(env))
+        return finished(ended.result())
 
     def commit(self, address: str, words: tuple[str, ...], env: dict[str, str]) -> None:
         """Say words to a job."""
@@ -101,11 +99,11 @@ def test_a_job_switches_between_plans_without_a_stop(tmp_path: Path) -> None:
         "propose:other",
         "propose:four",
         "propose:damaged",
-        "commit:" + ",".join(["b", "a"] * 8),
+        "commit:" + ",".join(["b", "a"] * times(8, by_day=3)),
         "commit:none",
         "end",
     )
-    committed = [1, *range(5, 22)]
+    committed = [1, *range(5, 6 + 2 * times(8, by_day=3))]
     assert switches(lines) == (committed, "False")
     assert [line for line in run.said if "committed" in line] == [
         f"{k} committed" for k in committed
@@ -128,18 +126,20 @@ def test_a_job_switches_between_plans_without_a_stop(tmp_path: Path) -> None:
 def test_whoever_decides_may_die_at_any_moment(release: str, tmp_path: Path) -> None:
     """What was begun is ended by who comes later, and the job goes on all the while."""
     run = Run(tmp_path, release)
+    moments = MOMENTS if is_night() else MOMENTS[1:3]
     lines = run.done(
         "dies:before-plan:b",
         "brief-settle",
-        *(word for at in MOMENTS for word in (f"dies:{at}:b", "finish")),
+        *(word for at in moments for word in (f"dies:{at}:b", "finish")),
         "end",
         SCCL_SCRIPT=str(tmp_path / "a"),
     )
-    assert switches(lines) == ([2, 3, 4, 5, 6], "True")
+    assert switches(lines) == ([*range(2, 2 + len(moments))], "True")
     assert run.said[0] == "1 aborted: no vote within 0.5 s of rank 0, 1"
 
 
 MOMENTS = ("after-plan", "before-log", "after-log", "before-tell", "after-tell")
+"""Each is a case of test_control.py, too, without processes: by day two are enough of these."""
 
 
 @pytest.mark.nightly  # by day test_control.py and test_switch.py, without processes

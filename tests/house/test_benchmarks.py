@@ -20,6 +20,18 @@ from sccl.prove.check.folder import Verdict, check_folder
 from tests.kit.paths import PROGRAMS, ROOT
 from tests.kit.torch_jobs import interpreter
 
+BY_NIGHT = (
+    "collectives",
+    "enforce",
+    "files",
+    "fuzz",
+    "growth",
+    "syndicate --only bank,beside,figure,moe",
+    "syndicate --only models,scale",
+    "taccl",
+)
+"""What takes longest: days run others that ask the same of what they measure."""
+
 
 @pytest.mark.parametrize(
     "verb",
@@ -32,21 +44,14 @@ from tests.kit.torch_jobs import interpreter
         "rooted",
         "trees",
         "startup",
-        "collectives",
         "codegen",
         "certificates",
         "teccl",
         "teccl-epochs",
         "teccl-scale",
-        "taccl",
-        "syndicate --only bank,beside,figure,moe",
-        pytest.param("syndicate --only models,scale", marks=pytest.mark.nightly),
-        "files",
-        "fuzz",
-        "growth",
         "routed",
         "lab",
-        pytest.param("enforce", marks=pytest.mark.nightly),
+        *(pytest.param(verb, marks=pytest.mark.nightly) for verb in BY_NIGHT),
     ],
 )
 def test_smoke(verb: str, tmp_path: Path) -> None:
@@ -176,6 +181,7 @@ def test_kept_results_are_drawn(name: str, tmp_path: Path) -> None:
     assert "<svg" in (tmp_path / "p.svg").read_text()
 
 
+@pytest.mark.nightly
 def test_bundles_beside_gloo(tmp_path: Path) -> None:
     file = tmp_path / "bundles.json"
     words = ["enforce", "--only", "bundles", "--smoke", "--torch", str(interpreter("newest"))]

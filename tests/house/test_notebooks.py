@@ -66,7 +66,18 @@ def test_it_is_kept_without_outputs(path: Path) -> None:
             assert (cell.outputs, cell.execution_count) == ([], None), cell.source
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+BY_DAY = {"01_pareto_frontier", "02_reading_an_algorithm", "04_proofs"}
+"""By night the others, too, which ask more of what pages and tests of the API ask of by day."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.nightly] * (path.stem not in BY_DAY))
+        for path in NOTEBOOKS
+    ],
+    ids=lambda p: p.stem,
+)
 def test_it_runs_and_becomes_a_page(path: Path) -> None:
     notebook = executed(path)
     said = [o for c in notebook.cells if c.cell_type == "code" for o in c.outputs]

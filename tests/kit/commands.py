@@ -8,7 +8,8 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from sccl.cli.main import VERBS, app, load
+from sccl.cli.main import app, load
+from sccl.cli.verbs import VERBS
 
 
 def _commands() -> Iterator[tuple[str, Any]]:

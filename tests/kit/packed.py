@@ -9,8 +9,9 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from sccl.collectives import named
+from sccl.core.excerpt import Excerpt
 from sccl.core.outcome import Found
-from sccl.core.packed import Excerpt, PackedSchedule, Pass
+from sccl.core.packed import PackedSchedule, Pass
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import json
 import os
+import select
+import signal
 import subprocess
 import sysconfig
+import tempfile
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,6 +46,60 @@ def torchrun(release: str, ranks: int) -> list[str]:
     return [str(interpreter(release)), *words]
 
 
+class _Forking:
+    """A process that has loaded a release of torch, and forks the ranks of one job at a time."""
+
+    def __init__(self, release: str) -> None:
+        self._process = subprocess.Popen(
+            [str(interpreter(release)), str(PROGRAMS / "forked.py")],
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            bufsize=0,  # so that what has been answered can be waited for
+            start_new_session=True,  # Ctrl-C is ours, and ends its job as below
+        )
+        atexit.register(self.end)
+
+    def run(
+        self, ranks: int, words: list[str], env: dict[str, str], patience_s: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a job, and return what it did.
+
+        Raises:
+            subprocess.TimeoutExpired: it took longer; it is killed.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            out, err = Path(folder, "out"), Path(folder, "err")
+            out.touch()
+            err.touch()
+            job = {"ranks": ranks, "words": words, "env": env, "folder": str(Path.cwd())}
+            job |= {"out": str(out), "err": str(err)}
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps(job).encode() + b"\n")
+            group = self._answer(patience_s)
+            try:
+                code = self._answer(patience_s)
+            except BaseException:  # Ctrl-C, too
+                os.killpg(group, signal.SIGKILL)
+                self._answer(patience_s)
+                raise
+            return subprocess.CompletedProcess(words, code, out.read_text(), err.read_text())
+
+    def _answer(self, patience_s: float) -> int:
+        answers = self._process.stdout
+        assert answers is not None
+        if not select.select([answers], [], [], patience_s)[0]:
+            raise subprocess.TimeoutExpired("a job of torch", patience_s)
+        return int(answers.readline())
+
+    def end(self) -> None:
+        """Let it end, as there are no more jobs."""
+        self._process.communicate()
+
+
+_forking = functools.cache(_Forking)
+
+
 def run_job(
     release: str,
     ranks: int,
@@ -48,16 +108,20 @@ def run_job(
     env: Mapping[str, str] | None = None,
     patience_s: float = PATIENCE_S,
     as_users_do: bool = False,
+    restarts: int = 0,
 ) -> subprocess.CompletedProcess[str]:
     """Run a job of :mod:`tests.programs`, and return what it did.
 
     Args:
-        as_users_do: by torchrun. Otherwise ranks are forked, so that torch is loaded once for all,
-            which is most of what a short job takes.
+        as_users_do: by torchrun. Otherwise ranks are forked of a process that has loaded torch,
+            and sccl with it, as it is installed: that is most of what a short job takes.
+        restarts: how often torchrun begins the job anew where a rank fails.
     """
-    forked = [str(interpreter(release)), str(PROGRAMS / "forked.py"), str(ranks)]
+    told = [str(PROGRAMS / program), *words]
+    if not as_users_do:
+        return _forking(release).run(ranks, told, environment(env), patience_s)
     return subprocess.run(
-        [*(torchrun(release, ranks) if as_users_do else forked), str(PROGRAMS / program), *words],
+        [*torchrun(release, ranks), f"--max-restarts={restarts}", *told],
         env=environment(env),
         capture_output=True,
         text=True,

@@ -11,7 +11,8 @@ import sys
 
 from typer.testing import CliRunner
 
-from sccl.cli.main import VERBS, app, load
+from sccl.cli.main import app, load
+from sccl.cli.verbs import VERBS
 
 for verb in VERBS:
     load(verb)  # what is loaded counts, too

@@ -1,15 +1,23 @@
-"""Ranks that are forked, so that torch is loaded once for all: ``forked.py RANKS PROGRAM WORDS``.
+"""Jobs whose ranks are forked of a process that has loaded torch, which takes longer than most.
 
-They find one another as under torchrun: the job's store is held by a process of its own, and what
+A line of JSON is a job: its ``ranks``, ``words`` (a program and what it is told), ``env``, the
+``folder`` it begins in, and the files ``out`` and ``err`` for what it prints. It is answered with
+the number of the job's group of processes, and, when all have ended, with its exit code.
+
+Ranks find one another as under torchrun: the job's store is held by a process of its own, and what
 torchrun says in the environment is there. Where a rank fails, the others are ended.
 """
 
 from __future__ import annotations
 
+import gc
+import json
 import os
 import runpy
 import signal
 import sys
+import tempfile
+from typing import Any
 
 import torch  # noqa: F401 - what ranks need not load
 from torch.distributed import TCPStore
@@ -35,7 +43,6 @@ def start(rank: int) -> int:
         return child
     code = 1
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-    sys.argv = sys.argv[2:]
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
         code = 0
@@ -46,8 +53,22 @@ def start(rank: int) -> int:
     sys.exit(code)
 
 
-def main() -> int:
-    ranks = int(sys.argv[1])
+def begun_as(job: dict[str, Any]) -> None:
+    """Take what a job is told for this process, as if it had been started for it alone."""
+    os.setsid()
+    for stream, (name, how) in enumerate(
+        [(os.devnull, os.O_RDONLY), (job["out"], os.O_WRONLY), (job["err"], os.O_WRONLY)]
+    ):
+        os.dup2(os.open(name, how | os.O_APPEND), stream)
+    os.environ.clear()
+    os.environ |= job["env"]
+    tempfile.tempdir = None  # it is where this environment says
+    os.chdir(job["folder"])
+    sys.argv = job["words"]
+
+
+def ended(ranks: int) -> int:
+    """Run the program on so many ranks; return the exit code of the job."""
     holder, port = held()
     os.environ |= {
         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
@@ -68,5 +89,19 @@ def main() -> int:
     return int(failed)
 
 
+def main() -> None:
+    """Run the jobs that are told, one after the other, until no more can come."""
+    gc.freeze()  # nothing of it is looked at again, or copied for that, by each rank
+    for line in sys.stdin:
+        job = json.loads(line)
+        if not (child := os.fork()):
+            begun_as(job)
+            os._exit(ended(job["ranks"]))
+        sys.stdout.write(f"{child}\n")
+        sys.stdout.flush()
+        sys.stdout.write(f"{os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}\n")
+        sys.stdout.flush()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -31,7 +31,7 @@ def main() -> None:
     store = TCPStore("127.0.0.1", 0, None, is_master=True, wait_for_workers=False)
     address = f"127.0.0.1:{store.port}"
     announce(connect(address), job_of("a run", 0, 2))
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # so that torch is loaded once
     ours, theirs = zip(*[context.Pipe() for _ in range(2)], strict=True)
     ranks = [context.Process(target=rank, args=(n, store.port, theirs[n])) for n in range(2)]
     for process in ranks:

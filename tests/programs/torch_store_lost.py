@@ -50,7 +50,7 @@ def run(rank: int, port: int, pipe: Connection) -> None:
 
 
 def main() -> None:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")  # so that torch is loaded once
     ours, theirs = context.Pipe()
     server = context.Process(target=serve, args=(theirs,))
     server.start()

@@ -1,7 +1,7 @@
 """A rank that is killed, or stopped, in the midst of a call: ``torch_struck.py WHERE HOW VICTIM``.
 
-It is started as one of ``WORLD_SIZE`` processes; rank 0 holds their store, at ``MASTER_PORT``. The
-others go on until an error ends them, which they print, and no more.
+It forks ranks of its own; rank 0 holds their store. The others go on until an error ends them,
+which they print, and no more; then whoever was stopped is killed, too.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from datetime import timedelta
@@ -24,7 +25,7 @@ from tests.programs.torch_planned import start
 
 WHERE, HOW, VICTIM = sys.argv[1], sys.argv[2], int(sys.argv[3])
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
-LARGE, LIMIT = 2_000_000, timedelta(seconds=6)
+RANKS, LARGE, LIMIT = 4, 2_000_000, timedelta(seconds=6)
 
 
 def strike(step: int) -> None:
@@ -89,15 +90,16 @@ def planned() -> Callable[[int], None]:
     return follow
 
 
-def main() -> None:
-    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+def be(rank: int, port: int) -> None:
+    """Be a rank."""
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(RANKS)}
     if WHERE == "training":
         importlib.import_module("torch._dynamo")  # which else comes when the model does
-    store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), ranks, rank == 0)
+    store = dist.TCPStore("127.0.0.1", port, RANKS, rank == 0)
     store.set(f"here/{rank}", "")
-    store.wait([f"here/{k}" for k in range(ranks)])  # however long it takes to load torch
+    store.wait([f"here/{k}" for k in range(RANKS)])  # however long they take for that
     place = dist.PrefixStore("job", store)
-    dist.init_process_group("sccl", store=place, rank=rank, world_size=ranks, timeout=LIMIT)
+    dist.init_process_group("sccl", store=place, rank=rank, world_size=RANKS, timeout=LIMIT)
     ways = (call, several, exchange, between_two)
     way = {one.__name__: one for one in ways}.get(WHERE) or {
         "training": training,
@@ -112,6 +114,26 @@ def main() -> None:
     sys.stdout.write(f"{rank} {told}\n")
     sys.stdout.flush()
     os._exit(0)
+
+
+def free_port() -> int:
+    """Return a port at which nobody listens."""
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        return int(own.getsockname()[1])
+
+
+def main() -> None:
+    port, started = free_port(), list[int]()
+    for rank in range(RANKS):
+        started.append(os.fork())
+        if not started[-1]:
+            be(rank, port)
+    for rank, process in enumerate(started):
+        if rank != VICTIM:
+            os.waitpid(process, 0)
+    os.kill(started[VICTIM], signal.SIGKILL)  # nobody has waited for it, so it is there
+    os.waitpid(started[VICTIM], 0)
 
 
 if __name__ == "__main__":

@@ -194,7 +194,7 @@ def test_no_mixture_of_all_ways_to_know_is_below(topology: Topology, more: int) 
     assert float(proof_of_every(topology, whole(topology), bounds, steps).bound) <= least + 1e-6
 
 
-@settings(max_examples=times(20, by_day=4), deadline=None)
+@settings(max_examples=times(20, by_day=2), deadline=None)
 @given(topologies(max_ranks=4))
 def test_no_trees_are_below(topology: Topology) -> None:
     bounds = bounded(topology)

@@ -204,7 +204,10 @@ def test_small_sizes_are_bounded_by_prices_where_cuts_are_not_tight(
 
 @pytest.mark.parametrize(
     "size",
-    [64, 8000, 16_000, 62_500, 62_500_000, pytest.param(4000, marks=pytest.mark.nightly)],
+    [
+        *(64, 8000, 62_500, 62_500_000),
+        *(pytest.param(size, marks=pytest.mark.nightly) for size in (4000, 16_000)),
+    ],
 )
 def test_two_chassis_wait_for_what_is_near_their_link(size: int) -> None:
     """NDv2 x2: of 8 ranks 8, 7 and 3 reach it after 0, 1 and 2 alphas, and go as far beyond it."""

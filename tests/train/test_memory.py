@@ -73,7 +73,7 @@ def held_at(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> Coun
     return found
 
 
-@settings(max_examples=times(150, by_day=60))
+@settings(max_examples=times(150, by_day=30))
 @given(st.integers(0, 10**9))
 def test_no_more_is_held_than_there_is(seed: int) -> None:
     plan = drawn(seed)
@@ -85,7 +85,7 @@ def test_no_more_is_held_than_there_is(seed: int) -> None:
     assert "memory" not in {fault.kind for fault in faults_in(plan, options=False)}
 
 
-@settings(max_examples=times(100, by_day=50))
+@settings(max_examples=times(100, by_day=25))
 @given(st.integers(0, 10**9))
 def test_what_is_held_is_what_is_held_at_some_time(seed: int) -> None:
     """The judge finds no less, of plans without a limit, too, and no more than all results."""

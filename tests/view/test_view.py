@@ -204,7 +204,8 @@ def test_names_at_the_end_of_lines_stand_apart_and_in_order(wanted: list[float])
 
 def test_charts_are_loaded_only_when_one_is_drawn() -> None:
     program = (
-        "import sys; from sccl.cli.main import VERBS, load; list(map(load, VERBS)); "
+        "import sys; from sccl.cli.main import load; from sccl.cli.verbs import VERBS; "
+        "list(map(load, VERBS)); "
         "print([m for m in sys.modules if m.startswith(('altair.', 'vl_convert.'))])"
     )  # the names themselves stand there for what is loaded when it is used
     shown = subprocess.run(

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.clock import Clock
+from sccl.core.excerpt import Excerpt
 from sccl.core.outcome import Found, GaveUp, Outcome
-from sccl.core.packed import Excerpt, PackedSchedule
+from sccl.core.packed import PackedSchedule
 from sccl.core.schedule import Schedule
 from sccl.core.sketch import HyperedgePolicy, Sketch
 from sccl.core.topology import Link, Switch, Topology

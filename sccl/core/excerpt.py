@@ -1,0 +1,72 @@
+"""Excerpt: which transfers of a schedule are meant, where not all are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.core.collective import Collective
+from sccl.core.schedule import MAX_TIME, Schedule, TransferColumns
+from sccl.core.topology import Topology
+from sccl.errors import ParameterError
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Which transfers of a schedule are meant; all, where nothing is said.
+
+    Attributes:
+        chunk: those of this chunk.
+        rank: those from or to this rank.
+        begin: those that start at this tick or later.
+        until: those that start before this tick.
+    """
+
+    chunk: int | None = None
+    rank: int | None = None
+    begin: int = 0
+    until: int | None = None
+
+    def chooses(self, topology: Topology, links: Ints) -> NDArray[np.bool_]:
+        """Return of each of some links whether transfers over it are meant."""
+        if self.rank is None:
+            return np.ones(len(links), dtype=np.bool_)
+        ends = np.array([link.edge for link in topology.links], dtype=np.int64)
+        touched: NDArray[np.bool_] = (ends == self.rank).any(axis=1)[links]
+        return touched
+
+    def check(self, topology: Topology, collective: Collective) -> None:
+        """Check that there is what is meant.
+
+        Raises:
+            ParameterError: there is not.
+        """
+        for name, value, most in (
+            ("chunk", self.chunk, collective.num_chunks - 1),
+            ("rank", self.rank, topology.ranks - 1),
+            ("begin", self.begin, MAX_TIME),
+            ("until", self.until, MAX_TIME),
+        ):
+            if value is not None and not 0 <= value <= most:
+                raise ParameterError(f"{name} is {value}, expected 0 to {most}")
+
+    def of(self, schedule: Schedule) -> Schedule:
+        """Return the transfers of an ordinary schedule that are meant.
+
+        Raises:
+            ParameterError: there is no such chunk, rank or time.
+        """
+        self.check(schedule.topology, schedule.collective)
+        taken = self.chooses(schedule.topology, schedule.link.astype(np.int64))
+        taken &= schedule.start >= self.begin
+        if self.until is not None:
+            taken &= schedule.start < self.until
+        if self.chunk is not None:
+            taken &= schedule.chunk == self.chunk
+        columns = {name: getattr(schedule, name)[taken] for name in TransferColumns._fields[:5]}
+        message = None if schedule.message is None else schedule.message[taken]
+        return replace(schedule, **columns, message=message)
