@@ -14,8 +14,7 @@ from sccl.collectives import COUNTED, Spec, in_groups
 from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError
-from sccl.tasks.sketch import machine_given
-from sccl.tasks.subject import Subject, counted_of, subject_of
+from sccl.tasks.subject import Subject, counted_of, machine_given, subject_of
 from sccl.topo import resolve as resolve_topology
 from sccl.topo import routed
 

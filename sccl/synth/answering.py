@@ -18,7 +18,6 @@ from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.errors import ParameterError, SolverError
 from sccl.solvers.effort import Effort
-from sccl.solvers.workers import Workers
 from sccl.synth.ahead import Ahead, Expect, Worker
 from sccl.synth.ask import Solve
 from sccl.synth.cluster import Cluster, connected
@@ -114,6 +113,8 @@ def _answering(how: How, jobs: int, cluster: Cluster | None) -> Iterator[tuple[S
         with _on_cluster(cluster, work, jobs) as found:
             yield found
         return
+    from sccl.solvers.workers import Workers  # noqa: PLC0415 - loads what only processes need
+
     with Workers(jobs) as workers:
         ahead = Ahead(workers, work, jobs)
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import ssl
 import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -106,6 +105,8 @@ def connected(cluster: Cluster) -> Iterator[Connection]:
 
 
 def _client(dask: Any, cluster: Cluster) -> Any:
+    import ssl  # noqa: PLC0415 - slow to load, and Dask has loaded it
+
     try:
         # A client of an address that is none cannot be closed: it takes 20 s and a traceback.
         importlib.import_module("distributed.comm").resolve_address(cluster.address)

@@ -7,19 +7,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from sccl.core.files.disk import read_text
 from sccl.core.files.fields import Count, FileText
 from sccl.core.files.sketches import load_sketch, sketch_to_wire
 from sccl.core.files.text import digest
 from sccl.core.sketch import Sketch
-from sccl.core.topology import Topology
-from sccl.errors import InputError, ParameterError
+from sccl.errors import ParameterError
 from sccl.tasks.fitted_sketch import FittedSketch, SketchedChunks, chunks_of, fitted
 from sccl.tasks.outputs import Output, question_digests
 from sccl.tasks.sketch_words import sentences_of
-from sccl.tasks.subject import spec_of
-from sccl.topo import resolve
-from sccl.topo.importers.taccl import machine_of_profile
+from sccl.tasks.subject import machine_for, spec_of
 
 
 class FittedSketchOutput(Output, frozen=True, kw_only=True):
@@ -65,43 +61,6 @@ class SketchDrawOutput(Output, frozen=True, kw_only=True):
     name: str
     topology: str
     file: FileText
-
-
-def machine_for(sketch: Sketch, topo: str | None, profile: Path | None) -> Topology | None:
-    """Return the machine that is given for a sketch, if one is.
-
-    Args:
-        topo: its name or file.
-        profile: of TACCL, for as many nodes as the sketch has.
-
-    Raises:
-        InputError: both are given, or one is no machine.
-    """
-    if topo is not None and profile is not None:
-        raise ParameterError("--topo and --taccl-topology both give a machine: leave one out")
-    if profile is None:
-        return None if topo is None else resolve(topo)
-    try:
-        return machine_of_profile(read_text(profile), sketch.nodes, profile.stem)
-    except InputError as error:
-        raise type(error)(f"{profile}: {error}") from error
-
-
-def machine_given(sketch: Sketch | None, topo: str | None, profile: Path | None) -> Topology:
-    """Return the machine that is given to plan on, by its name or file, or by a profile of TACCL.
-
-    Args:
-        sketch: for whose nodes a profile stands; None: for one.
-
-    Raises:
-        InputError: none is given, both are, or one is no machine.
-    """
-    machine = machine_for(Sketch("none", 1) if sketch is None else sketch, topo, profile)
-    if machine is None:
-        raise ParameterError(
-            "no machine is given: name one with --topo, or give a profile with --taccl-topology"
-        )
-    return machine
 
 
 def fit_of(

@@ -8,9 +8,11 @@ from pathlib import Path
 from sccl.collectives import Spec, custom, wire_of_counts
 from sccl.collectives import resolve as resolve_collective
 from sccl.core.files.collectives import load_counts
+from sccl.core.files.disk import read_text
+from sccl.core.sketch import Sketch
 from sccl.core.topology import Topology
-from sccl.errors import ParameterError
-from sccl.topo import machine_model, rank_of
+from sccl.errors import InputError, ParameterError
+from sccl.topo import machine_model, rank_of, resolve
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +82,42 @@ def spec_of(machine: Topology, collective: str | Spec, root: str | int | None = 
             "out, or give the collective by name"
         )
     return collective
+
+
+def machine_for(sketch: Sketch, topo: str | None, profile: Path | None) -> Topology | None:
+    """Return the machine that is given for a sketch, if one is.
+
+    Args:
+        topo: its name or file.
+        profile: of TACCL, for as many nodes as the sketch has.
+
+    Raises:
+        InputError: both are given, or one is no machine.
+    """
+    if topo is not None and profile is not None:
+        raise ParameterError("--topo and --taccl-topology both give a machine: leave one out")
+    if profile is None:
+        return None if topo is None else resolve(topo)
+    from sccl.topo.importers.taccl import machine_of_profile  # noqa: PLC0415 - where one is met
+
+    try:
+        return machine_of_profile(read_text(profile), sketch.nodes, profile.stem)
+    except InputError as error:
+        raise type(error)(f"{profile}: {error}") from error
+
+
+def machine_given(sketch: Sketch | None, topo: str | None, profile: Path | None) -> Topology:
+    """Return the machine that is given to plan on, by its name or file, or by a profile of TACCL.
+
+    Args:
+        sketch: for whose nodes a profile stands; None: for one.
+
+    Raises:
+        InputError: none is given, both are, or one is no machine.
+    """
+    machine = machine_for(Sketch("none", 1) if sketch is None else sketch, topo, profile)
+    if machine is None:
+        raise ParameterError(
+            "no machine is given: name one with --topo, or give a profile with --taccl-topology"
+        )
+    return machine

@@ -32,7 +32,10 @@ def interrupted(module: str, count: int, words: str) -> str:
 
 SOLVE = "solve --no-store --collective"
 FIRST = [
-    ("sccl.synth.ksync.cpsat", f"{SOLVE} broadcast --topo dgx1 --chunks 14 --steps 3 --rounds 5"),
+    (
+        "sccl.synth.ksync.time_indexed",
+        f"{SOLVE} broadcast --topo dgx1 --chunks 14 --steps 3 --rounds 5",
+    ),
     (
         "sccl.synth.ksync.orbits",
         f"{SOLVE} broadcast --topo torus:4x4 --chunks 8 --steps 5 --rounds 5",

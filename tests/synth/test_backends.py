@@ -103,6 +103,19 @@ def test_solvers_do_not_load_one_another() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_what_lists_find_takes_no_solver_to_be_loaded() -> None:
+    """Neither NumPy nor OR-Tools: loading them takes longer than the search, and all else."""
+    code = (
+        "import sys; from sccl.cli.main import app;"
+        "words = 'solve --collective broadcast --topo dgx1 --chunks 6 --steps 3 --rounds 3';"
+        "done = app([*words.split(), '--no-store'], standalone_mode=False);"
+        "assert done == 0, done;"
+        "assert not {'numpy', 'ortools', 'flint', 'igraph', 'altair'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("solver", backends.names())
 def test_what_is_far_too_large_is_unknown_at_once(solver: str) -> None:
     instance = Case("dgx1", "allgather", 100_000, 3, 116_667, True, "").question.instances[0]

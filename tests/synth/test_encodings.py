@@ -13,7 +13,7 @@ import z3
 from ortools.sat.python import cp_model
 
 from sccl.core.instance import Instance
-from sccl.synth.ksync import cpsat
+from sccl.synth.ksync import time_indexed
 from sccl.synth.ksync.cadical import clauses
 from sccl.synth.ksync.smtlib import smtlib_text
 from sccl.synth.ksync.transfer_model import TransferModel, encode
@@ -117,7 +117,7 @@ def as_schedule(model: TransferModel, chosen: list[int]) -> Schedule:
 
 
 class _Collector(cp_model.CpSolverSolutionCallback):
-    def __init__(self, problem: cpsat._Problem) -> None:
+    def __init__(self, problem: time_indexed._Problem) -> None:
         super().__init__()
         self.problem = problem
         self.found: list[tuple[Schedule, tuple[int, ...]]] = []
@@ -130,7 +130,7 @@ class _Collector(cp_model.CpSolverSolutionCallback):
 
 def solutions(instance: Instance, *, ordered: bool) -> list[tuple[Schedule, tuple[int, ...]]]:
     """Return all solutions of the default solver's model."""
-    problem = cpsat._build(encode(instance, break_symmetry=ordered))
+    problem = time_indexed._build(encode(instance, break_symmetry=ordered))
     collector = _Collector(problem)
     solver = cp_model.CpSolver()
     solver.parameters.catch_sigint_signal = False  # it would stay deadly after
@@ -246,7 +246,7 @@ def test_ordering_chunks_loses_no_verdict(case: Case) -> None:
             solver = cp_model.CpSolver()
             solver.parameters.num_workers = 1
             solver.parameters.catch_sigint_signal = False  # it would stay deadly after
-            status = solver.solve(cpsat._build(model).cp)
+            status = solver.solve(time_indexed._build(model).cp)
             verdicts.add("INFEASIBLE" if status == cp_model.INFEASIBLE else "sat")
         assert verdicts == {"sat" if case.sat else "INFEASIBLE"}
 

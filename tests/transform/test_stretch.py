@@ -14,7 +14,7 @@ from sccl.core.instance import Instance
 from sccl.errors import ParameterError
 from sccl.judge import violations
 from sccl.solvers.effort import Effort
-from sccl.synth.ksync import cpsat
+from sccl.synth.ksync import cpsat, time_indexed
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
 from sccl.transform import pose
@@ -45,7 +45,7 @@ def test_many_steps_are_answered_by_the_fewest() -> None:
     """By presolve and a search of all steps it takes two seconds."""
     topology = resolve("dgx1")
     instance = Instance(topology, named("alltoall", 8).at(24), 8, 8)
-    found = cpsat.answer(instance, Effort(units=cpsat._FEWEST))
+    found = cpsat.answer(instance, Effort(units=time_indexed._FEWEST))
     assert isinstance(found, Sat)
     algorithm = expand(found.algorithm)
     assert (algorithm.steps, algorithm.rounds_per_step) == (8, (1,) * 8)

@@ -12,13 +12,13 @@ flow may be spread evenly over images, so that nothing is lost, and they have on
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.collective import Collective, RelationKind, root_relation
 from sccl.core.topology import UNREACHED, Topology, distances
+from sccl.prove.bounds.ends import Ends, one_flow
 from sccl.solvers.max_flow import Network
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
@@ -32,28 +32,9 @@ Carried = tuple[tuple[int, int, int, int], ...]
 
 _UNIT = 10**9  # of capacities as whole numbers
 _SHORT = 1e-6
-_ONE_END = {RelationKind.ROOT, RelationKind.PAIRS}  # of others no chunks need be looked at
 _LARGEST = 1_500_000  # links times steps, or chunks
 _MANY_SOURCES = 128  # ranks
 _ARCS = 6_000_000  # of all flows of a question: more would take gigabytes
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """What one flow carries.
-
-    Attributes:
-        sources: (ranks that hold it, amount) of each part.
-        sinks: (a rank that wants it, amount): one that wants all parts; or several, of one source.
-    """
-
-    sources: tuple[tuple[frozenset[int], int], ...]
-    sinks: tuple[tuple[int, int], ...]
-
-    @property
-    def amount(self) -> int:
-        """Return what has to arrive."""
-        return sum(amount for _, amount in self.sinks)
 
 
 def speaks_of(topology: Topology, collective: Collective, steps: int) -> bool:
@@ -71,31 +52,6 @@ def speaks_of(topology: Topology, collective: Collective, steps: int) -> bool:
     if any(len(wanted - holders) > 1 for holders, wanted in classes):
         return len(classes) == 1 or topology.ranks <= _MANY_SOURCES
     return one_flow(collective) is not None
-
-
-def one_flow(collective: Collective) -> Ends | None:
-    """Return the flow of all chunks, where each goes to one rank, all from or all to the same.
-
-    Those of scatter and gather: whatever this flow can do, chunks can.
-    """
-    if {collective.pre.kind, collective.post.kind}.isdisjoint(_ONE_END):
-        return None
-    classes = [
-        (frozenset(map(int, holders)), sorted(map(int, wanted - holders)), len(chunks))
-        for (holders, wanted), chunks in collective.classes().items()
-        if wanted - holders
-    ]
-    if not classes or any(len(wanted) > 1 for _, wanted, _ in classes):
-        return None
-    if len({holders for holders, _, _ in classes}) == 1:
-        amount = sum(chunks for _, _, chunks in classes)
-        sinks = tuple((rank, chunks) for _, (rank,), chunks in classes)
-        return Ends(((classes[0][0], amount),), sinks)
-    if len({rank for _, (rank,), _ in classes}) == 1:
-        amount = sum(chunks for _, _, chunks in classes)
-        sources = tuple((holders, chunks) for holders, _, chunks in classes)
-        return Ends(sources, ((classes[0][1][0], amount),))
-    return None
 
 
 class TimedFlow:

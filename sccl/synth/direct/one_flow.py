@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import gcd, lcm
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,14 +29,16 @@ from sccl.core.collective import Collective
 from sccl.core.instance import Instance
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
+from sccl.prove.bounds.ends import Ends, one_flow
 from sccl.prove.bounds.steps import farthest_pair
-from sccl.prove.bounds.timed_cuts import timed_bound
-from sccl.prove.bounds.timed_flow import Carried, Ends, TimedFlow, one_flow
-from sccl.prove.bounds.timed_program import TimedBound
+from sccl.prove.bounds.timed_flow import Carried, TimedFlow, speaks_of
 from sccl.prove.bounds.timed_rows import CutRow, CutRows
 from sccl.solvers.cpsat import CpModel, Strategy, solve
 from sccl.solvers.effort import Effort
 from sccl.topo.symmetry.automorphisms import automorphisms
+
+if TYPE_CHECKING:
+    from sccl.prove.bounds.timed_program import TimedBound
 
 NAME = "one flow"
 
@@ -133,7 +136,7 @@ def at_bound(topology: Topology, collective: Collective, bound: TimedBound) -> A
     Args:
         collective: non-combining, at its smallest C.
     """
-    question = _question(topology, collective, bound)
+    question = _question(topology, collective, bound.steps, bound.rows)
     if question is None:
         return None
     for times in _whole_times(collective, bound):
@@ -154,8 +157,7 @@ def answer(instance: Instance) -> Sat | Unsat | None:
         return None
     times = gcd(whole.chunks, *(len(chunks) for chunks in whole.classes().values()))
     unit = replace(whole, chunks=whole.chunks // times, num_chunks=whole.num_chunks // times)
-    bound = timed_bound(topology, unit, steps)
-    question = _question(topology, unit, bound) if bound else None
+    question = _question(topology, unit, steps) if speaks_of(topology, unit, steps) else None
     if question is None or question.ends.amount * times * question.flow.last > _SENDS:
         return None
     try:
@@ -167,13 +169,20 @@ def answer(instance: Instance) -> Sat | Unsat | None:
     return Sat(found, NAME, time.perf_counter() - begin) if found else None
 
 
-def _question(topology: Topology, collective: Collective, bound: TimedBound) -> _Question | None:
-    """Return the question of a bound; None: it is none of one flow, or links share budgets."""
+def _question(
+    topology: Topology, collective: Collective, steps: int, known: Iterable[CutRow] = ()
+) -> _Question | None:
+    """Return the question of a number of steps; None: none of one flow, or links share budgets.
+
+    Args:
+        known: rows of cuts. Whole rounds need few of those that prove the limit, so that where no
+            bound is at hand it is not worth a linear program.
+    """
     ends = one_flow(collective)
     if ends is None or topology.budgets or any(len(holders) > 1 for holders, _ in ends.sources):
         return None
-    flow = TimedFlow(topology, bound.steps, ends, automorphisms(topology, collective))
-    return _Question(topology, collective, bound.steps, ends, flow, list(bound.rows))
+    flow = TimedFlow(topology, steps, ends, automorphisms(topology, collective))
+    return _Question(topology, collective, steps, ends, flow, list(known))
 
 
 def _whole_times(collective: Collective, bound: TimedBound) -> Iterator[int]:

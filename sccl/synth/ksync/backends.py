@@ -83,9 +83,14 @@ def load(solver: str) -> Backend:
     try:
         return cast("Backend", importlib.import_module(_MODULES[check_name(solver)]))
     except ImportError as error:
-        raise SolverError(
-            f"solver {solver!r} cannot be loaded ({error}); reinstall sccl with its dependencies"
-        ) from error
+        raise _unloadable(solver, error) from error
+
+
+def _unloadable(solver: str, error: ImportError) -> SolverError:
+    """Return what to say of a solver whose library is not there."""
+    return SolverError(
+        f"solver {solver!r} cannot be loaded ({error}); reinstall sccl with its dependencies"
+    )
 
 
 def solve(
@@ -125,7 +130,11 @@ def solve(
         effort = left
     if reason := _too_large(instance):
         return Unknown(why + reason, solver, spending.seconds(), best=_best_known(instance))
-    return _judged(backend.answer(instance, effort), f"solver {solver!r}")
+    try:
+        found = backend.answer(instance, effort)
+    except ImportError as error:  # some load what they need when it comes to that
+        raise _unloadable(solver, error) from error
+    return _judged(found, f"solver {solver!r}")
 
 
 def _without_search(instance: Instance, groups: Sequence[Group]) -> Answer | None:

@@ -1,111 +1,27 @@
-"""The default solver: lists and flows, then the time-indexed model on OR-Tools CP-SAT.
+"""The default solver: lists and flows, then a model on OR-Tools CP-SAT.
 
 What lists or one flow find takes a millisecond or two, of most rows of SCCL's tables a hundredth of
-what CP-SAT takes. Only what they do not find is asked of it.
-
-No one setting is good at everything, so three take turns, each with a budget of *deterministic*
-time that grows from turn to turn; together with interleaved workers this makes the answer the same
-on every run of one version. Measured on the rows of SCCL Table 4 (two cores):
-
-* ``dive``: one worker, no LP. Finds most algorithms and refutes allgather on DGX-1 at once; misses
-  alltoall (24, 8, 8) in 60 s, and with the LP the 4x4 torus (4, 4, 15) too.
-* ``mix``: eight interleaved workers, among them feasibility jump, which finds alltoall (24, 8, 8)
-  as soon as it starts; takes 7 s for broadcast (18, 5, 5), where ``dive`` takes 0.3 s.
-* ``refute``: one worker with all of the LP, interchangeable chunks ordered. Refutes broadcast
-  (14, 3, 5) in 0.2 s, which the others do not in 20 s, and (18, 3, 7) in 2.5 s, which without the
-  LP takes 13 s; ten times slower than ``mix`` at finding allgather (6, 7, 7).
-
-Where there are several times as many steps as the farthest chunk needs, the fewest steps with the
-same rounds are asked about first: the model is a fraction, and what is found is stretched. alltoall
-(24, 8, 8) takes 0.03 s in place of 2.2; what is refuted so is lost, 0.05 s on DGX-1.
-
-Tried and lost: two free-running workers (as fast, but another algorithm on every run); probing and
-symmetry detection in presolve (6.1 s against 1.7 s on alltoall (24, 8, 8)).
+what CP-SAT takes. Only what they do not find is asked of it, and only then is it loaded, which
+takes longer than most answers: :mod:`sccl.synth.ksync.time_indexed`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import count
-
-from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.answer import Answer, Sat
 from sccl.core.instance import Instance
-from sccl.errors import UnreachableError
-from sccl.prove.bounds.steps import farthest_pair
-from sccl.solvers.cpsat import CpModel, IntVar, LinearExpr, Strategy, solve
+from sccl.prove.bounds.ends import one_flow
 from sccl.solvers.effort import Effort, Spending
-from sccl.synth.direct import one_flow
 from sccl.synth.ksync.listed import listed
-from sccl.synth.ksync.transfer_model import TransferModel, decode, encode
-from sccl.transform.stretch import stretched
-
-_MANY_STEPS = 3
-"""Times the fewest steps, from which on those are asked about first."""
-
-_FEWEST = 0.05
-"""Units of effort for that."""
-
-_DIVE = Strategy(workers=1, linear=0, presolved=False)
-_MIX = Strategy(workers=8, linear=1, presolved=False)
-_REFUTE = Strategy(workers=1, linear=2, presolved=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """One attempt: on which model, how and for how long.
-
-    Attributes:
-        ordered: whether interchangeable chunks are ordered.
-        units: of effort.
-    """
-
-    ordered: bool
-    strategy: Strategy
-    units: float
-
-
-def _turns(instance: Instance) -> Iterator[_Turn]:
-    """Yield turns without end; with many interchangeable chunks refutations need order early."""
-    interchangeable = max(len(chunks) for chunks in instance.collective.classes().values())
-    many = interchangeable >= instance.collective.ranks
-    for n in count():
-        scale = 4.0**n
-        dive = _Turn(ordered=False, strategy=_DIVE, units=0.2 * scale)
-        mix = _Turn(ordered=False, strategy=_MIX, units=0.6 * scale)
-        refute = _Turn(ordered=True, strategy=_REFUTE, units=(4.0 if many else 0.6) * scale)
-        yield from (dive, refute, mix) if many else (dive, mix, refute)
 
 
 def answer(instance: Instance, effort: Effort) -> Answer:
-    """Return CP-SAT's answer."""
+    """Return what is found without a model, else CP-SAT's answer."""
     spending = Spending(effort)
-    quick = _without_model(instance, spending) or _in_fewest_steps(instance, spending)
-    if quick is not None:
+    if (quick := _without_model(instance, spending)) is not None:
         return quick
-    built: dict[bool, _Problem] = {}
-    for turn in _turns(instance):
-        if spending.used_up():
-            return Unknown(effort.why_used_up, "cpsat", spending.seconds())
-        if turn.ordered not in built:
-            model = encode(instance, break_symmetry=turn.ordered)
-            if model.impossible:
-                return Unsat(model.impossible, "cpsat", spending.seconds())
-            built[turn.ordered] = _build(model)
-        left = spending.left(turn.units)
-        if left is None:
-            break
-        spending.units += turn.units  # what it may take
-        problem = built[turn.ordered]
-        result = solve(problem.cp, left, turn.strategy)
-        if result.found:
-            rounds = [result.value(r) for r in problem.rounds]
-            found = decode(problem.model, result.true(problem.chosen), rounds)
-            return Sat(found, "cpsat", spending.seconds())
-        if result.refuted:
-            text = "CP-SAT proved the time-indexed model infeasible"
-            return Unsat(text, "cpsat", spending.seconds())
-    return Unknown(effort.why_late, "cpsat", spending.seconds())
+    from sccl.synth.ksync.time_indexed import modelled  # noqa: PLC0415 - loads CP-SAT
+
+    return modelled(instance, spending)
 
 
 def _without_model(instance: Instance, spending: Spending) -> Sat | None:
@@ -114,56 +30,9 @@ def _without_model(instance: Instance, spending: Spending) -> Sat | None:
         return None
     if (found := listed(instance, spending.effort.seed)) is not None:
         return Sat(found, "lists", spending.seconds())
-    by_flow = one_flow.answer(instance)
+    if one_flow(instance.collective) is None:
+        return None
+    from sccl.synth.direct import one_flow as flows  # noqa: PLC0415 - loads solvers
+
+    by_flow = flows.answer(instance)
     return by_flow if isinstance(by_flow, Sat) else None
-
-
-def _in_fewest_steps(instance: Instance, spending: Spending) -> Sat | None:
-    """Return an algorithm of as many rounds in the fewest steps, stretched; None: none is found."""
-    topology, steps = instance.topology, instance.steps
-    if topology.budgets or instance.rounds < steps:
-        return None
-    try:
-        least = max(farthest_pair(topology, instance.collective).steps, 1)
-    except UnreachableError:
-        return None
-    left = spending.left(_FEWEST)
-    if steps < _MANY_STEPS * least or left is None:
-        return None
-    model = encode(replace(instance, steps=least), break_symmetry=False)
-    if model.impossible:
-        return None
-    spending.units += _FEWEST
-    problem = _build(model)
-    result = solve(problem.cp, left, _DIVE)
-    if not result.found:
-        return None
-    rounds = [result.value(r) for r in problem.rounds]
-    found = stretched(decode(model, result.true(problem.chosen), rounds), steps)
-    return Sat(found, "cpsat", spending.seconds())
-
-
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    model: TransferModel
-    cp: CpModel
-    chosen: list[IntVar]
-    rounds: list[IntVar]
-
-
-def _build(model: TransferModel) -> _Problem:
-    cp = CpModel()
-    x = [cp.new_bool_var("") for _ in model.transfers]
-    steps = range(model.instance.steps)
-    rounds = [cp.new_int_var(1, model.max_rounds_per_step, f"r{s}") for s in steps]
-    cp.add(LinearExpr.sum(rounds) == model.instance.rounds)
-    for row in model.exactly_one:
-        cp.add_exactly_one([x[i] for i in row])
-    for row in model.at_most_one:
-        cp.add_at_most_one([x[i] for i in row])
-    for i, providers in model.needs:
-        cp.add_bool_or([~x[i], *(x[j] for j in providers)])
-    for capacity in model.capacities:
-        load = LinearExpr.sum([x[i] for i in capacity.transfers])
-        cp.add(load <= capacity.chunks_per_round * rounds[capacity.step])
-    return _Problem(model, cp, x, rounds)
