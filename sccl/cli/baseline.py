@@ -74,7 +74,7 @@ Steps = Annotated[
 @reported
 def baseline(
     name: Name,
-    collective: Collective = "",
+    collective: Collective = None,
     topo: Topo = "",
     root: Root = None,
     groups: Groups = None,
@@ -103,7 +103,7 @@ def baseline(
             _print_list(known())
         return
     known((name,))
-    if not (collective and topo):
+    if not topo:
         raise ParameterError(f"{name}: give --collective and --topo")
     machine = resolve(topo)
     subject = subject_of(machine, *asked_of(machine, collective, root, None, groups))

@@ -64,7 +64,7 @@ def robust(
         covered=Range(None, max_steps, None),
         settings=settings,
     )
-    title = escape(on_a_line(f"{about.collective} on {machine.name}"))
+    title = escape(on_a_line(f"{question.subject.spec.name} on {machine.name}"))
     with err().status(title) as status:
 
         def tell(doing: str) -> None:

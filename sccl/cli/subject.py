@@ -19,11 +19,13 @@ from sccl.topo import resolve as resolve_topology
 from sccl.topo import routed
 
 Collective = Annotated[
-    str,
+    str | None,
     typer.Option(
         help="allgather, allreduce, alltoall, broadcast, gather, reduce, reducescatter, scatter, "
         "or the .json file of your own; in groups of ranks (see --groups): "
-        "alltoall@0-3/4-7; several at once: allgather@0-3+alltoall@4-7.",
+        "alltoall@0-3/4-7; several at once: allgather@0-3+alltoall@4-7. Required, unless --groups "
+        "is a file in which each group has its own.",
+        show_default=False,
         autocompletion=complete.collective,
     ),
 ]
@@ -93,11 +95,11 @@ Root = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectOptions:
     """What is asked about."""
 
-    collective: Collective
+    collective: Collective = None
     topo: Topo
     root: Root = None
     counts: CountsFile = None
@@ -122,7 +124,7 @@ class SubjectOptions:
 class SketchedSubjectOptions:
     """What is asked about, where a sketch may be given."""
 
-    collective: Collective
+    collective: Collective = None
     topo: TopoOrProfile = None
     taccl_topology: TacclTopology = None
     root: Root = None
@@ -147,7 +149,7 @@ class SketchedSubjectOptions:
 
 def asked_of(
     machine: Topology,
-    collective: str,
+    collective: str | None,
     root: str | None,
     counts: Path | None,
     groups: str | None = None,
@@ -155,12 +157,19 @@ def asked_of(
     """Return a collective and the root beside it: as they were given, in groups, or of counts.
 
     Raises:
-        InputError: counts are missing or not wanted, or they or groups do not fit.
+        InputError: no collective is given, counts are missing or not wanted, or they or groups do
+            not fit.
     """
+    if collective is None and not (groups or "").endswith(".json"):
+        raise ParameterError(
+            "no collective is given: name one with --collective, or give --groups a .json file in "
+            "which each group has its own"
+        )
     if groups is not None:
         if counts is not None:
             raise ParameterError("--counts are of all ranks, and --groups of some: leave one out")
         return in_groups(collective, groups), root
+    assert collective is not None
     if counts is not None:
         return counted_of(machine, collective, root, counts), None
     if collective in COUNTED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from shlex import quote
 from typing import Annotated
 
@@ -127,9 +128,8 @@ def tacos(
     if found is None:
         err().print(f"unknown: {nothing_by_then(ended)}", markup=False)
         raise typer.Exit(ExitCode.UNKNOWN)
-    given = about.taccl_topology if about.topo is None else about.topo
-    asked = (about.collective, given, about.root)
-    again = again_by(asked, chosen, request.size_bytes, seed, sketch)
+    asked = {field.name: getattr(about, field.name) for field in fields(about)}
+    again = again_by(asked | {"sketch": sketch}, chosen, request.size_bytes, seed)
     shown = tacos_output(
         request,
         found,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -99,27 +99,18 @@ def _tell(told: Told, judging: Told, event: object) -> None:
         judging(event.sends, event.of)
 
 
-def again_by(
-    about: tuple[str, str | Path | None, str | None],
-    options: Options,
-    size: int,
-    seed: int,
-    sketch: Path | None = None,
-) -> str:
+def again_by(about: Mapping[str, str | Path | None], options: Options, size: int, seed: int) -> str:
     """Return the command that makes the same schedule.
 
     Args:
-        about: the collective, the machine and the root, as they were given; the machine's name, or
-            the path of a profile of TACCL.
-        sketch: the file of the sketch, if there is one.
+        about: the collective, the machine and what else was given of them, by the names of their
+            options; None: not given.
     """
-    collective, machine, root = about
-    by = "--taccl-topology" if isinstance(machine, Path) else "--topo"
     stated = msgspec.to_builtins(options) | {"size": size, "seed": seed}
     del stated["jobs"]  # of no effect
-    words = ["sccl", "tacos", "--collective", collective, by, str(machine)]
-    words += ["--root", root] if root else []
-    words += ["--sketch", str(sketch)] if sketch else []
+    words = ["sccl", "tacos"]
+    for name, given in about.items():
+        words += [] if given is None else ["--" + name.replace("_", "-"), str(given)]
     for name in sorted(stated):
         words += ["--" + name.replace("_", "-"), str(stated[name])]
     return shlex.join(words)

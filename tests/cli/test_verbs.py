@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -270,3 +271,23 @@ def test_an_option_of_groups_is_short_for_a_collective_in_groups(tmp_path: Path)
         assert short[0] == 0
         both = (json.loads(text)["bandwidth"] for _, text, _ in (short, long))
         assert len(set(both)) == 1
+
+
+def test_a_file_of_groups_may_name_every_collective(tmp_path: Path) -> None:
+    file = tmp_path / "groups.json"
+    rooted = {"ranks": [1, 0], "collective": "gather", "root": 0}
+    alike = {"ranks": [2, 3, 4], "collective": "broadcast"}
+    file.write_text(json.dumps({"groups": [rooted, alike]}))
+    long = sccl("bounds", "--json", "--topo", "ring:5", "--collective", file)
+    short = sccl("bounds", "--json", "--topo", "ring:5", "--groups", file)
+    assert long == short
+    assert long[0] == 0
+    code, text, _ = sccl("tacos", "--json", "--topo", "ring:5", "--groups", file, "--size", "24")
+    assert code == 0
+    again = shlex.split(json.loads(text)["again"])
+    assert again[2:6] == ["--topo", "ring:5", "--groups", str(file)]
+    anew = json.loads(sccl(*again[1:], "--json")[1])
+    assert {**anew, "seconds": 0} == {**json.loads(text), "seconds": 0}
+    file.write_text(json.dumps({"groups": [rooted, {"ranks": [2, 3, 4]}]}))
+    code, _, err = sccl("bounds", "--topo", "ring:5", "--groups", file)
+    assert (code, "$.groups[1]: it names no collective" in err) == (2, True)
