@@ -42,7 +42,6 @@ FIRST = [
     ),
     ("sccl.prove.bounds.flow_lp", "bounds --collective alltoall --topo dgx1"),
     ("sccl.synth.limit.master", "bounds --collective broadcast --topo dgx1 --steps 3"),
-    ("sccl.synth.limit.search", "bounds --collective broadcast --topo torus:3x5 --steps 4"),
     ("sccl.synth.limit.master", "pareto --collective alltoall --topo dgx1 --no-store"),
 ]
 

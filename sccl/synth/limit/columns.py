@@ -102,18 +102,18 @@ class Columns:
         whole: NDArray[np.int64] = np.floor(scaled * self.scale).astype(np.int64)
         return whole
 
-    def price(self, whole: NDArray[np.int64], scale: int, *, exact: bool) -> int:
+    def price(self, whole: NDArray[np.int64], scale: int) -> int:
         """Add cheapest trees at these prices; return how many are new.
 
-        Exact ones raise the bound from below, if they can.
+        The bound from below is raised, if they can.
         """
         costs: PriceArray = self.meets.T @ whole
         added, bound = 0, Fraction(0)
         for i, price in enumerate(self.pricers):
-            cost, tree = price.exact(costs) if exact else price.quick(costs)
+            cost, *trees = price.exact(costs)
             bound += self.problem.commodities[i].chunks * cost / scale
-            added += self.master.add(i, tree)
-        if exact and bound > self.best.value:
+            added += sum(self.master.add(i, tree) for tree in trees)
+        if bound > self.best.value:
             named = tuple(
                 (int(i), int(s), Fraction(int(whole[i, s]), scale))
                 for i, s in zip(*np.nonzero(whole), strict=True)
@@ -128,11 +128,9 @@ class Columns:
             smooth = self.integers(
                 _SMOOTHING * self.best.floats + (1 - _SMOOTHING) * current / self.scale
             )
-            if self.price(smooth, self.scale, exact=True):
+            if self.price(smooth, self.scale):
                 return True
-        if self.price(current, self.scale, exact=False):
-            return True
-        return self.price(current, self.scale, exact=True) > 0
+        return self.price(current, self.scale) > 0
 
     def settle(self, solution: Solution) -> tuple[bool, Fraction, tuple[Share, ...]]:
         """Return whether the limit is known, and the exact packing of a solution."""
@@ -149,5 +147,5 @@ class Columns:
         if scale <= largest_scale(self.problem.topology.ranks):
             whole = np.array([[int(p * scale) for p in row] for row in exact.prices], np.int64)
             with suppress(TimeoutError):
-                self.price(whole, scale, exact=True)
+                self.price(whole, scale)
         return value == self.best.value, value, shares

@@ -2,7 +2,7 @@
 
 * one destination: a shortest path through time;
 * up to :data:`SUBSET_RANKS` ranks to reach: dynamic programming over the sets of ranks reached;
-* more: CP-SAT, after a greedy search that often finds a tree that is cheap enough.
+* more: branch and bound, and CP-SAT where that takes many nodes.
 
 Prices are integers, so "cheapest" is exact. Among equally cheap trees one with fewest sends is
 taken: a free send costs nothing now and load later.
@@ -29,8 +29,8 @@ class Pricer(Protocol):
         """Return the effort of all that has been done, the same on every machine."""
         ...
 
-    def exact(self, prices: PriceArray) -> tuple[int, Tree]:
-        """Return a cheapest tree and its cost.
+    def exact(self, prices: PriceArray) -> tuple[int, Tree, *tuple[Tree, ...]]:
+        """Return what a cheapest tree costs, and it; after it perhaps other cheap ones.
 
         Raises:
             TimeoutError: that took too long.

@@ -35,7 +35,7 @@ FEW_RANKS = 10
 MAX_RANKS = 64
 """For limits of trees: beyond, a single one is long in coming."""
 
-_MANY_UNITS = 5.0  # of effort, for a limit where each tree is searched for
+_MANY_UNITS = 10.0  # of effort, for a limit where each tree is searched for
 
 _FEW_CHUNKS = 64  # beyond, an algorithm with fewer is worth a search
 

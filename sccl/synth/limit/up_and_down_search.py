@@ -144,18 +144,24 @@ class UpAndDownSearch:
         assert best is not None
         return best
 
-    def exact(self, prices: PriceArray) -> tuple[int, Tree]:
-        """Return cheapest trees up and down and their cost, wherever and whenever they turn.
+    def exact(self, prices: PriceArray) -> tuple[int, Tree, *tuple[Tree, ...]]:
+        """Return the cost of cheapest trees up and down, wherever and whenever they turn, and them.
+
+        With those that were the cheapest so far, on the way: they are of use to a packing, too, and
+        let it end after half the rounds.
 
         Raises:
             TimeoutError: that took too long.
         """
-        best = self.quick(prices)
+        cost, tree = self.quick(prices)
+        before: list[Tree] = []
         for least, i in self._promising(prices):
-            if least >= best[0]:
+            if least >= cost:
                 break
-            best = self.pairs[i].cheapest(prices, best[0]) or best
-        return best
+            if found := self.pairs[i].cheapest(prices, cost):
+                before.append(tree)
+                cost, tree = found
+        return cost, tree, *before
 
 
 def _pairs(problem: Problem, commodity: Commodity, deadline: float) -> Iterator[_Pair]:
