@@ -124,7 +124,7 @@ def test_so_few_steps_that_no_tree_turns_are_refused() -> None:
         ("hypercube:4", [(7, "15/32", (32, 15))]),
         ("torus:4x4", [(7, "15/32", (64, 30))]),
         pytest.param("hypercube:5", [(9, "31/80", (160, 62))], marks=pytest.mark.nightly),
-        ("ndv2x2", [(7, "7/4", (48, 84))]),
+        ("ndv2x2", [(7, "7/4", (16, 28))]),
     ],
 )
 def test_limits_of_many_ranks(

@@ -22,7 +22,7 @@ from sccl.transform import pose
 if TYPE_CHECKING:
     from sccl.synth.limit.solve import Packing
 
-_ROUNDED_TIMES = (256, 64)  # C, in units, of an algorithm near a limit too large to write down
+_ROUNDED_TIMES = (256, 64, 16, 4)  # C, in units, of what is near a limit too large to write down
 _ASKED_TIMES = (1, 2)
 _TURNED = 1_000_000  # sends that are turned round one by one
 

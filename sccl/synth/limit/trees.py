@@ -38,6 +38,7 @@ MAX_RANKS = 64
 _MANY_UNITS = 10.0  # of effort, for a limit where each tree is searched for
 
 _FEW_CHUNKS = 64  # beyond, an algorithm with fewer is worth a search
+_FEW_OF_MANY = 16  # likewise where each tree is searched for: trees that come first are others
 
 
 def tree_bounds(topology: Topology, spec: Spec) -> Bounds:
@@ -134,7 +135,8 @@ class _Trees(PackedClass):
         (packing,) = packed.packings
         found = multiply_out(packing)
         few = self.topology.ranks <= FEW_RANKS
-        if found is None or found.collective.chunks > _FEW_CHUNKS:
+        enough = _FEW_CHUNKS if few else _FEW_OF_MANY
+        if found is None or found.collective.chunks > enough:
             units = FEW_UNITS if found else ALL_UNITS
             fewer = few_whole(packing, packed.limit.proofs[0], units)
             if few and fewer is None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from math import lcm
 
 import numpy as np
@@ -62,16 +63,14 @@ def few_whole(packing: Packing, proof: LimitProof, effort: float = ALL_UNITS) ->
     least = unit * (packing.upper * unit).denominator
     while least * packing.upper < packing.problem.steps:
         least += unit * (packing.upper * unit).denominator
-    spent = 0.0
-    for disturbed, multiples in _TRIES:
-        if spent >= effort:
-            break
-        whole = WholeTrees(packing, proof, disturbed)
+    spent = {False: 0.0, True: 0.0}  # each has effort of its own: neither finds all that is there
+    for (disturbed, multiples), quickly in product(_TRIES, spent):
+        whole = WholeTrees(packing, proof, disturbed, quickly)
         for times in multiples:
-            made = whole.at(least * times, effort) if spent < effort else None
+            made = whole.at(least * times, effort) if spent[quickly] < effort else None
             if made is not None:
                 return made
-            spent += whole.spent
+            spent[quickly] += whole.spent
     return None
 
 
@@ -83,12 +82,14 @@ class WholeTrees:
         packing: at its limit.
         proof: of that, on the same machine.
         disturbed: how often prices are, to find trees.
+        quickly: whether trees are then those that are found quickly, which need not be cheapest.
         spent: effort of the last C.
     """
 
     packing: Packing
     proof: LimitProof
     disturbed: int = _TRIES[0][0]
+    quickly: bool = False
     spent: float = field(default=0.0, init=False)
 
     def at(self, chunks: int, effort: float = _UNITS) -> Algorithm | None:
@@ -172,9 +173,10 @@ class WholeTrees:
             disturbed = prices * scale + np.array(noise, np.int64).reshape(prices.shape)
             for number, one in enumerate(pricers):
                 try:
-                    yield number, one.exact(disturbed)[1]
+                    found = one.quick(disturbed) if self.quickly else one.exact(disturbed)
                 except TimeoutError:
                     return
+                yield number, found[1]
 
     def _prices(self, group: list[Permutation]) -> PriceArray | None:
         """Return the prices of the proof by link and step: whole, and the same on images.
