@@ -23,7 +23,7 @@ from sccl.synth.flows.slots import (
     variable,
     waits_of,
 )
-from sccl.synth.fluid.floors import FIRST, MOST_BORDERS, FloorSearch
+from sccl.synth.fluid.floors import FIRST, MOST_BORDERS, QUICK, FloorSearch
 from sccl.synth.fluid.pricing import TreePricing
 
 MORE_SLOTS = 12
@@ -68,6 +68,11 @@ class Least(FloorSearch):
         """Return whether it takes long to price trees once."""
         return isinstance(self.engine, TreePricing) and self.engine.effort(FIRST) > _DEAR
 
+    @property
+    def _looks_at_all(self) -> bool:
+        """Return whether no tree is cheaper than those that are priced."""
+        return not isinstance(self.engine, TreePricing) or self.engine.exact
+
     def is_done(self) -> bool:
         """Return whether nothing more is to be done."""
         if self.placed_us <= self.enough or time.perf_counter() > self.deadline:
@@ -80,6 +85,8 @@ class Least(FloorSearch):
         Raises:
             KeyboardInterrupt: the user interrupted; ``best`` is the best by then.
         """
+        if not self._looks_at_all:
+            self.raise_by_few(units=QUICK)
         for step in self._turns():
             if not self.is_done():
                 step()
@@ -270,7 +277,10 @@ class Least(FloorSearch):
 
     def _raise(self) -> None:
         """Raise the floor, whatever that takes of what is left."""
-        self.raise_floor(searching=True)
+        if self._looks_at_all:
+            self.raise_floor()
+        else:
+            self.raise_searching()
 
     def _priced_anew(self) -> None:
         """Pack the trees of the prices that raised the floor, where these say no less of packings.

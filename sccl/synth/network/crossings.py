@@ -5,11 +5,18 @@ switches is matched like a link, and what its links can carry is shared with the
 them: each link serves one chunk at a time. A chunk passes a switch that cuts through at the pace of
 the slowest link, each link beginning when the first byte gets there; one that stores chunks begins
 anew. Of the ways between two links of ranks, those over the fewest switches are taken.
+
+Two ways may come to a link that they share at different times from their starts: one over a pair's
+switch, say, and one over all of a pod. What is kept of it for the one cannot be used by the other
+in between. So where ranks are joined by a link as well that costs no more, ways beside it that
+meet others so are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -111,6 +118,7 @@ def _columns(topology: Topology) -> tuple[Ticks, Ticks]:
     paths = list(_paths(topology))
     if not paths:
         raise stalled()
+    paths = _without(paths, _beside(topology, paths))
     first = np.concatenate([[0], np.cumsum([len(path) for path in paths])]).astype(np.int64)
     return first, np.array([link for path in paths for link in path], dtype=np.int64)
 
@@ -199,6 +207,44 @@ def _paths(topology: Topology) -> Iterator[Path]:
                     count += 1
                     _check_count(topology, count)
                     yield path
+
+
+@lru_cache(maxsize=8)
+def leaves_out(topology: Topology) -> bool:
+    """Return whether some ways are left out, as links beside them cost no more."""
+    ranks = topology.ranks
+    if not topology.switches or all(max(k.edge) >= ranks for k in topology.links):
+        return False
+    return bool(_beside(topology, list(_paths(topology))))
+
+
+def _without(paths: list[Path], out: frozenset[int]) -> list[Path]:
+    return [path for i, path in enumerate(paths) if i not in out]
+
+
+def _beside(topology: Topology, paths: Sequence[Path]) -> frozenset[int]:
+    """Return which ways are left out."""
+    links = topology.links
+    direct = {k.edge: k for k in links if max(k.edge) < topology.ranks}
+    if not direct:
+        return frozenset()
+    alphas = [Fraction(str(k.alpha_us)) for k in links]
+    met: dict[int, set[Fraction]] = {}
+    for path in paths:
+        at = Fraction(0)
+        for link in path:
+            met.setdefault(link, set()).add(at)
+            at += alphas[link]
+    found = set()
+    for i, path in enumerate(paths):
+        own = direct.get((links[path[0]].src, links[path[-1]].dst))
+        if own is None or len(path) == 1 or all(len(met[link]) == 1 for link in path):
+            continue
+        least = min(links[link].lanes * links[link].gb_per_s for link in path)
+        soon = sum((alphas[link] for link in path), Fraction(0))
+        if Fraction(str(own.alpha_us)) <= soon and own.lanes * own.gb_per_s >= least:
+            found.add(i)
+    return frozenset(found)
 
 
 def _onward(topology: Topology, link: int, inner: dict[int, list[Path]]) -> Iterator[Path]:
