@@ -38,7 +38,6 @@ from sccl.prove.check.work import TooMuchError, Work
 from sccl.synth.claims import base_name, bound_claims, write_claims
 from sccl.synth.flows.problem import FluidProblem, pose
 from sccl.synth.fluid.floors import (
-    CERTAIN,
     FloorSearch,
     SlotProof,
     engine_of,
@@ -210,7 +209,7 @@ def _priced(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire |
     try:
         engine = engine_of(problem)
     except TooLargeError:
-        search = narrowed_search(problem, floor, CERTAIN, inf)
+        search = narrowed_search(problem, floor, inf)
     else:
         search = FloorSearch(problem, engine, floor, 0.0, inf, inf, unheard, unplaced)
     if search is None:

@@ -37,8 +37,8 @@ _PIVOT = 1e-9
 MOST_SEARCHED = 20
 """Ranks of which the cheapest trees are searched, where no tables hold them all."""
 
-QUICK, CERTAIN = 0.1, 1.5
-"""Of effort, for trees to few ranks: beside packings, and where their prices are to be written."""
+NARROWED = 1.5
+"""Of effort, for prices of trees to few ranks: a second or two, where they say anything."""
 
 KnownTrees = dict[tuple[frozenset[Fraction], Fraction], tuple[tuple[int, Tree], ...]]
 """Trees of commodities, by borders of slots and the time from which on these are in an order."""
@@ -185,13 +185,9 @@ class FloorSearch:
             return self._raise_by(self.engine, worth)
         return self.raise_by_few(worth)
 
-    def raise_by_few(self, worth: float = 1e-9, units: float = CERTAIN) -> Fraction | None:
-        """Raise the floor by trees to few ranks.
-
-        Args:
-            units: of effort, whatever has been spent, and beside what may be.
-        """
-        few = narrowed_search(self.problem, self.floor, units, self.deadline)
+    def raise_by_few(self, worth: float = 1e-9) -> Fraction | None:
+        """Raise the floor by trees to few ranks, beside what may be spent."""
+        few = narrowed_search(self.problem, self.floor, self.deadline)
         if few is None:
             return None
         looked = few.raise_floor(worth)
@@ -259,14 +255,11 @@ class FloorSearch:
         return [*points, 1000 * (1 + max(self.floor, points[-1]))]
 
 
-def narrowed_search(
-    problem: FluidProblem, floor: Fraction, units: float, deadline: float
-) -> FloorSearch | None:
+def narrowed_search(problem: FluidProblem, floor: Fraction, deadline: float) -> FloorSearch | None:
     """Return a search for the floor of a problem by trees to few ranks; None: there are none.
 
     Args:
         floor: that is known, microseconds.
-        units: of effort.
         deadline: of ``time.perf_counter()``.
     """
     goals = few_goals(problem) if problem.rigid else frozenset[int]()
@@ -274,7 +267,9 @@ def narrowed_search(
         return None
     few = narrowed(problem, goals)
     engine = TreePricing(few)
-    search = FloorSearch(few, engine, floor, 0.0, units, deadline, unheard, unplaced, goals=goals)
+    search = FloorSearch(
+        few, engine, floor, 0.0, NARROWED, deadline, unheard, unplaced, goals=goals
+    )
     return search if engine.exact else None
 
 

@@ -23,7 +23,8 @@ from sccl.synth.flows.slots import (
     variable,
     waits_of,
 )
-from sccl.synth.fluid.floors import FIRST, MOST_BORDERS, QUICK, FloorSearch
+from sccl.synth.fluid.few import Joining, few_goals, narrowed
+from sccl.synth.fluid.floors import FIRST, MOST_BORDERS, FloorSearch
 from sccl.synth.fluid.pricing import TreePricing
 
 MORE_SLOTS = 12
@@ -85,8 +86,8 @@ class Least(FloorSearch):
         Raises:
             KeyboardInterrupt: the user interrupted; ``best`` is the best by then.
         """
-        if not self._looks_at_all:
-            self.raise_by_few(units=QUICK)
+        if self._few_ranks():
+            return
         for step in self._turns():
             if not self.is_done():
                 step()
@@ -127,6 +128,34 @@ class Least(FloorSearch):
             return
         thorough = packing.us <= float(self.floor) * (1 + self.gap / 2)
         self.placed_us = self.place(packing, self.enough, thorough)
+
+    # Trees to few ranks, which everyone else joins: all slots can be looked at, on any machine.
+
+    def _few_ranks(self) -> bool:
+        """Pack trees to few ranks, and join everyone; return whether nothing else is any better.
+
+        It is done beside what may be spent: where others are as hard to reach, it says little.
+        """
+        goals = frozenset[int]() if self._looks_at_all else few_goals(self.problem)
+        if not goals:
+            return False
+        self.raise_by_few()
+        few, joining, packed = narrowed(self.problem, goals), Joining(self.problem, goals), inf
+
+        def place(packing: TimedPacking, enough: float, thorough: bool) -> float:
+            """Make schedules of what all have joined."""
+            nonlocal packed
+            if whole := joining.whole(packing, packing.us * (1 + self.gap / 8)):
+                packed = min(packed, whole.us)
+                self.placed_us = self.place(whole, enough, thorough)
+            return self.placed_us
+
+        told = (self.deadline, self.notify, place)
+        search = Least(few, TreePricing(few), self.floor, self.gap, self.effort / 2, *told)
+        for step in (search._halves, search._any_lengths, search._steady, search._best):
+            if not search.is_done():
+                step()
+        return packed <= self.enough
 
     # Slots of one length: where links are busy all the time, and what goes which way is enough.
 
@@ -188,6 +217,20 @@ class Least(FloorSearch):
             for holders, ranks in goals.items()
             for far in [self.problem.distances(holders, hops=hops)]
         )
+
+    # Slots of half the least alpha: others are nearly whole numbers of it.
+
+    def _halves(self) -> None:
+        """Pack into as many slots of any lengths as there is time for, and a few less or more."""
+        none = (Fraction(0),) * self.problem.topology.ranks
+        unit = min((alpha for alpha in self.problem.alpha if alpha), default=self.floor) / 2
+        most, near = int(self.floor / (unit or 1)), float(self.floor) * (1 + self.gap / 4)
+        for count in (most - 1, most, most - 2) if 2 < most <= _MOST_SLOTS else ():
+            slots = variable(self.problem, none, unit, count)
+            hopeless = self.us * (1 - self.gap / 8)
+            self._take(self._search(slots, enough=near, hopeless=hopeless))
+            if self.is_done() or self.us <= near:
+                return
 
     # Slots at about the same time: bytes that flow through their trees.
 

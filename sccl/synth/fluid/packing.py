@@ -163,6 +163,7 @@ class Growth:
         effort: float = np.inf,
         deadline: float = np.inf,
         notify: Callable[[float, float], None] = lambda _low, _high: None,
+        spread: bool = True,
     ) -> TimedPacking:
         """Return a best packing.
 
@@ -173,13 +174,15 @@ class Growth:
             effort: after which nothing more is done.
             deadline: of ``time.perf_counter()``.
             notify: called with bounds around the time, for progress.
+            spread: whether trees that load all slots evenly are begun with, too.
 
         Raises:
             NoTreeError: something cannot be served within the slots.
             KeyboardInterrupt: the user interrupted.
         """
         master, unit = self.master, self.master.unit
-        self._spread(effort)
+        if spread:
+            self._spread(effort)
         for commodity, tree in start:
             if all(k < self.slots.count and self.slots.arrive[e, k] >= 0 for e, k in tree):
                 master.add(commodity, tree)
