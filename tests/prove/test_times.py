@@ -97,7 +97,7 @@ def test_no_schedule_is_faster_than_cuts_and_groups_say(
 @given(timed.right(), st.data())
 @settings(max_examples=times(150, by_day=40), deadline=None)
 def test_no_schedule_is_faster_than_prices_say(schedule: Schedule, data: st.DataObject) -> None:
-    """Whatever the prices, and the borders of slots, one of which may grow."""
+    """Whatever the prices, the borders of slots, one of which may grow, and who is served."""
     machine, spec = schedule.topology, spec_of(schedule)
     assume(not machine.switches and not spec.combining)
     size, us = took(schedule)
@@ -110,9 +110,11 @@ def test_no_schedule_is_faster_than_prices_say(schedule: Schedule, data: st.Data
         for price in data.draw(st.lists(st.integers(0, 3), max_size=12))
     ]
     collective = spec.at(spec.unit)
+    what = (machine, collective, collective.chunks, borders, prices)
+    goals = data.draw(st.none() | st.sets(st.sampled_from(range(machine.ranks)), min_size=1))
     for middle in (None, *range(slots)):
         try:
-            floor = by_prices(machine, collective, collective.chunks, borders, prices, middle, free)
+            floor = by_prices(*what, middle, free, goals)
         except ValueError:
             continue
         assert us >= floor.us(size)
@@ -199,15 +201,17 @@ def test_the_cheapest_trees_are_those_of_brute_force(
         pre=tuple((0, rank) for rank in sorted(holders)),
         post=tuple((0, rank) for rank in sorted(wanted)),
     )
-    expected = by_brute_force(costs, follows, ranks, holders, wanted)
+    goals = data.draw(st.none() | some)
+    served_ = wanted if goals is None else wanted & goals
+    expected = by_brute_force(costs, follows, ranks, holders, served_)
     if wanted <= holders:
         return
     spec = custom(wire, "here")
     if expected is None:
         with pytest.raises(ValueError, match="cannot reach"):
-            served(costs, follows, spec.at(1), ranks, free)
+            served(costs, follows, spec.at(1), ranks, free, goals)
     else:
-        assert served(costs, follows, spec.at(1), ranks, free) == expected
+        assert served(costs, follows, spec.at(1), ranks, free, goals) == expected
 
 
 def test_too_many_sets_are_too_much() -> None:
@@ -232,9 +236,10 @@ MADE = (
     ("teccl-ndv2x2", "allgather", "62500"),
     ("teccl-ndv2x4", "alltoall", "1MB"),
     ("dgx2:2", "allgather", "2000"),
+    ("ndv2x4", "reduce", "64KB"),
 )
-"""Machines with and without switches; cuts, groups, prices, what comes late; both ways; and groups
-of ranks."""
+"""Machines with and without switches; cuts, groups, prices, of trees to few ranks, too, what comes
+late; both ways; and groups of ranks."""
 
 
 @pytest.fixture(scope="module", params=MADE, ids=[" ".join(one[:2]) for one in MADE])

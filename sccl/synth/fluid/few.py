@@ -77,7 +77,7 @@ def narrowed(problem: FluidProblem, goals: frozenset[int]) -> FluidProblem:
     return replace(problem, commodities=tuple(few))
 
 
-class Joining:
+class JoinedTrees:
     """Trees to few ranks that everyone else joins, each where that costs the least."""
 
     def __init__(self, problem: FluidProblem, goals: frozenset[int]) -> None:

@@ -23,7 +23,7 @@ from sccl.synth.flows.slots import (
     variable,
     waits_of,
 )
-from sccl.synth.fluid.few import Joining, few_goals, narrowed
+from sccl.synth.fluid.few import JoinedTrees, few_goals, narrowed
 from sccl.synth.fluid.floors import FIRST, MOST_BORDERS, FloorSearch
 from sccl.synth.fluid.pricing import TreePricing
 
@@ -140,7 +140,7 @@ class Least(FloorSearch):
         if not goals:
             return False
         self.raise_by_few()
-        few, joining, packed = narrowed(self.problem, goals), Joining(self.problem, goals), inf
+        few, joining, packed = narrowed(self.problem, goals), JoinedTrees(self.problem, goals), inf
 
         def place(packing: TimedPacking, enough: float, thorough: bool) -> float:
             """Make schedules of what all have joined."""

@@ -229,12 +229,13 @@ def _beside(topology: Topology, paths: Sequence[Path]) -> frozenset[int]:
     if not direct:
         return frozenset()
     alphas = [Fraction(str(k.alpha_us)) for k in links]
-    met: dict[int, set[Fraction]] = {}
-    for path in paths:
-        at = Fraction(0)
+    met: dict[int, set[tuple[Fraction, Fraction]]] = {}
+    for path in paths:  # from either end, as some are read backwards
+        before, after = Fraction(0), sum((alphas[link] for link in path), Fraction(0))
         for link in path:
-            met.setdefault(link, set()).add(at)
-            at += alphas[link]
+            after -= alphas[link]
+            met.setdefault(link, set()).add((before, after))
+            before += alphas[link]
     found = set()
     for i, path in enumerate(paths):
         own = direct.get((links[path[0]].src, links[path[-1]].dst))
