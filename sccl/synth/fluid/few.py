@@ -19,7 +19,7 @@ from sccl.synth.flows.problem import FluidProblem, Tree
 from sccl.synth.flows.shares import TimedPacking
 from sccl.synth.flows.slots import TimeSlots
 from sccl.synth.fluid.inserted import insert
-from sccl.synth.fluid.packing import Growth
+from sccl.synth.fluid.packing import Growth, WayPrices
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
 from sccl.synth.fluid.tables import Whole
 
@@ -92,10 +92,8 @@ class JoinedTrees:
         self._since[sorted(self._one.holders)] = 0
         self._wanted[sorted(self._one.wanted)] = 1
         self._begun[sorted(goals)] = 1
-        self._meets = np.zeros((len(problem.resources), len(problem.edges)))
-        for i, resource in enumerate(problem.resources):
-            for link, times in resource.links:
-                self._meets[i, link] = times / float(resource.rate) / resource.count
+        self._ways = WayPrices(problem)
+        self._counts = np.array([resource.count for resource in problem.resources])
 
     def whole(self, packing: TimedPacking, enough: float) -> TimedPacking | None:
         """Return a packing of the same slots in which trees serve everyone; None: there is none.
@@ -117,7 +115,8 @@ class JoinedTrees:
 
         What a link costs in a slot grows with what trees before load it with, by its length.
         """
-        slots, load = packing.slots, np.zeros((len(self._meets), packing.slots.count))
+        slots = packing.slots
+        load = np.zeros((len(self._counts), slots.count))
         lengths = np.maximum(packing.lengths, _SHORT * packing.us)
         for share in packing.shares:
             self._add(load, slots, share.tree, share.part)
@@ -125,7 +124,7 @@ class JoinedTrees:
         for share in sorted(packing.shares, key=lambda share: (-share.part, sorted(share.tree))):
             full = np.minimum(load[:, slots.room] / lengths, _FULLEST)
             price = np.exp(_STEEP * full) / lengths
-            each = self._meets.T @ price
+            each = self._ways.of(price / self._counts[:, None])
             cost = np.floor(each * (_FINE / each.max())).astype(np.int64) + 2
             for use in share.tree:
                 cost[use] = 1
@@ -136,8 +135,9 @@ class JoinedTrees:
         return found
 
     def _add(self, load: NDArray[np.float64], slots: TimeSlots, tree: Tree, part: float) -> None:
+        size = float(self._one.size) * part
         for link, slot in tree:
-            load[:, slots.room[slot]] += float(self._one.size) * part * self._meets[:, link]
+            load[:, slots.room[slot]] += size * self._ways.meets[:, link] / self._counts
 
     def _tree(self, cost: Whole, arrive: Whole) -> Tree | None:
         tree = np.zeros((len(self._since), 2), np.int64)
