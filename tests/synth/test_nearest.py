@@ -153,6 +153,6 @@ def test_a_way_beside_a_link_that_is_no_slower_is_left_out_where_it_holds_others
 
 def test_two_amd_chassis_take_turns_at_their_switches() -> None:
     """A crossing is over while the next one begins: 64 chunks took 25 us, one after the other."""
-    told = {"size": 64_000, "chunks": 64, "alpha": "travels", "improve": 0.0}
-    best = found(resolve("teccl-amdx2"), named("broadcast", 32), **told)
+    amd, spec = resolve("teccl-amdx2"), named("broadcast", 32)
+    best = found(amd, spec, 64_000, chunks=64, alpha="travels", improve=0.0)
     assert best.bound.attained < 8
