@@ -36,7 +36,7 @@ from sccl.synth.fluid.equal import finer
 from sccl.synth.fluid.few import JoinedTrees, few_goals, narrowed
 from sccl.synth.fluid.floors import FloorSearch, narrowed_search, unheard, unplaced
 from sccl.synth.fluid.least import later
-from sccl.synth.fluid.packing import Growth
+from sccl.synth.fluid.packing import Growth, WayPrices
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
 from sccl.synth.fluid.searched import SearchedTrees
 from sccl.synth.intervals.posed import pose as pose_chunks
@@ -735,6 +735,14 @@ def test_four_chassis_are_bounded_by_trees_to_a_rank_of_each() -> None:
     assert search.goals == few_goals(problem) == {12, 20, 28}
     assert float(cuts) == pytest.approx(8.22)
     assert float(search.floor) == pytest.approx(5.12 + 1.7 + 1.4 + 2 / 3 * 2.4)
+
+
+def test_prices_of_ways_are_sums_of_what_they_hold() -> None:
+    problem = problem_of("rail:2x2", "allgather", 64_000)
+    ways = WayPrices(problem)
+    prices = np.random.default_rng(1).random((len(problem.resources), 5))
+    assert ways.of(prices) == pytest.approx(ways.meets.T @ prices)
+    assert (ways.of(prices) > 0).all()
 
 
 @settings(max_examples=times(25))

@@ -88,7 +88,7 @@ def write_time_certificate(
         cuts = _Cuts(topology, spec)
         for size, one in sorted(found.items()):
             claims += cuts.claims(size, claims)
-            for more in (_late, _priced):
+            for more in (_late, priced):
                 if one.bound.least and _known(claims, size) < one.bound.least * _CLOSE:
                     claim = more(topology, dual_of(spec), size)
                     claims += [claim] if claim else []
@@ -199,7 +199,7 @@ def _late(topology: Topology, dual: Dual, size_bytes: int) -> TimeLateWire | Non
     return TimeLateWire(**told, machine=0, inside=inside, sources=sources, apart=apart)
 
 
-def _priced(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire | None:
+def priced(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire | None:
     """Return what prices of links in slots prove of a size; None: no more than cuts."""
     if topology.switches or dual.phases > 1:
         return None
