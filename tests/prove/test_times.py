@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 from sccl.collectives import Spec, custom, dual_of, is_allreduce, named
 from sccl.collectives import resolve as collective_of
-from sccl.core.files.claims import CLAIMS, TimePricesWire, TimeWire
+from sccl.core.files.claims import CLAIMS, Claim, TimePricesWire, TimeWire
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.ids import Edge
 from sccl.core.schedule import Schedule
@@ -226,6 +227,10 @@ def test_too_many_sets_are_too_much() -> None:
         by_prices(machine, spec.at(1), 1, [Fraction(0), Fraction(99)], prices, None, work.spend)
 
 
+def _only(claims: list[Claim], _: Path) -> list[Claim]:
+    return claims
+
+
 def test_trees_to_few_ranks_prove_what_is_claimed(tmp_path: Path) -> None:
     """Four chassis: prices of what goes between them, of trees to a rank of each, and of fewer."""
     machine, spec = resolve("ndv2x4"), named("reduce", 32)
@@ -234,9 +239,9 @@ def test_trees_to_few_ranks_prove_what_is_claimed(tmp_path: Path) -> None:
     assert claim.goals == (13, 21, 29)
     assert float(Fraction(claim.at_least_us)) == pytest.approx(10.52)
     for goals, state in ((claim.goals, "ok"), ((13, 21), "failed"), ((), "failed")):
-        told = msgspec.structs.replace(claim, goals=goals)
+        told: list[Claim] = [msgspec.structs.replace(claim, goals=goals)]
         folder = tmp_path / str(len(goals))
-        write_claims(folder, machine, spec, lambda _, told=told: [told])
+        write_claims(folder, machine, spec, partial(_only, told))
         (verdict,) = check_folder(folder)
         assert verdict.state == state
         assert ("to 3 ranks" in verdict.detail) == (state == "ok")
@@ -261,7 +266,11 @@ MADE = (
 late; both ways; and groups of ranks."""
 
 
-@pytest.fixture(scope="module", params=MADE, ids=lambda one: " ".join(one[:2]))
+def _name(made_: tuple[str, str, str]) -> str:
+    return " ".join(made_[:2])
+
+
+@pytest.fixture(scope="module", params=MADE, ids=_name)
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a certificate."""
     topo, collective, size = request.param

@@ -144,7 +144,7 @@ def test_a_way_beside_a_link_that_is_no_slower_is_left_out_where_it_holds_others
 ) -> None:
     """It comes to a rank's link a switch sooner than others do, forwards and backwards."""
     for machine in (pairs(direct), pairs(direct).reversed()):
-        ways = crossings_of(machine, Clock.of(machine, 1000))
+        ways = crossings_of(machine, Clock.of(machine, 1000), beside=False)
         ends = list(zip(ways.src.tolist(), ways.dst.tolist(), strict=True))
         assert leaves_out(machine) == has_detours(machine) == (direct == 25.0)
         assert ends.count((0, 1)) == ends.count((1, 0)) == (1 if direct == 25.0 else 2)

@@ -8,8 +8,8 @@ anew. Of the ways between two links of ranks, those over the fewest switches are
 
 Two ways may come to a link that they share at different times from their starts: one over a pair's
 switch, say, and one over all of a pod. What is kept of it for the one cannot be used by the other
-in between. So where ranks are joined by a link as well that costs no more, ways beside it that
-meet others so are left out.
+in between. So list scheduling leaves out ways that meet others so, where ranks are joined by a link
+as well that costs no more.
 """
 
 from __future__ import annotations
@@ -68,18 +68,21 @@ Factors = Callable[[Ticks, Ticks], Ticks]
 """By the ranks where ways begin and end, how many times as long each is taken; 0: not at all."""
 
 
-def crossings_of(topology: Topology, clock: Clock, factors: Factors | None = None) -> Crossings:
+def crossings_of(
+    topology: Topology, clock: Clock, factors: Factors | None = None, *, beside: bool = True
+) -> Crossings:
     """Return the ways of a machine, for chunks that are all of one size.
 
     Args:
         factors: which of them are taken, and how much slower; None: all, as they are.
+        beside: whether those are taken that hold others up, beside links that cost no more.
 
     Raises:
         TooLargeError: there are more than are taken.
         UnreachableError: there are none.
     """
     pace = slowed(topology, clock)
-    first, link = _columns(topology)
+    first, link = _columns(topology, beside=beside)
     slower = np.ones(len(link), dtype=np.int64)
     if factors is not None:
         first, link, slower = _taken(topology, first, link, factors)
@@ -105,7 +108,7 @@ def crossings_of(topology: Topology, clock: Clock, factors: Factors | None = Non
     )
 
 
-def _columns(topology: Topology) -> tuple[Ticks, Ticks]:
+def _columns(topology: Topology, *, beside: bool) -> tuple[Ticks, Ticks]:
     """Return of each way, and one more, where its links begin; and the links.
 
     Raises:
@@ -118,7 +121,9 @@ def _columns(topology: Topology) -> tuple[Ticks, Ticks]:
     paths = list(_paths(topology))
     if not paths:
         raise stalled()
-    paths = _without(paths, _beside(topology, paths))
+    if not beside:
+        out = _beside(topology, paths)
+        paths = [path for i, path in enumerate(paths) if i not in out]
     first = np.concatenate([[0], np.cumsum([len(path) for path in paths])]).astype(np.int64)
     return first, np.array([link for path in paths for link in path], dtype=np.int64)
 
@@ -211,19 +216,15 @@ def _paths(topology: Topology) -> Iterator[Path]:
 
 @lru_cache(maxsize=8)
 def leaves_out(topology: Topology) -> bool:
-    """Return whether some ways are left out, as links beside them cost no more."""
+    """Return whether some ways hold others up beside links that cost no more."""
     ranks = topology.ranks
     if not topology.switches or all(max(k.edge) >= ranks for k in topology.links):
         return False
     return bool(_beside(topology, list(_paths(topology))))
 
 
-def _without(paths: list[Path], out: frozenset[int]) -> list[Path]:
-    return [path for i, path in enumerate(paths) if i not in out]
-
-
 def _beside(topology: Topology, paths: Sequence[Path]) -> frozenset[int]:
-    """Return which ways are left out."""
+    """Return which ways these are."""
     links = topology.links
     direct = {k.edge: k for k in links if max(k.edge) < topology.ranks}
     if not direct:

@@ -51,7 +51,7 @@ def nearest_ticks(topology: Topology, clock: Clock, src: Ticks, dst: Ticks, cost
 def has_detours(topology: Topology) -> bool:
     """Return whether some ranks are joined by ways that are none of those that are planned over.
 
-    So it is where switches are joined by several, and where some are left out beside links.
+    So it is where switches are joined by several, and where some may be left out beside links.
     """
     if leaves_out(topology):
         return True
