@@ -6,17 +6,19 @@ import json
 import random
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import Spec, custom, is_allreduce, named
+from sccl.collectives import Spec, custom, dual_of, is_allreduce, named
 from sccl.collectives import resolve as collective_of
-from sccl.core.files.claims import CLAIMS, TimePricesWire, TimeWire
+from sccl.core.files.claims import CLAIMS, Claim, TimePricesWire, TimeWire
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.ids import Edge
 from sccl.core.schedule import Schedule
@@ -28,6 +30,8 @@ from sccl.prove.check.question import read_case
 from sccl.prove.check.slots import served
 from sccl.prove.check.times import by_cut, by_groups, by_prices
 from sccl.prove.check.work import TooMuchError, Work
+from sccl.synth.claims import write_claims
+from sccl.synth.fluid.certify import priced
 from sccl.topo import resolve
 from tests.kit import timed
 from tests.kit.commands import sccl
@@ -97,7 +101,7 @@ def test_no_schedule_is_faster_than_cuts_and_groups_say(
 @given(timed.right(), st.data())
 @settings(max_examples=times(150, by_day=40), deadline=None)
 def test_no_schedule_is_faster_than_prices_say(schedule: Schedule, data: st.DataObject) -> None:
-    """Whatever the prices, and the borders of slots, one of which may grow."""
+    """Whatever the prices, the borders of slots, one of which may grow, and who is served."""
     machine, spec = schedule.topology, spec_of(schedule)
     assume(not machine.switches and not spec.combining)
     size, us = took(schedule)
@@ -110,9 +114,11 @@ def test_no_schedule_is_faster_than_prices_say(schedule: Schedule, data: st.Data
         for price in data.draw(st.lists(st.integers(0, 3), max_size=12))
     ]
     collective = spec.at(spec.unit)
+    what = (machine, collective, collective.chunks, borders, prices)
+    goals = data.draw(st.none() | st.sets(st.sampled_from(range(machine.ranks)), min_size=1))
     for middle in (None, *range(slots)):
         try:
-            floor = by_prices(machine, collective, collective.chunks, borders, prices, middle, free)
+            floor = by_prices(*what, middle, free, goals)
         except ValueError:
             continue
         assert us >= floor.us(size)
@@ -199,15 +205,17 @@ def test_the_cheapest_trees_are_those_of_brute_force(
         pre=tuple((0, rank) for rank in sorted(holders)),
         post=tuple((0, rank) for rank in sorted(wanted)),
     )
-    expected = by_brute_force(costs, follows, ranks, holders, wanted)
+    goals = data.draw(st.none() | some)
+    served_ = wanted if goals is None else wanted & goals
+    expected = by_brute_force(costs, follows, ranks, holders, served_)
     if wanted <= holders:
         return
     spec = custom(wire, "here")
     if expected is None:
         with pytest.raises(ValueError, match="cannot reach"):
-            served(costs, follows, spec.at(1), ranks, free)
+            served(costs, follows, spec.at(1), ranks, free, goals)
     else:
-        assert served(costs, follows, spec.at(1), ranks, free) == expected
+        assert served(costs, follows, spec.at(1), ranks, free, goals) == expected
 
 
 def test_too_many_sets_are_too_much() -> None:
@@ -217,6 +225,26 @@ def test_too_many_sets_are_too_much() -> None:
     prices = [(c.key, 0, Fraction(1)) for c in machine.constraints()]
     with pytest.raises(TooMuchError):
         by_prices(machine, spec.at(1), 1, [Fraction(0), Fraction(99)], prices, None, work.spend)
+
+
+def _only(claims: list[Claim], _: Path) -> list[Claim]:
+    return claims
+
+
+def test_trees_to_few_ranks_prove_what_is_claimed(tmp_path: Path) -> None:
+    """Four chassis: prices of what goes between them, of trees to a rank of each, and of fewer."""
+    machine, spec = resolve("ndv2x4"), named("reduce", 32)
+    claim = priced(machine, dual_of(spec), 64_000)
+    assert claim is not None
+    assert claim.goals == (13, 21, 29)
+    assert float(Fraction(claim.at_least_us)) == pytest.approx(10.52)
+    for goals, state in ((claim.goals, "ok"), ((13, 21), "failed"), ((), "failed")):
+        told: list[Claim] = [msgspec.structs.replace(claim, goals=goals)]
+        folder = tmp_path / str(len(goals))
+        write_claims(folder, machine, spec, partial(_only, told))
+        (verdict,) = check_folder(folder)
+        assert verdict.state == state
+        assert ("to 3 ranks" in verdict.detail) == (state == "ok")
 
 
 # --- whole certificates --------------------------------------------------------------------------
@@ -232,12 +260,17 @@ MADE = (
     ("teccl-ndv2x2", "allgather", "62500"),
     ("teccl-ndv2x4", "alltoall", "1MB"),
     ("dgx2:2", "allgather", "2000"),
+    pytest.param(("ndv2x4", "reduce", "64KB"), id="ndv2x4 reduce", marks=pytest.mark.nightly),
 )
-"""Machines with and without switches; cuts, groups, prices, what comes late; both ways; and groups
-of ranks."""
+"""Machines with and without switches; cuts, groups, prices, of trees to few ranks, too, what comes
+late; both ways; and groups of ranks."""
 
 
-@pytest.fixture(scope="module", params=MADE, ids=[" ".join(one[:2]) for one in MADE])
+def _name(made_: tuple[str, str, str]) -> str:
+    return " ".join(made_[:2])
+
+
+@pytest.fixture(scope="module", params=MADE, ids=_name)
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a certificate."""
     topo, collective, size = request.param

@@ -33,8 +33,10 @@ from sccl.synth.flows.schedules import Placing, readings_of
 from sccl.synth.flows.slots import Rule, TimeSlots, bordered, rounded, variable
 from sccl.synth.fluid import equal, pricing
 from sccl.synth.fluid.equal import finer
+from sccl.synth.fluid.few import JoinedTrees, few_goals, narrowed
+from sccl.synth.fluid.floors import FloorSearch, narrowed_search, unheard, unplaced
 from sccl.synth.fluid.least import later
-from sccl.synth.fluid.packing import Growth
+from sccl.synth.fluid.packing import Growth, WayPrices
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
 from sccl.synth.fluid.searched import SearchedTrees
 from sccl.synth.intervals.posed import pose as pose_chunks
@@ -720,3 +722,58 @@ def test_sizes_are_found_anew_for_an_order_of_sends(machine: str) -> None:
     again = placed(posed, better, placing.readings)
     before, after = (max(one.arrival for one in some) for some in (sent, again))
     assert after <= before * (1 + 1e-3)
+
+
+def test_four_chassis_are_bounded_by_trees_to_a_rank_of_each() -> None:
+    """What leaves the root's late leaves it for each of the others: 9.82 us, where cuts say 8.22.
+
+    A byte for another chassis takes 1.7 + 1.4 us; sent on from there, 0.7 + 1.7 more. The NIC is
+    busy for 5.12 us with everything, and in the last 2.4 us thrice for a third of what it sends.
+    """
+    problem = problem_of("ndv2x4", "broadcast", 64_000)
+    cuts = least_time(problem.topology, named("broadcast", 32)).us(64_000)
+    search = narrowed_search(problem, cuts, float("inf"))
+    assert search is not None
+    search.raise_floor()
+    assert search.goals == few_goals(problem) == {12, 20, 28}
+    assert float(cuts) == pytest.approx(8.22)
+    assert float(search.floor) == pytest.approx(5.12 + 1.7 + 1.4 + 2 / 3 * 2.4)
+
+
+def test_prices_of_ways_are_sums_of_what_they_hold() -> None:
+    problem = problem_of("rail:2x2", "allgather", 64_000)
+    ways = WayPrices(problem)
+    prices = np.random.default_rng(1).random((len(problem.resources), 5))
+    assert ways.of(prices) == pytest.approx(ways.meets.T @ prices)
+    assert (ways.of(prices) > 0).all()
+
+
+@settings(max_examples=times(25))
+@given(st.data())
+def test_trees_to_few_ranks_take_no_longer_and_everyone_joins_them(data: st.DataObject) -> None:
+    topology = data.draw(unequal() | topologies(max_ranks=5))
+    problem = problem_of(topology, "broadcast", data.draw(st.sampled_from([1000, 100_000])))
+    ranks = st.sampled_from(range(1, topology.ranks))
+    goals = frozenset(data.draw(st.sets(ranks, min_size=1)))
+    few = narrowed(problem, goals)
+    floors = []
+    for one in (problem, few):
+        least = Fraction(1, 1000)
+        told = (0.0, 5.0, float("inf"), unheard, unplaced)
+        search = FloorSearch(one, TreePricing(one), least, *told)
+        search.raise_floor()
+        floors.append(float(search.floor))
+    assert floors[1] <= floors[0] * (1 + 1e-6)
+    alone = (Fraction(0),) * topology.ranks
+    slots = variable(problem, alone, max(problem.alpha) or Fraction(1), topology.ranks + 1)
+    try:
+        packing = Growth(few, slots, TreePricing(few), 10.0).run(effort=1.0)
+    except NoTreeError:
+        assume(False)
+    whole = JoinedTrees(problem, goals).whole(packing, 0.0)
+    assume(whole is not None)
+    assert whole is not None
+    assert whole.us >= packing.us * (1 - 1e-6)
+    assert sum(share.part for share in whole.shares) == pytest.approx(1)
+    for share in whole.shares:
+        assert _arrives(problem, slots, 0, share.tree) == set(range(topology.ranks))

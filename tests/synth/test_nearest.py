@@ -16,8 +16,9 @@ from sccl.collectives import named
 from sccl.core.clock import Clock
 from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import UnreachableError
-from sccl.synth.network.crossings import crossings_of
+from sccl.synth.network.crossings import crossings_of, leaves_out
 from sccl.synth.network.nearest import has_detours, nearest_ticks
+from sccl.topo import resolve
 from tests.kit.brief import begun_briefly
 from tests.kit.nightly import times
 from tests.kit.tacos import found
@@ -126,3 +127,32 @@ def test_circles_of_switches_alone_have_detours() -> None:
     assert np.array_equal(
         nearest_ticks(line, Clock.of(line, 1), ways.src, ways.dst, ways.cost), ways.cost
     )
+
+
+def pairs(direct: float) -> Topology:
+    """Return two pairs of ranks, each at a switch, and a switch of all; one pair has links, too."""
+    edges = [(0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (5, 6)]
+    links = [Link(*pair, 1, 0.7, 25.0) for u, v in edges for pair in ((u, v), (v, u))]
+    links += [Link(*pair, 1, 0.7, direct) for pair in ((0, 1), (1, 0))]
+    hubs = tuple(Switch(name) for name in ("left", "right", "all"))
+    return Topology("pairs", 4, tuple(links), 0.0, 25.0, switches=hubs)
+
+
+@pytest.mark.parametrize("direct", [25.0, 5.0])
+def test_a_way_beside_a_link_that_is_no_slower_is_left_out_where_it_holds_others_up(
+    direct: float,
+) -> None:
+    """It comes to a rank's link a switch sooner than others do, forwards and backwards."""
+    for machine in (pairs(direct), pairs(direct).reversed()):
+        ways = crossings_of(machine, Clock.of(machine, 1000), beside=False)
+        ends = list(zip(ways.src.tolist(), ways.dst.tolist(), strict=True))
+        assert leaves_out(machine) == has_detours(machine) == (direct == 25.0)
+        assert ends.count((0, 1)) == ends.count((1, 0)) == (1 if direct == 25.0 else 2)
+        assert ends.count((2, 3)) == ends.count((0, 2)) == 1
+
+
+def test_two_amd_chassis_take_turns_at_their_switches() -> None:
+    """A crossing is over while the next one begins: 64 chunks took 25 us, one after the other."""
+    amd, spec = resolve("teccl-amdx2"), named("broadcast", 32)
+    best = found(amd, spec, 64_000, chunks=64, alpha="travels", improve=0.0)
+    assert best.bound.attained < 8

@@ -188,13 +188,15 @@ class TimePricesWire(TimeWire, frozen=True, kw_only=True, tag="time-prices", tag
 
     Time is cut at ``borders``, microseconds, the first 0, and the last the time. A price is that of
     a microsecond of a constraint in a slot, from 0. ``middle``: the slot that is longer in more
-    time; null: nothing is said of more bytes.
+    time; null: nothing is said of more bytes. ``goals``: the ranks that trees serve, of those that
+    want a chunk; null: all of them.
     """
 
     machine: int
     borders: Annotated[tuple[ClaimFraction, ...], Meta(min_length=2, max_length=513)]
     middle: int | None
     prices: tuple[tuple[str, int, ClaimFraction], ...]
+    goals: tuple[int, ...] | None = None
 
 
 class TimeLateWire(TimeWire, frozen=True, kw_only=True, tag="time-late", tag_field="claim"):

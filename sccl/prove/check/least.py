@@ -80,8 +80,10 @@ def _floor(
     key_of = keys_of(machine)
     prices = [(key_of(name), slot, Fraction(price)) for name, slot, price in claim.prices]
     borders = [Fraction(border) for border in claim.borders]
-    found = by_prices(machine, case.unit, chunks, borders, prices, claim.middle, spend)
-    return found, f"cheapest timed trees in {counted(len(borders) - 1, 'slot')}"
+    what = (machine, case.unit, chunks, borders, prices, claim.middle)
+    found = by_prices(*what, spend, claim.goals)
+    few = "" if claim.goals is None else f" to {counted(len(claim.goals), 'rank')}"
+    return found, f"cheapest timed trees{few} in {counted(len(borders) - 1, 'slot')}"
 
 
 def floor_of(claim: TimeWire) -> Floor:

@@ -9,7 +9,7 @@ it serves two parts of the set, each by itself; or it is in the set. Nothing her
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import add
 
 from sccl.core.collective import Collective
@@ -25,23 +25,30 @@ _Row = list[list[int]]
 _CELL = 2  # what a cell takes, in operations
 
 
-def served(
-    costs: StepCosts, follows: Follows, collective: Collective, ranks: int, spend: Spend
+def served(  # noqa: PLR0913, PLR0917 - links in slots, and who is to be served
+    costs: StepCosts,
+    follows: Follows,
+    collective: Collective,
+    ranks: int,
+    spend: Spend,
+    goals: Iterable[int] | None = None,
 ) -> int:
     """Return what the cheapest timed trees of all chunks cost together.
 
     Args:
         costs: by slot: of a send over each link.
         collective: non-combining.
+        goals: ranks that trees are to serve, where others want something, too: a tree that serves
+            all of them serves these, and the cheapest that does costs no more. None: all.
 
     Raises:
         ValueError: a chunk cannot be served.
         TooMuchError: that takes too much work.
     """
     rows = _Rows(costs, follows, ranks, spend)
-    total = 0
+    total, counted = 0, frozenset(range(ranks) if goals is None else goals)
     for (holders, wanted), chunks in collective.classes().items():
-        missing = frozenset[int](wanted) - frozenset[int](holders)
+        missing = frozenset[int](wanted) & counted - frozenset[int](holders)
         if not missing:
             continue
         cost = rows.of(sorted(map(int, holders)), sum(1 << rank for rank in missing))

@@ -225,6 +225,7 @@ def by_prices(  # noqa: PLR0913, PLR0917 - a question, what is priced, and a slo
     prices: SlotPrices,
     middle: int | None,
     spend: Spend,
+    goals: Iterable[int] | None = None,
 ) -> Floor:
     """Return what a time buys at prices of constraints in slots, by the cheapest timed trees.
 
@@ -242,6 +243,8 @@ def by_prices(  # noqa: PLR0913, PLR0917 - a question, what is priced, and a slo
         borders: of slots, microseconds: from 0 to the time.
         prices: of a microsecond of a constraint.
         middle: the slot that is longer in more time; None: none is.
+        goals: ranks that are to be served: what serves all that want a chunk serves these of them,
+            and costs no less. None: all.
 
     Raises:
         ValueError: borders do not ascend from 0, there are switches, a price is negative or of
@@ -276,7 +279,8 @@ def by_prices(  # noqa: PLR0913, PLR0917 - a question, what is priced, and a slo
     finest = scale * common([1 / rate for _, rate in rates.values()])
     whole = [{edge: int(cost * finest) for edge, cost in one.items()} for one in costs]
     follows = [{edge: _follows(borders, k, a) for edge, a in alphas.items()} for k in range(slots)]
-    total = Fraction(served(whole, follows, collective, machine.ranks, spend), finest * chunks)
+    cheapest = served(whole, follows, collective, machine.ranks, spend, goals)
+    total = Fraction(cheapest, finest * chunks)
     if not total:
         raise ValueError("nothing costs anything")
     if middle is None:

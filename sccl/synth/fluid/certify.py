@@ -28,6 +28,7 @@ from sccl.core.ids import Edge
 from sccl.core.outcome import Found
 from sccl.core.schedule import Schedule
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
+from sccl.errors import TooLargeError
 from sccl.prove.bounds import Crossing, Sides, least_time
 from sccl.prove.bounds.allreduce import told_between
 from sccl.prove.check.late import by_late
@@ -36,7 +37,14 @@ from sccl.prove.check.times import Floor, by_prices, rates_of
 from sccl.prove.check.work import TooMuchError, Work
 from sccl.synth.claims import base_name, bound_claims, write_claims
 from sccl.synth.flows.problem import FluidProblem, pose
-from sccl.synth.fluid.floors import FloorSearch, SlotProof, engine_of, unheard, unplaced
+from sccl.synth.fluid.floors import (
+    FloorSearch,
+    SlotProof,
+    engine_of,
+    narrowed_search,
+    unheard,
+    unplaced,
+)
 from sccl.synth.fluid.late import latest
 
 _FINE = 2**32
@@ -80,7 +88,7 @@ def write_time_certificate(
         cuts = _Cuts(topology, spec)
         for size, one in sorted(found.items()):
             claims += cuts.claims(size, claims)
-            for more in (_late, _priced):
+            for more in (_late, priced):
                 if one.bound.least and _known(claims, size) < one.bound.least * _CLOSE:
                     claim = more(topology, dual_of(spec), size)
                     claims += [claim] if claim else []
@@ -191,14 +199,21 @@ def _late(topology: Topology, dual: Dual, size_bytes: int) -> TimeLateWire | Non
     return TimeLateWire(**told, machine=0, inside=inside, sources=sources, apart=apart)
 
 
-def _priced(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire | None:
+def priced(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire | None:
     """Return what prices of links in slots prove of a size; None: no more than cuts."""
     if topology.switches or dual.phases > 1:
         return None
     machine = topology.reversed() if dual.on_reversed else topology
     problem = pose(machine, dual, size_bytes)
     floor = least_time(machine, dual.spec).us(Fraction(size_bytes, dual.chunk_factor))
-    search = FloorSearch(problem, engine_of(problem), floor, 0.0, inf, inf, unheard, unplaced)
+    try:
+        engine = engine_of(problem)
+    except TooLargeError:
+        search = narrowed_search(problem, floor, inf)
+    else:
+        search = FloorSearch(problem, engine, floor, 0.0, inf, inf, unheard, unplaced)
+    if search is None:
+        return None
     search.raise_floor()
     return _exactly(problem, dual, size_bytes, search.proof) if search.proof else None
 
@@ -209,13 +224,14 @@ def _exactly(
     """Return what prices prove, in fractions: the time that buys just the bytes there are."""
     prices = _prices(problem, proof)
     chunks = problem.collective.chunks * dual.chunk_factor
+    goals = None if proof.goals is None else tuple(sorted(proof.goals))
 
     def floor(us: Fraction, middle: int | None) -> Floor:
         """Return what a time proves."""
         (work := Work()).begin()
         borders = _borders(proof.borders, us)
         return by_prices(
-            problem.topology, problem.collective, chunks, borders, prices, middle, work.spend
+            problem.topology, problem.collective, chunks, borders, prices, middle, work.spend, goals
         )
 
     low, high = ((proof.begin * n + proof.end * (3 - n)) / 3 for n in (2, 1))
@@ -239,6 +255,7 @@ def _exactly(
         borders=tuple(map(str, borders)),
         middle=middle,
         prices=tuple((constraint_name(key), slot, str(price)) for key, slot, price in prices),
+        goals=goals,
     )
 
 

@@ -18,6 +18,7 @@ from sccl.synth.flows.arcs import MOST_COLUMNS, FlowProgram, is_unicast
 from sccl.synth.flows.problem import FluidProblem, Tree
 from sccl.synth.flows.shares import TimedPacking
 from sccl.synth.flows.slots import TimeSlots, bordered, changes
+from sccl.synth.fluid.few import few_goals, narrowed
 from sccl.synth.fluid.packing import Growth
 from sccl.synth.fluid.pricing import NoTreeError, TreePricing
 
@@ -35,6 +36,9 @@ _PIVOT = 1e-9
 
 MOST_SEARCHED = 20
 """Ranks of which the cheapest trees are searched, where no tables hold them all."""
+
+NARROWED = 1.5
+"""Of effort, for prices of trees to few ranks: a second or two, where they say anything."""
 
 KnownTrees = dict[tuple[frozenset[Fraction], Fraction], tuple[tuple[int, Tree], ...]]
 """Trees of commodities, by borders of slots and the time from which on these are in an order."""
@@ -57,12 +61,14 @@ class SlotProof:
         borders: of slots, from the start and from the end.
         begin: between it and ``end`` the order of borders is the same.
         packing: with the prices.
+        goals: ranks that trees serve, whoever else wants something; None: trees serve everyone.
     """
 
     borders: frozenset[Fraction]
     begin: Fraction
     end: Fraction
     packing: TimedPacking
+    goals: frozenset[int] | None = None
 
 
 @dataclass
@@ -83,6 +89,7 @@ class FloorSearch:
         placed_us: what the best schedule takes; infinite: there is none yet.
         proof: of the floor; None: it is still that of cuts.
         trees: of the programs that raise the floor, which are good ones for other sizes, too.
+        goals: the ranks to which the problem is narrowed; None: it is whole.
     """
 
     problem: FluidProblem
@@ -98,6 +105,7 @@ class FloorSearch:
     spent: float = 0.0
     proof: SlotProof | None = None
     trees: KnownTrees = field(default_factory=dict)
+    goals: frozenset[int] | None = None
 
     @property
     def enough(self) -> float:
@@ -161,12 +169,11 @@ class FloorSearch:
                     heapq.heappush(queue, then)
         return frozenset(found)
 
-    def raise_floor(self, worth: float = 1e-9, *, searching: bool = False) -> Fraction | None:
-        """Raise the floor by prices of links in slots, where all trees can be looked at.
+    def raise_floor(self, worth: float = 1e-9) -> Fraction | None:
+        """Raise the floor by prices of links in slots: of all trees, or of those to few ranks.
 
         Args:
             worth: by which part of it prices have to be above it.
-            searching: whether trees are searched, too, where tables do not hold them all.
 
         Returns:
             From which time on the borders of slots are in the order that was looked at last; None:
@@ -174,11 +181,26 @@ class FloorSearch:
         """
         if not self.problem.rigid:
             return None
-        engine = self.engine
-        if isinstance(engine, TreePricing) and not engine.exact:
-            if not searching or self.problem.topology.ranks > MOST_SEARCHED:
-                return None
-            engine = TreePricing(self.problem, exactly=True)
+        if not isinstance(self.engine, TreePricing) or self.engine.exact:
+            return self._raise_by(self.engine, worth)
+        return self.raise_by_few(worth)
+
+    def raise_by_few(self, worth: float = 1e-9) -> Fraction | None:
+        """Raise the floor by trees to few ranks, beside what may be spent."""
+        few = narrowed_search(self.problem, self.floor, self.deadline)
+        if few is None:
+            return None
+        looked = few.raise_floor(worth)
+        if few.proof is not None:
+            self.floor, self.proof = few.floor, few.proof
+        return looked
+
+    def raise_searching(self) -> None:
+        """Raise the floor by trees that are searched, where no tables hold them all."""
+        if self.problem.rigid and self.problem.topology.ranks <= MOST_SEARCHED:
+            self._raise_by(TreePricing(self.problem, exactly=True), 1e-9)
+
+    def _raise_by(self, engine: FlowProgram | TreePricing, worth: float) -> Fraction | None:
         borders = self._sums(self.floor, FIRST)
         points = self._points(borders)
         looked = None
@@ -192,7 +214,7 @@ class FloorSearch:
                 break
             proved = Fraction(found.least * (1 - 1e-9)).limit_denominator(10**9)
             self.floor = max(self.floor, min(proved, end))
-            self.proof = SlotProof(borders, begin, end, found)
+            self.proof = SlotProof(borders, begin, end, found, self.goals)
             if proved < end:
                 break
         return looked
@@ -231,6 +253,24 @@ class FloorSearch:
         """Return the times at which slots between such borders change, and one long after."""
         points = changes(self.problem.alpha, borders, borders)
         return [*points, 1000 * (1 + max(self.floor, points[-1]))]
+
+
+def narrowed_search(problem: FluidProblem, floor: Fraction, deadline: float) -> FloorSearch | None:
+    """Return a search for the floor of a problem by trees to few ranks; None: there are none.
+
+    Args:
+        floor: that is known, microseconds.
+        deadline: of ``time.perf_counter()``.
+    """
+    goals = few_goals(problem) if problem.rigid else frozenset[int]()
+    if not goals:
+        return None
+    few = narrowed(problem, goals)
+    engine = TreePricing(few)
+    search = FloorSearch(
+        few, engine, floor, 0.0, NARROWED, deadline, unheard, unplaced, goals=goals
+    )
+    return search if engine.exact else None
 
 
 def unheard(_low: float, _high: float) -> None:

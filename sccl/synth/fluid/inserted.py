@@ -21,6 +21,7 @@ def insert(  # noqa: PLR0913, PLR0917 - a network, prices, and what is wanted
     arrive: Whole,
     since: Whole,
     wanted: Whole,
+    begun: Whole,
     tree: Whole,
 ) -> int:
     """Put the (link, slot)s of a cheap tree into ``tree``; return how many, -1 if there is none.
@@ -32,6 +33,7 @@ def insert(  # noqa: PLR0913, PLR0917 - a network, prices, and what is wanted
         arrive: likewise: from which slot on what was sent is there; -1: it is not sent.
         since: of each rank: 0 if it has the chunk from the start; else -1.
         wanted: whether each rank wants it.
+        begun: whether a tree is begun with each rank; the cheapest is kept.
         tree: shape (most, 2).
     """
     slots, ranks = cost.shape[1], len(since)
@@ -39,7 +41,7 @@ def insert(  # noqa: PLR0913, PLR0917 - a network, prices, and what is wanted
     by, have = np.empty((ranks, 2), np.int64), np.empty(ranks, np.int64)
     far, via = np.empty((slots + 1, ranks), np.int64), np.empty((slots + 1, ranks), np.int64)
     for first in range(ranks):
-        if wanted[first] and since[first] != 0:
+        if wanted[first] and begun[first] and since[first] != 0:
             by[:], have[:] = -1, np.where(since == 0, 0, slots + 1)
             turn = first
             while turn >= 0:

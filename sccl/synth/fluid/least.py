@@ -23,6 +23,7 @@ from sccl.synth.flows.slots import (
     variable,
     waits_of,
 )
+from sccl.synth.fluid.few import JoinedTrees, few_goals, narrowed
 from sccl.synth.fluid.floors import FIRST, MOST_BORDERS, FloorSearch
 from sccl.synth.fluid.pricing import TreePricing
 
@@ -68,6 +69,11 @@ class Least(FloorSearch):
         """Return whether it takes long to price trees once."""
         return isinstance(self.engine, TreePricing) and self.engine.effort(FIRST) > _DEAR
 
+    @property
+    def _looks_at_all(self) -> bool:
+        """Return whether no tree is cheaper than those that are priced."""
+        return not isinstance(self.engine, TreePricing) or self.engine.exact
+
     def is_done(self) -> bool:
         """Return whether nothing more is to be done."""
         if self.placed_us <= self.enough or time.perf_counter() > self.deadline:
@@ -80,6 +86,8 @@ class Least(FloorSearch):
         Raises:
             KeyboardInterrupt: the user interrupted; ``best`` is the best by then.
         """
+        if self._few_ranks():
+            return
         for step in self._turns():
             if not self.is_done():
                 step()
@@ -120,6 +128,34 @@ class Least(FloorSearch):
             return
         thorough = packing.us <= float(self.floor) * (1 + self.gap / 2)
         self.placed_us = self.place(packing, self.enough, thorough)
+
+    # Trees to few ranks, which everyone else joins: all slots can be looked at, on any machine.
+
+    def _few_ranks(self) -> bool:
+        """Pack trees to few ranks, and join everyone; return whether nothing else is any better.
+
+        It is done beside what may be spent: where others are as hard to reach, it says little.
+        """
+        goals = frozenset[int]() if self._looks_at_all else few_goals(self.problem)
+        if not goals:
+            return False
+        self.raise_by_few()
+        few, joining, packed = narrowed(self.problem, goals), JoinedTrees(self.problem, goals), inf
+
+        def place(packing: TimedPacking, enough: float, thorough: bool) -> float:
+            """Make schedules of what all have joined."""
+            nonlocal packed
+            if whole := joining.whole(packing, packing.us * (1 + self.gap / 8)):
+                packed = min(packed, whole.us)
+                self.placed_us = self.place(whole, enough, thorough)
+            return self.placed_us
+
+        told = (self.deadline, self.notify, place)
+        search = Least(few, TreePricing(few), self.floor, self.gap, self.effort / 2, *told)
+        for step in (search._halves, search._any_lengths, search._steady, search._best):
+            if not search.is_done():
+                step()
+        return packed <= self.enough
 
     # Slots of one length: where links are busy all the time, and what goes which way is enough.
 
@@ -181,6 +217,20 @@ class Least(FloorSearch):
             for holders, ranks in goals.items()
             for far in [self.problem.distances(holders, hops=hops)]
         )
+
+    # Slots of half the least alpha: others are nearly whole numbers of it.
+
+    def _halves(self) -> None:
+        """Pack into as many slots of any lengths as there is time for, and a few less or more."""
+        none = (Fraction(0),) * self.problem.topology.ranks
+        unit = min((alpha for alpha in self.problem.alpha if alpha), default=self.floor) / 2
+        most, near = int(self.floor / (unit or 1)), float(self.floor) * (1 + self.gap / 4)
+        for count in (most - 1, most, most - 2) if 2 < most <= _MOST_SLOTS else ():
+            slots = variable(self.problem, none, unit, count)
+            hopeless = self.us * (1 - self.gap / 8)
+            self._take(self._search(slots, enough=near, hopeless=hopeless))
+            if self.is_done() or self.us <= near:
+                return
 
     # Slots at about the same time: bytes that flow through their trees.
 
@@ -270,7 +320,10 @@ class Least(FloorSearch):
 
     def _raise(self) -> None:
         """Raise the floor, whatever that takes of what is left."""
-        self.raise_floor(searching=True)
+        if self._looks_at_all:
+            self.raise_floor()
+        else:
+            self.raise_searching()
 
     def _priced_anew(self) -> None:
         """Pack the trees of the prices that raised the floor, where these say no less of packings.

@@ -121,6 +121,30 @@ class _Master:
         return result, prices, np.array([max(0.0, duals[w]) for w in self.windows])
 
 
+class WayPrices:
+    """What a byte costs over each way, of what its links and budgets cost: sums of few things.
+
+    As a product of matrices they would be a library's, which wakes threads for each.
+
+    Attributes:
+        meets: shape (resources, ways): microseconds of each that a byte takes.
+    """
+
+    def __init__(self, problem: FluidProblem) -> None:
+        self.meets = np.zeros((len(problem.resources), len(problem.edges)))
+        for i, resource in enumerate(problem.resources):
+            for link, times in resource.links:
+                self.meets[i, link] = times / float(resource.rate)
+        most = int(np.count_nonzero(self.meets, axis=0).max(initial=1))
+        self._resource = np.argsort(self.meets == 0, axis=0, kind="stable")[:most].T
+        self._held = np.take_along_axis(self.meets.T, self._resource, axis=1)
+
+    def of(self, prices: Floats) -> Floats:
+        """Return the price of a byte, shape (ways, slots), by prices of resources in slots."""
+        found: Floats = (prices[self._resource] * self._held[:, :, None]).sum(axis=1)
+        return found
+
+
 class Growth:
     """Column generation for some slots.
 
@@ -134,10 +158,7 @@ class Growth:
         pricing.check(slots.count)
         self.problem, self.slots, self.pricing = problem, slots, pricing
         self.master = _Master(problem, slots, unit)
-        self.meets = np.zeros((len(problem.resources), len(problem.edges)))
-        for i, resource in enumerate(problem.resources):
-            for link, times in resource.links:
-                self.meets[i, link] = times / float(resource.rate)
+        self.ways = WayPrices(problem)
         self.sizes = np.array([float(c.size) * len(c.members) for c in problem.commodities])
         self.least, self.sure, self._pricing_spent = 0.0, 0.0, 0.0
         self.lightly = pricing.has_more
@@ -163,6 +184,7 @@ class Growth:
         effort: float = np.inf,
         deadline: float = np.inf,
         notify: Callable[[float, float], None] = lambda _low, _high: None,
+        spread: bool = True,
     ) -> TimedPacking:
         """Return a best packing.
 
@@ -173,13 +195,15 @@ class Growth:
             effort: after which nothing more is done.
             deadline: of ``time.perf_counter()``.
             notify: called with bounds around the time, for progress.
+            spread: whether trees that load all slots evenly are begun with, too.
 
         Raises:
             NoTreeError: something cannot be served within the slots.
             KeyboardInterrupt: the user interrupted.
         """
         master, unit = self.master, self.master.unit
-        self._spread(effort)
+        if spread:
+            self._spread(effort)
         for commodity, tree in start:
             if all(k < self.slots.count and self.slots.arrive[e, k] >= 0 for e, k in tree):
                 master.add(commodity, tree)
@@ -247,7 +271,7 @@ class Growth:
             loads = np.zeros_like(prices)
             for c, (_, tree) in enumerate(trees):
                 for link, slot in tree:
-                    loads[:, self.slots.room[slot]] += self.sizes[c] * self.meets[:, link]
+                    loads[:, self.slots.room[slot]] += self.sizes[c] * self.ways.meets[:, link]
             full = loads / self.master.counts[:, None] / lengths
             prices *= 1 + steep * full / full.max()
             prices /= prices.max()
@@ -287,7 +311,7 @@ class Growth:
         least, buys = self._proved(costs, prices, windows)
         if least > self.least or self.best is None:
             self.least, self.best, self._costs = max(least, self.least), (prices, windows), costs
-            hidden = self.sizes.sum() * self.pricing.rounded(self.meets.T @ prices)
+            hidden = self.sizes.sum() * self.pricing.rounded(self.ways.of(prices))
             sure = self.least - hidden / (self.master.unit * buys) if buys > 0 else 0.0
             self.sure = max(0.0, sure)
 
@@ -310,7 +334,7 @@ class Growth:
 
     def _cheapest(self, prices: Floats) -> list[tuple[float, Tree]]:
         self._pricing_spent += self.pricing.effort(self.slots.count, lightly=self.lightly)
-        bytes_ = self.meets.T @ prices[:, self.slots.room]
+        bytes_ = self.ways.of(prices[:, self.slots.room])
         try:
             return self.pricing.cheapest(bytes_, self.slots.arrive, lightly=self.lightly)
         except NoTreeError:

@@ -20,7 +20,7 @@ from sccl.synth.flows.placed import planned
 from sccl.synth.flows.problem import pose
 from sccl.synth.flows.schedules import Placing, readings_of
 from sccl.synth.fluid.equal import better, finer, listed, overlapping
-from sccl.synth.fluid.floors import engine_of
+from sccl.synth.fluid.floors import engine_of, narrowed_search
 from sccl.synth.fluid.late import late_us
 from sccl.synth.fluid.least import Least
 from sccl.synth.fluid.options import Options
@@ -98,6 +98,9 @@ class _Half:
         try:
             engine = engine_of(problem)
         except TooLargeError as why:
+            if few := narrowed_search(problem, self.floor, deadline):
+                few.raise_floor()
+                self.floor = few.floor
             if placing.plan is None:
                 raise _NoPackingError(self.floor, why) from why
             return

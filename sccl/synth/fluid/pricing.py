@@ -48,10 +48,12 @@ class TreePricing:
         TooLargeError: there are too many sets of ranks to look at.
     """
 
-    def __init__(self, problem: FluidProblem, *, exactly: bool = False) -> None:
+    def __init__(
+        self, problem: FluidProblem, *, exactly: bool = False, inserted: bool = False
+    ) -> None:
         self.problem = problem
         self.starts = _starts(problem)
-        self.parts = _parts(problem)
+        self.parts: list[_Part] = [_Inserted(problem)] if inserted else _parts(problem)
         self.exact, self.searched = all(part.exact for part in self.parts), None
         if exactly and not self.exact:
             self.exact, self.parts = True, [_Inserted(problem)]
@@ -299,7 +301,8 @@ class _Inserted:
         wanted = np.zeros(len(since), np.int64)
         wanted[sorted(commodity.wanted)] = 1
         own = len(self._src)
-        count = insert(self._src, self._dst, cost[:own], arrive[:own], since, wanted, self._tree)
+        ends = (self._src, self._dst)
+        count = insert(*ends, cost[:own], arrive[:own], since, wanted, wanted, self._tree)
         if count < 0:
             raise NoTreeError
         return frozenset((int(e), int(t)) for e, t in self._tree[:count])

@@ -5,11 +5,18 @@ switches is matched like a link, and what its links can carry is shared with the
 them: each link serves one chunk at a time. A chunk passes a switch that cuts through at the pace of
 the slowest link, each link beginning when the first byte gets there; one that stores chunks begins
 anew. Of the ways between two links of ranks, those over the fewest switches are taken.
+
+Two ways may come to a link that they share at different times from their starts: one over a pair's
+switch, say, and one over all of a pod. What is kept of it for the one cannot be used by the other
+in between. So list scheduling leaves out ways that meet others so, where ranks are joined by a link
+as well that costs no more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -61,18 +68,21 @@ Factors = Callable[[Ticks, Ticks], Ticks]
 """By the ranks where ways begin and end, how many times as long each is taken; 0: not at all."""
 
 
-def crossings_of(topology: Topology, clock: Clock, factors: Factors | None = None) -> Crossings:
+def crossings_of(
+    topology: Topology, clock: Clock, factors: Factors | None = None, *, beside: bool = True
+) -> Crossings:
     """Return the ways of a machine, for chunks that are all of one size.
 
     Args:
         factors: which of them are taken, and how much slower; None: all, as they are.
+        beside: whether those are taken that hold others up, beside links that cost no more.
 
     Raises:
         TooLargeError: there are more than are taken.
         UnreachableError: there are none.
     """
     pace = slowed(topology, clock)
-    first, link = _columns(topology)
+    first, link = _columns(topology, beside=beside)
     slower = np.ones(len(link), dtype=np.int64)
     if factors is not None:
         first, link, slower = _taken(topology, first, link, factors)
@@ -98,7 +108,7 @@ def crossings_of(topology: Topology, clock: Clock, factors: Factors | None = Non
     )
 
 
-def _columns(topology: Topology) -> tuple[Ticks, Ticks]:
+def _columns(topology: Topology, *, beside: bool) -> tuple[Ticks, Ticks]:
     """Return of each way, and one more, where its links begin; and the links.
 
     Raises:
@@ -111,6 +121,9 @@ def _columns(topology: Topology) -> tuple[Ticks, Ticks]:
     paths = list(_paths(topology))
     if not paths:
         raise stalled()
+    if not beside:
+        out = _beside(topology, paths)
+        paths = [path for i, path in enumerate(paths) if i not in out]
     first = np.concatenate([[0], np.cumsum([len(path) for path in paths])]).astype(np.int64)
     return first, np.array([link for path in paths for link in path], dtype=np.int64)
 
@@ -199,6 +212,41 @@ def _paths(topology: Topology) -> Iterator[Path]:
                     count += 1
                     _check_count(topology, count)
                     yield path
+
+
+@lru_cache(maxsize=8)
+def leaves_out(topology: Topology) -> bool:
+    """Return whether some ways hold others up beside links that cost no more."""
+    ranks = topology.ranks
+    if not topology.switches or all(max(k.edge) >= ranks for k in topology.links):
+        return False
+    return bool(_beside(topology, list(_paths(topology))))
+
+
+def _beside(topology: Topology, paths: Sequence[Path]) -> frozenset[int]:
+    """Return which ways these are."""
+    links = topology.links
+    direct = {k.edge: k for k in links if max(k.edge) < topology.ranks}
+    if not direct:
+        return frozenset()
+    alphas = [Fraction(str(k.alpha_us)) for k in links]
+    met: dict[int, set[tuple[Fraction, Fraction]]] = {}
+    for path in paths:  # from either end, as some are read backwards
+        before, after = Fraction(0), sum((alphas[link] for link in path), Fraction(0))
+        for link in path:
+            after -= alphas[link]
+            met.setdefault(link, set()).add((before, after))
+            before += alphas[link]
+    found = set()
+    for i, path in enumerate(paths):
+        own = direct.get((links[path[0]].src, links[path[-1]].dst))
+        if own is None or len(path) == 1 or all(len(met[link]) == 1 for link in path):
+            continue
+        least = min(links[link].lanes * links[link].gb_per_s for link in path)
+        soon = sum((alphas[link] for link in path), Fraction(0))
+        if Fraction(str(own.alpha_us)) <= soon and own.lanes * own.gb_per_s >= least:
+            found.add(i)
+    return frozenset(found)
 
 
 def _onward(topology: Topology, link: int, inner: dict[int, list[Path]]) -> Iterator[Path]:

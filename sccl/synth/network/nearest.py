@@ -14,7 +14,7 @@ import numpy as np
 
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
-from sccl.synth.network.crossings import slowed
+from sccl.synth.network.crossings import leaves_out, slowed
 from sccl.synth.network.groups import Ticks, strong_components
 from sccl.synth.network.machine import Net
 from sccl.synth.network.paths import Ways
@@ -49,7 +49,12 @@ def nearest_ticks(topology: Topology, clock: Clock, src: Ticks, dst: Ticks, cost
 
 
 def has_detours(topology: Topology) -> bool:
-    """Return whether some switches are joined by several ways."""
+    """Return whether some ranks are joined by ways that are none of those that are planned over.
+
+    So it is where switches are joined by several, and where some may be left out beside links.
+    """
+    if leaves_out(topology):
+        return True
     between = {(min(k.edge), max(k.edge)) for k in topology.links if min(k.edge) >= topology.ranks}
     if not between:
         return False

@@ -242,12 +242,12 @@ def task_of(request: Request, options: Options) -> Task:
     model = AlphaModel(options.alpha)
     tick = _tick(topology, size, collective.num_chunks)
     clock = Clock.of(topology, size, model, tick)
-    crossings = crossings_of(topology, clock)
+    crossings = crossings_of(topology, clock, beside=False)
     net = net_of(topology, clock, crossings)
     turns = dual.on_reversed or dual.phases == 2 or half.is_routed()
     there = topology.reversed() if turns else topology
     back_clock = Clock.of(there, size, model, tick) if turns else clock
-    back = crossings_of(there, back_clock) if turns else crossings
+    back = crossings_of(there, back_clock, beside=False) if turns else crossings
     task = Task(
         topology=topology,
         collective=collective,
