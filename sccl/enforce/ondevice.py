@@ -15,7 +15,7 @@ import torch
 
 from sccl.enforce.described import Described
 from sccl.enforce.inner import kind_of, with_streams
-from sccl.enforce.planned import HeldCall
+from sccl.enforce.planned import HeldCall, OfHeldCall
 from sccl.enforce.script import ScriptOp
 from sccl.enforce.works import CarriedWork
 from sccl.errors import ToolError
@@ -84,7 +84,7 @@ class DeviceCall(HeldCall):
             self.future.set_exception(told)
 
 
-class DeviceWork(CarriedWork):
+class DeviceWork(OfHeldCall, CarriedWork):
     """What a job holds of it."""
 
     def __init__(self, call: DeviceCall, before_wait: Callable[[HeldCall], None]) -> None:
@@ -104,27 +104,7 @@ class DeviceWork(CarriedWork):
             raise error from self._call.error
         return self._call.work is None or bool(self._call.work.wait(*args, **kwargs))
 
-    def get_future(self) -> Any:
-        """Return what is done when results are there."""
-        return self._call.future
-
     def is_completed(self) -> bool:
         """Return whether results are there."""
         call = self._call
         return call.issued.is_set() and (call.work is None or bool(call.work.is_completed()))
-
-    def is_success(self) -> bool:
-        """Return whether all went well."""
-        return self.is_completed() and self._call.error is None
-
-    def exception(self) -> Any:
-        """Return what went wrong."""
-        return self._call.error
-
-    def result(self) -> Any:
-        """Return the results."""
-        return list(self._call.described.got)
-
-    def synchronize(self) -> None:
-        """Let what follows wait."""
-        self.wait()

@@ -132,7 +132,41 @@ class PlannedCall(HeldCall):
         return list(self.described.got)
 
 
-class PlannedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
+class OfHeldCall:
+    """What is told of a call alike, wherever it is carried."""
+
+    _call: Any
+
+    def wait(self) -> bool:
+        """Wait until results are there."""
+        raise NotImplementedError
+
+    def is_completed(self) -> bool:
+        """Return whether results are there."""
+        raise NotImplementedError
+
+    def get_future(self) -> Any:
+        """Return what is done when results are there."""
+        return self._call.future
+
+    def is_success(self) -> bool:
+        """Return whether all went well."""
+        return self.is_completed() and self._call.error is None
+
+    def exception(self) -> Any:
+        """Return what went wrong."""
+        return self._call.error
+
+    def result(self) -> Any:
+        """Return the results."""
+        return list(self._call.described.got)
+
+    def synchronize(self) -> None:
+        """Let what follows wait."""
+        self.wait()
+
+
+class PlannedWork(OfHeldCall, dist._Work):  # noqa: SLF001 - what torch's own groups derive from
     """What a job holds of it."""
 
     def __init__(
@@ -161,26 +195,6 @@ class PlannedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Pyth
             raise error from call.error
         return True
 
-    def get_future(self) -> Any:
-        """Return what is done when results are there."""
-        return self._call.future
-
     def is_completed(self) -> bool:
         """Return whether results are there."""
-        return self._call.ended.is_set()
-
-    def is_success(self) -> bool:
-        """Return whether all went well."""
-        return self._call.ended.is_set() and self._call.error is None
-
-    def exception(self) -> Any:
-        """Return what went wrong."""
-        return self._call.error
-
-    def result(self) -> Any:
-        """Return the results."""
-        return list(self._call.described.got)
-
-    def synchronize(self) -> None:
-        """Let what follows wait."""
-        self.wait()
+        return bool(self._call.ended.is_set())

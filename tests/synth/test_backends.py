@@ -11,10 +11,14 @@ from typing import Any
 
 import pytest
 
+from sccl.collectives import named
 from sccl.core.answer import Sat, Unknown, Unsat
+from sccl.core.instance import Instance
 from sccl.errors import JudgeError, ParameterError, SolverError, UnknownNameError
 from sccl.synth.ksync import backends
 from sccl.synth.ksync.transfer_model import encode, size
+from sccl.topo import resolve
+from sccl.topo.symmetry.groups import groups
 from tests.kit.bank import BANK, Case, check_backend
 
 SOLVERS = [name for name in backends.names() if name != "portfolio"]
@@ -165,3 +169,21 @@ def test_the_portfolio_goes_on_when_a_member_breaks(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(portfolio, "MEMBERS", ("no-such-solver",))
     with pytest.raises(SolverError, match="no-such-solver"):
         backends.solve(instance, "portfolio")
+
+
+@pytest.mark.parametrize(
+    ("machine", "collective", "numbers", "why"),
+    [
+        ("torus:16x16", "allgather", (4, 16, 254), "R is at least 255"),
+        ("mesh:16x16", "allgather", (2, 29, 255), "30 links away from rank 255"),
+        ("dragonfly:16x17", "allgather", (1, 3, 16), "R is at least 271/16"),
+    ],
+)
+def test_where_no_solver_is_asked_bounds_refute(
+    machine: str, collective: str, numbers: tuple[int, int, int], why: str
+) -> None:
+    topology, (c, s, r) = resolve(machine), numbers
+    asked = Instance(topology, named(collective, topology.ranks).at(c), s, r)
+    answer = backends.solve(asked, groups=groups(topology, asked.collective, "auto"))
+    assert isinstance(answer, Unsat)
+    assert why in answer.evidence

@@ -7,16 +7,21 @@ imported only when it is asked for.
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Protocol, cast
 
-from sccl.core.answer import Answer, Sat, Unknown
+from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.collective import Collective
 from sccl.core.instance import Instance
 from sccl.core.symmetric import SymmetricAlgorithm
+from sccl.core.topology import Topology
 from sccl.errors import SolverError, unknown_name
 from sccl.judge import require_valid
+from sccl.prove.bounds import bandwidth_bound, farthest_pair
 from sccl.solvers.effort import MAX_TIMEOUT_S, UNIT_S, Effort, Spending
 from sccl.synth import direct
 from sccl.synth.ksync.transfer_model import MAX_TRANSFERS, size
@@ -115,7 +120,10 @@ def solve(
     backend = load(solver)
     spending = Spending(effort)
     why = ""
-    if (found := _without_search(instance, groups)) is not None:
+    found = _without_search(instance, groups)
+    if not isinstance(found, Sat) and (found is not None or _too_large(instance)):
+        found = _refuted(instance) or found
+    if found is not None:
         return _judged(found, "an answer without search")
     if groups:
         from sccl.synth.ksync import orbits  # noqa: PLC0415 - loads CP-SAT
@@ -148,6 +156,25 @@ def _without_search(instance: Instance, groups: Sequence[Group]) -> Answer | Non
 
     by_flow = one_flow.answer(instance)
     return by_flow or pipelined.answer(instance) or trees.answer(instance)
+
+
+def _refuted(instance: Instance) -> Unsat | None:
+    """Return that bounds of steps or of the bandwidth leave no algorithm; None: they leave some."""
+    begin = time.perf_counter()
+    topology, collective = instance.topology, instance.collective
+    why = ""
+    far = farthest_pair(topology, collective)
+    if instance.steps < far.steps:
+        why = f"chunk {far.chunk} starts {far.steps} links away from rank {far.rank}"
+    elif instance.rounds < (least := _least_rounds(topology, collective)):
+        why = f"R is at least {least} with so many chunks (bandwidth bound)"
+    return Unsat(why, "bounds", time.perf_counter() - begin) if why else None
+
+
+@lru_cache(maxsize=16)
+def _least_rounds(topology: Topology, collective: Collective) -> Fraction:
+    """Return the bandwidth bound on R; sweeps ask for it again and again."""
+    return bandwidth_bound(topology, collective).value
 
 
 def _best_known(instance: Instance) -> Fraction | None:
