@@ -121,7 +121,7 @@ def solve(
     spending = Spending(effort)
     why = ""
     found = _without_search(instance, groups)
-    if not isinstance(found, Sat) and (found is not None or _too_large(instance)):
+    if not isinstance(found, Sat | Unsat) and (found is not None or _too_large(instance)):
         found = _refuted(instance) or found
     if found is not None:
         return _judged(found, "an answer without search")
