@@ -15,9 +15,8 @@ import torch
 
 from sccl.enforce.described import Described
 from sccl.enforce.inner import kind_of, with_streams
-from sccl.enforce.planned import HeldCall, OfHeldCall
+from sccl.enforce.planned import HeldCall, HeldWork
 from sccl.enforce.script import ScriptOp
-from sccl.enforce.works import CarriedWork
 from sccl.errors import ToolError
 
 
@@ -84,12 +83,12 @@ class DeviceCall(HeldCall):
             self.future.set_exception(told)
 
 
-class DeviceWork(OfHeldCall, CarriedWork):
+class DeviceWork(HeldWork):
     """What a job holds of it."""
 
     def __init__(self, call: DeviceCall, before_wait: Callable[[HeldCall], None]) -> None:
-        super().__init__(None)
-        self._call, self._before_wait = call, before_wait
+        super().__init__(call)
+        self._before_wait = before_wait
 
     def wait(self, *args: Any, **kwargs: Any) -> bool:
         """Let what follows wait, as torch's own work does, once the call is made.

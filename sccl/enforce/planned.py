@@ -132,18 +132,12 @@ class PlannedCall(HeldCall):
         return list(self.described.got)
 
 
-class OfHeldCall:
-    """What is told of a call alike, wherever it is carried."""
+class HeldWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
+    """What a job holds of a held call, wherever that is carried."""
 
-    _call: Any
-
-    def wait(self) -> bool:
-        """Wait until results are there."""
-        raise NotImplementedError
-
-    def is_completed(self) -> bool:
-        """Return whether results are there."""
-        raise NotImplementedError
+    def __init__(self, call: Any) -> None:
+        super().__init__()
+        self._call = call
 
     def get_future(self) -> Any:
         """Return what is done when results are there."""
@@ -166,14 +160,14 @@ class OfHeldCall:
         self.wait()
 
 
-class PlannedWork(OfHeldCall, dist._Work):  # noqa: SLF001 - what torch's own groups derive from
+class PlannedWork(HeldWork):
     """What a job holds of it."""
 
     def __init__(
         self, call: PlannedCall, timeout: timedelta, before_wait: Callable[[PlannedCall], None]
     ) -> None:
-        super().__init__()
-        self._call, self._timeout, self._before_wait = call, timeout, before_wait
+        super().__init__(call)
+        self._timeout, self._before_wait = timeout, before_wait
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait until results are there.

@@ -122,30 +122,31 @@ def test_a_command_that_asks_for_no_plan_is_told_of(tmp_path: Path) -> None:
     assert why in " ".join(err.split())
 
 
-def test_a_job_of_other_ranks_goes_on_without_the_plan(tmp_path: Path) -> None:
-    script = tmp_path / "script.json"
-    script.write_text(script_text(made()))
-    env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_SCRIPT": str(script)}
+def kept_to(script: PlanScript, folder: Path, torch: str, ranks: int, calls: str) -> str:
+    """Run a job that makes these calls under a plan's script; return what it complained of."""
+    file = folder / "script.json"
+    file.write_text(script_text(script))
+    env = {"PYTHONPATH": autoloading(folder), "SCCL_SCRIPT": str(file)}
     job = "import torch, torch.distributed as d; d.init_process_group('sccl'); "
-    job += "d.all_reduce(torch.ones(2)); d.destroy_process_group()"
-    done = run_job("oldest", 1, "run_code.py", job, env=env)
+    done = run_job(torch, ranks, "run_code.py", f"{job}{calls}; d.destroy_process_group()", env=env)
     finished(done)
+    return done.stderr
+
+
+def test_a_job_of_other_ranks_goes_on_without_the_plan(tmp_path: Path) -> None:
+    told = kept_to(made(), tmp_path, "oldest", 1, "d.all_reduce(torch.ones(2))")
     why = "sccl: the plan is for 4 ranks, and the job has 1: the job goes on without a plan"
-    assert why in done.stderr
+    assert why in told
 
 
 def test_a_job_that_calls_something_else_is_told_so_and_goes_on(tmp_path: Path) -> None:
     """Once, and by one rank; what a job calls first may be no step, so it takes some calls."""
-    script = tmp_path / "script.json"
-    script.write_text(script_text(script_of(plan_of(ops_of(2)[:1], 2))))
-    env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_SCRIPT": str(script)}
-    job = "import torch, torch.distributed as d; d.init_process_group('sccl'); "
-    job += "[d.all_reduce(torch.ones(5)) for _ in range(50)]; d.destroy_process_group()"
-    done = run_job("newest", 2, "run_code.py", job, env=env)
-    finished(done)
+    of_another = script_of(plan_of(ops_of(2)[:1], 2))
+    calls = "[d.all_reduce(torch.ones(5)) for _ in range(50)]"
+    told = kept_to(of_another, tmp_path, "newest", 2, calls)
     why = "sccl: the plan is of another job: it expects allreduce of 24 float32 of 2 ranks, which "
     why += "is none of the last 36 calls: calls go as they are made until a step is as planned"
-    assert done.stderr.count(why) == 1
+    assert told.count(why) == 1
 
 
 MISNAMED = """

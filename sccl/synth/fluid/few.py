@@ -85,10 +85,8 @@ class JoinedTrees:
         (self._one,) = problem.commodities
         ranks = problem.topology.ranks
         self._src, self._dst = np.array(problem.edges, dtype=np.int64).T.copy()
-        self._since, (self._wanted, self._begun) = (
-            np.full(ranks, -1),
-            np.zeros((2, ranks), np.int64),
-        )
+        self._since = np.full(ranks, -1)
+        self._wanted, self._begun = np.zeros((2, ranks), np.int64)
         self._since[sorted(self._one.holders)] = 0
         self._wanted[sorted(self._one.wanted)] = 1
         self._begun[sorted(goals)] = 1
