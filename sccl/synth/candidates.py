@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.bounds import Bounds
@@ -17,6 +17,8 @@ MAX_CANDIDATES = 1_000_000
 
 LEAST_K = 5
 """The k of SCCL's evaluation (section 5.2)."""
+
+_MULTIPLES = 100  # of the fewest chunks: prices of alltoalls may have denominators of millions
 
 EXTRA_STEPS = 3
 """How far beyond the latency bound a sweep goes if the user names no last step."""
@@ -66,12 +68,14 @@ def candidates(dual: Dual, bandwidth: Fraction, steps: int, covered: Range) -> I
 def settled(covered: Range, dual: Dual, bounds: Bounds) -> Range:
     """Return ``covered`` with its k: 5, or what it takes to meet the bandwidth bound, if not given.
 
-    With the fewest chunks whose R is whole, and in the fewest steps.
+    With the fewest chunks whose R is whole, and in the fewest steps. Where that takes so many
+    chunks that nobody would find an algorithm, what the fewest chunks of all may take.
     """
     if covered.k is not None:
         return covered
     unit = dual.spec.unit * dual.chunk_factor
-    rounds = (bounds.bandwidth * unit / dual.phases).numerator
+    least = bounds.bandwidth * unit / dual.phases  # rounds, of the fewest chunks
+    rounds = least.numerator if least.denominator <= _MULTIPLES else ceil(least) + LEAST_K
     return replace(covered, k=max(LEAST_K, rounds - bounds.steps // dual.phases))
 
 

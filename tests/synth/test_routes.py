@@ -10,17 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import named
-from sccl.core.answer import Sat, Unknown
+from sccl.collectives import dual_of, named
+from sccl.core.answer import Answer, Sat, Unknown
+from sccl.core.candidate import Range
 from sccl.core.instance import Instance
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
 from sccl.core.topology import Topology, distances
 from sccl.judge import steps, violations
 from sccl.prove.bounds import lower_bounds
+from sccl.solvers.effort import Effort
 from sccl.synth import direct
+from sccl.synth.candidates import settled
 from sccl.synth.direct import routes
 from sccl.synth.ksync import backends
 from sccl.synth.limit.steps import step_limit
+from sccl.synth.settings import Settings
+from sccl.tasks.pareto import find_frontier
 from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
 from sccl.topo.symmetry.groups import groups
@@ -153,3 +158,44 @@ def test_solvers_are_not_asked_where_there_is_an_answer() -> None:
     found = backends.solve(Instance(machine, question, 2, 13))
     assert isinstance(found, Sat)
     assert found.solver == "direct"
+
+
+@pytest.mark.parametrize(
+    ("text", "point"),
+    [
+        ("ring:24", (48, 12, 144)),  # one piece of a pair half way round goes one way alone
+        ("ring:34", (68, 17, 289)),
+        ("mesh:5x5", (50, 8, 60)),
+        ("mesh:6x6", (72, 10, 108)),
+        ("circulant:33:2,5,7", (33, 4, 14)),  # its colouring takes shortest ways alone: 29/66
+    ],
+)
+def test_sweeps_ask_no_solver_of_more_ranks(
+    text: str, point: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backends, "load", _no_solver)
+    machine = resolve(text)
+    found = find_frontier(
+        machine,
+        named("alltoall", machine.ranks),
+        Range(None, point[1]),
+        Settings("cpsat", Effort(10)),
+    )
+    assert [(p.chunks, p.steps, p.rounds) for p in found.points] == [point]
+
+
+def test_a_bound_of_many_chunks_leaves_a_k_that_can_be_swept() -> None:
+    machine = resolve("dragonfly:4x9")
+    spec = named("alltoall", 36)
+    bounds = lower_bounds(machine, spec)
+    assert (bounds.bandwidth * 36).denominator > 10_000
+    assert settled(Range(), dual_of(spec), bounds).k == 19
+
+
+class _NoSolver:
+    def answer(self, instance: Instance, _: Effort) -> Answer:
+        raise AssertionError(f"a solver was asked for R = {instance.rounds}")
+
+
+def _no_solver(_: str) -> _NoSolver:
+    return _NoSolver()

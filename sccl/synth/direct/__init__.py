@@ -3,7 +3,7 @@
 They are asked before any solver. What they do not find is undecided.
 """
 
-from sccl.synth.direct.answer import answer, constructed
+from sccl.synth.direct.answer import SEARCHED, answer, constructed
 from sccl.synth.direct.reach import Attained, attained
 
-__all__ = ["Attained", "answer", "attained", "constructed"]
+__all__ = ["SEARCHED", "Attained", "answer", "attained", "constructed"]

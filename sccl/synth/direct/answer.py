@@ -16,7 +16,7 @@ from sccl.core.instance import Instance
 from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm, Symmetry
 from sccl.core.topology import Topology
 from sccl.judge import require_valid
-from sccl.synth.direct.reach import attained
+from sccl.synth.direct.reach import Attained, attained
 from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.groups import groups
 
@@ -27,6 +27,9 @@ NAME = "direct"
 
 _Named = tuple[str, AnyAlgorithm | None]
 """The name of the group that an algorithm is invariant under, and that; or that there is none."""
+
+SEARCHED = 20
+"""Ranks up to which a search finds fewer chunks of an alltoall than are known without."""
 
 _TRUSTED = 2_000_000  # chunks times links times steps, up to which a solver may do better
 
@@ -50,15 +53,20 @@ def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
     best: Fraction | None = None
     if not known and collective.is_gathered:
         name, found, best = _gathered(instance, among)
-    if not known and collective.is_transpose:
-        name, found, best = _exchanged(instance, among)
+    if collective.is_transpose and found is None:
+        coloured = attained(instance.topology, collective) if known else None
+        if coloured is None or not coloured.is_least:
+            name, found, best = _exchanged(instance, among)
+        if coloured and coloured.steps == instance.steps:
+            best = min(coloured.bandwidth, best or coloured.bandwidth)
     seconds = time.perf_counter() - begin
     if found is not None and found.rounds <= instance.rounds:
         first, *rest = found.rounds_per_step
         first += instance.rounds - found.rounds
         return Sat(replace(found, rounds_per_step=(first, *rest)), NAME, seconds, group=name)
     size = collective.num_chunks * len(instance.topology.links) * instance.steps
-    if best is None or size <= _TRUSTED:
+    many = collective.is_transpose and instance.topology.ranks > SEARCHED
+    if best is None or (size <= _TRUSTED and not many):
         return None
     why = f"without search R/C {best} is known for so many steps, and a search would take long"
     return Unknown(why, NAME, seconds, best=best)
@@ -73,24 +81,32 @@ def constructed(topology: Topology, collective: Collective, steps: int) -> AnyAl
         collective: non-combining, at its smallest C.
     """
     known = attained(topology, collective)
-    made: AnyAlgorithm | None = None
-    if known is None and collective.is_transpose:
-        made = _exchange(topology, collective, steps)
-    elif known is not None and known.steps == steps:
-        for times in known.times:
-            chunks = collective.chunks * times
-            rounds = known.bandwidth * chunks
-            if rounds.denominator == 1 and rounds >= steps:
-                number = collective.num_chunks * times
-                whole = replace(collective, chunks=chunks, num_chunks=number)
-                asked = Instance(topology, whole, steps, int(rounds))
-                found = answer(asked, _groups(topology, collective))
-                if isinstance(found, Sat):
-                    made = found.algorithm
-                    break
-    return require_valid(made, "an answer without search") if made else None
+    made: _Named = ("", None)
+    if collective.is_transpose and not (known and known.is_least):
+        made = "", _exchange(topology, collective, steps)
+    if known is not None and known.steps == steps:
+        made = _better(made, ("", _at_its_chunks(known, topology, collective)))
+    return require_valid(made[1], "an answer without search") if made[1] else None
 
 
+def _at_its_chunks(
+    known: Attained, topology: Topology, collective: Collective
+) -> AnyAlgorithm | None:
+    """Return an algorithm that attains what is known, at the fewest chunks that have one."""
+    for times in known.times:
+        chunks = collective.chunks * times
+        rounds = known.bandwidth * chunks
+        if rounds.denominator == 1 and rounds >= known.steps:
+            number = collective.num_chunks * times
+            whole = replace(collective, chunks=chunks, num_chunks=number)
+            asked = Instance(topology, whole, known.steps, int(rounds))
+            found = answer(asked, _groups(topology, collective))
+            if isinstance(found, Sat):
+                return found.algorithm
+    return None
+
+
+@lru_cache(maxsize=4)
 def _exchange(topology: Topology, collective: Collective, steps: int) -> AnyAlgorithm | None:
     """Return an alltoall of a product, or by routes, whichever is cheaper.
 
@@ -125,6 +141,10 @@ def _exchanged(
             found = _better(found, _by_routes(topology, asked, steps, among))
     known = [] if cost is None else [cost]
     known += [found[1].bandwidth_cost] if found[1] else []
+    fewest = replace(asked, chunks=topology.ranks, num_chunks=topology.ranks**2)
+    if product is None and asked.chunks > fewest.chunks:  # of more chunks routes may take more
+        other = _exchange(topology, fewest, steps)
+        known += [other.bandwidth_cost] if other else []
     return *found, min(known, default=None)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import lcm
 from typing import TYPE_CHECKING
 
@@ -28,14 +29,17 @@ class Attained:
         bandwidth: R/C, at some C.
         by: which construction it is of, in words.
         times: how often to take the pattern's chunks for that, one or the other of these.
+        is_least: whether no algorithm has less, as ranks are as far from each other as they are.
     """
 
     steps: int
     bandwidth: Fraction
     by: str
     times: tuple[int, ...]
+    is_least: bool = False
 
 
+@lru_cache(maxsize=4)
 def attained(topology: Topology, collective: Collective) -> Attained | None:
     """Return what is attained in as few steps as can be; None: no construction is known.
 
@@ -97,7 +101,12 @@ def _by_colouring(machine: Cayley) -> Attained | None:
     """Return what an alltoall takes with C = S P chunks, or twice as many, in S steps."""
     from sccl.synth.direct import alltoall  # noqa: PLC0415 - NumPy is slow to load
 
-    found = [alltoall.least_rounds(machine, pieces) for pieces in (1, 2)]
-    rounds = [each for each in found if each is not None]
-    steps = int(machine.distances().max())
-    return Attained(steps, min(rounds), COLOURING, (1, 2, steps)) if rounds else None
+    once, twice = (alltoall.least_rounds(machine, pieces) for pieces in (1, 2))
+    if once is None or twice is None:
+        return None
+    far, cost = machine.distances(), min(once, twice)
+    steps = int(far.max())
+    # on even rings what is half way round goes both ways: one piece of a pair can't
+    times = (2, steps) if twice < once else (1, 2, steps)
+    least = Fraction(int(far.sum()), sum(machine.lanes) * machine.group.ranks)
+    return Attained(steps, cost, COLOURING, times, cost == least)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from math import ceil
 from pathlib import Path
 
 from sccl.collectives import Dual, Spec, dual_of
@@ -24,13 +25,12 @@ from sccl.prove.bounds import lower_bounds
 from sccl.synth.ahead import Expect
 from sccl.synth.ask import Solve, ask
 from sccl.synth.candidates import last_step, scope_of, settled
-from sccl.synth.direct import attained, constructed
+from sccl.synth.direct import SEARCHED, attained, constructed
 from sccl.synth.folder import Folder
 from sccl.synth.ksync.search import Best, BoundOf, LimitOf, LimitsWhen, Search, Space
 from sccl.synth.oracle import LimitOracle, Limits
 from sccl.transform import Question, pose
 
-_SEARCHED = 32  # ranks up to which searches find what there is
 _LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
 
 
@@ -231,18 +231,24 @@ class _Sweep:
 def _with_what_is_known(covered: Range, topology: Topology, dual: Dual, bounds: Bounds) -> Range:
     """Return a range with its k; if that is not given, one in which what needs no search lies.
 
-    What the bandwidth bound takes is enough where that is met, and for alltoalls by colouring.
+    What the bandwidth bound takes is enough where fewest chunks meet it.
     """
     found, unit = settled(covered, dual, bounds), dual.spec.at(dual.spec.unit)
-    if covered.k is not None or topology.ranks <= _SEARCHED or dual.phases > 1:
+    if covered.k is not None or topology.ranks <= SEARCHED or dual.phases > 1:
         return found
     if not (unit.is_gathered or unit.is_transpose):
         return found
     known = attained(topology, unit)
-    if known and (unit.is_transpose or dual.bandwidth(known.bandwidth) == bounds.bandwidth):
+    if known and known.is_least:
+        rounds, steps = known.bandwidth * unit.chunks * known.times[0], known.steps
+    elif known and unit.is_gathered and dual.bandwidth(known.bandwidth) == bounds.bandwidth:
         return found
-    made = constructed(topology, unit, bounds.steps)
-    return replace(found, k=max(found.k or 0, made.rounds - made.steps)) if made else found
+    else:
+        made = constructed(topology, unit, bounds.steps)
+        if made is None:
+            return found
+        rounds, steps = Fraction(made.rounds), made.steps
+    return replace(found, k=max(found.k or 0, ceil(rounds) - steps))
 
 
 def _refuse_empty(spec: Spec, covered: Range) -> None:

@@ -8,6 +8,8 @@ from sccl.core.bounds import Bounds, Counted, Priced
 from sccl.core.words import counted
 from sccl.view.shown import Bounds as Shown
 
+_READABLE = 32  # runs of ranks; --json has every rank
+
 
 def in_words(bounds: Bounds, spec: Spec) -> Shown:
     """Return bounds as people read them.
@@ -100,7 +102,19 @@ def _of_cuts(found: Priced) -> str:
 
 
 def _set(ranks: tuple[int, ...]) -> str:
-    return "{" + ", ".join(map(str, ranks)) + "}"
+    """Return ranks as a set: more than two in a row as ``4-7``, and no more than can be read."""
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    shown = [
+        f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run))
+        for run in runs[:_READABLE]
+    ]
+    more = [] if len(runs) <= _READABLE else [f"..., {len(ranks)} in all"]
+    return "{" + ", ".join(shown + more) + "}"
 
 
 def _to_original(dual: Dual) -> str:
