@@ -202,9 +202,10 @@ def _workload(content: bytes) -> object:
 
 
 def _loading(kind: str) -> Callable[[bytes], object]:
-    place = Path(tempfile.mkdtemp(prefix="sccl-fuzz-")) / kind
+    folder = tempfile.TemporaryDirectory(prefix="sccl-fuzz-")  # goes with what reads from it
 
     def read(content: bytes) -> object:
+        place = Path(folder.name, kind)
         place.write_bytes(content)
         if kind == "topology":
             topology = resolve(str(place.rename(place.with_suffix(".json"))))

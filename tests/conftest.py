@@ -27,7 +27,8 @@ STRICT = os.environ.get("SCCL_STRICT_TOOLS") == "1"
 NO_SHARED = "the data that lies beside the project is not here"
 
 # What tests keep and find again is their own, not the user's.
-os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="sccl-tests-")
+CACHE = tempfile.TemporaryDirectory(prefix="sccl-tests-", ignore_cleanup_errors=True)
+os.environ["XDG_CACHE_HOME"] = CACHE.name
 
 # Jobs in the background of a shell begin with Ctrl-C ignored, and hand that on to all they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -84,6 +85,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--nightly"):
         nightly.begin(config.getoption("--hypothesis-seed"))
         settings.load_profile("nightly")
+
+
+def pytest_unconfigure() -> None:
+    """Leave nothing behind, as workers end without a word to what was to be done at exit."""
+    CACHE.cleanup()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

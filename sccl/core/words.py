@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from decimal import Context, Decimal
 from fractions import Fraction
 
@@ -12,6 +13,26 @@ def counted(number: int, thing: str) -> str:
     """Return ``"1 chunk"``, ``"2 chunks"``, ``"3 switches"``; the plural takes an s."""
     plural = "es" if thing.endswith("tch") else "s"
     return f"{number} {thing}{'' if number == 1 else plural}"
+
+
+def runs_of(numbers: Iterable[int], *, through: str) -> list[str]:
+    """Return numbers, more than two in a row by the first and the last: ``["0-3", "8"]``.
+
+    Args:
+        through: what is between these, such as ``"-"``.
+    """
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    short = [[run] if len(run) > 2 else [[number] for number in run] for run in runs]
+    return [
+        f"{run[0]}{through}{run[-1]}" if len(run) > 1 else str(run[0])
+        for parts in short
+        for run in parts
+    ]
 
 
 def gap_text(gap: float) -> str:

@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from sccl.core.cost import bytes_text
 from sccl.core.sketch import HyperedgePolicy, Joining, Relays, Sketch
-from sccl.core.words import counted
+from sccl.core.words import counted, runs_of
 from sccl.tasks.fitted_sketch import FittedSketch, SketchedChunks
 
 _MOST = 16
@@ -26,14 +26,7 @@ _POLICIES = {
 
 def spans(numbers: Sequence[int]) -> str:
     """Return numbers, those in a row by the first and the last: ``"0 to 3, 8"``."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    parts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    return _listed(parts)
+    return _listed(runs_of(numbers, through=" to "))
 
 
 def _listed(parts: Sequence[str], most: int = _MOST) -> str:

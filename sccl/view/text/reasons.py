@@ -5,7 +5,7 @@ from __future__ import annotations
 from sccl.collectives import Dual, Spec, dual_of
 from sccl.core.answer import Answer, Sat, Unknown, Unsat, made_by
 from sccl.core.bounds import Bounds, Counted, Priced
-from sccl.core.words import counted
+from sccl.core.words import counted, runs_of
 from sccl.view.shown import Bounds as Shown
 
 _READABLE = 32  # runs of ranks; --json has every rank
@@ -102,19 +102,10 @@ def _of_cuts(found: Priced) -> str:
 
 
 def _set(ranks: tuple[int, ...]) -> str:
-    """Return ranks as a set: more than two in a row as ``4-7``, and no more than can be read."""
-    runs: list[list[int]] = []
-    for rank in ranks:
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    shown = [
-        f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run))
-        for run in runs[:_READABLE]
-    ]
-    more = [] if len(runs) <= _READABLE else [f"..., {len(ranks)} in all"]
-    return "{" + ", ".join(shown + more) + "}"
+    """Return ranks as a set, no more of them than can be read."""
+    runs = runs_of(ranks, through="-")
+    more = [f"..., {len(ranks)} in all"] if len(runs) > _READABLE else []
+    return "{" + ", ".join(runs[:_READABLE] + more) + "}"
 
 
 def _to_original(dual: Dual) -> str:
