@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sccl.core.algorithm import Algorithm, Send
+from sccl.core.topology import Topology
 from sccl.judge import hops
 
 Numbers = NDArray[np.int64]
@@ -71,19 +72,34 @@ def _fits(algorithm: Algorithm, sends: SendColumns) -> bool:
         return False
     pairs, loads = np.unique(link * algorithm.steps + sends.step, return_counts=True)
     link, step = np.divmod(pairs, algorithm.steps)
-    constraints = topology.constraints()
+    enough = algorithm.num_sends  # no step sends more
+    rounds = np.array([min(r, enough) for r in algorithm.rounds_per_step], np.int64)
+    lanes = np.array([k.lanes for k in topology.links], np.int64)
+    if (loads > lanes[link] * rounds[step]).any():
+        return False
+    return not topology.budgets or _within_budgets(topology, link, step, loads, rounds)
+
+
+def _within_budgets(
+    topology: Topology, link: Numbers, step: Numbers, loads: Numbers, rounds: Numbers
+) -> bool:
+    """Return whether links that share a budget keep within it.
+
+    Args:
+        link: that are used,
+        step: when,
+        loads: and by how many sends.
+    """
     place = {k.edge: i for i, k in enumerate(topology.links)}
-    members = sorted((place[e], i) for i, c in enumerate(constraints) for e in c.edges)
-    of, constraint = np.array(members, np.int64).reshape(-1, 2).T
-    first = np.searchsorted(of, np.arange(len(links) + 1))
+    members = sorted((place[e], i) for i, b in enumerate(topology.budgets) for e in b.edges)
+    of, budget = np.array(members, np.int64).reshape(-1, 2).T
+    first = np.searchsorted(of, np.arange(len(place) + 1))
     many = np.diff(first)[link]
     row = np.repeat(np.arange(len(link)), many)
     within = np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many)
-    held_by = constraint[first[link[row]] + within]
-    both, of_both = np.unique(held_by * algorithm.steps + step[row], return_inverse=True)
+    held_by = budget[first[link[row]] + within]
+    both, of_both = np.unique(held_by * len(rounds) + step[row], return_inverse=True)
     used = np.bincount(of_both, weights=loads[row])  # exact: far fewer than 2^53
-    held_by, step = np.divmod(both, algorithm.steps)
-    most = np.array([c.chunks_per_round for c in constraints], np.int64)
-    enough = algorithm.num_sends  # no step sends more
-    rounds = np.array([min(r, enough) for r in algorithm.rounds_per_step], np.int64)
+    held_by, step = np.divmod(both, len(rounds))
+    most = np.array([b.chunks_per_round for b in topology.budgets], np.int64)
     return bool((used <= most[held_by] * rounds[step]).all())

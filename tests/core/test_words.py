@@ -10,7 +10,7 @@ from sccl.core.words import runs_of
 
 @given(st.sets(st.integers(0, 30)))
 def test_runs_say_every_number_once(numbers: set[int]) -> None:
-    said = []
+    said: list[int] = []
     for run in runs_of(numbers, through="-"):
         first, _, last = run.partition("-")
         said += range(int(first), int(last or first) + 1)

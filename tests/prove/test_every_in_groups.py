@@ -53,7 +53,7 @@ def test_what_groups_tell_goes_over_the_weak_link_too() -> None:
     assert (found.evidence.groups, found.evidence.sends) == (((0, 1, 2, 3), (4, 5, 6, 7)), 8)
     assert not found.evidence.approached
     said = explain(found, across)
-    assert said.startswith("between the 2 sets {0, 1, 2, 3}, {4, 5, 6, 7} a chunk of each group")
+    assert said.startswith("between the 2 sets {0-3}, {4-7} a chunk of each group")
     assert any_bounds(topology, within).bandwidth == Fraction(12, 72)  # nothing has to go over it
     proof = proof_of_every(topology, across, found, found.steps)
     assert (proof.collective, proof.bound) == (across.name, Fraction(4))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from sccl.core.bounds import Cut
@@ -21,10 +21,15 @@ def simple_proofs(topology: Topology, collective: Collective) -> Iterator[Bandwi
 
     On symmetric machines one of them is already the best bound there is.
     """
-    priced = (price_cut(topology, cut) for cut in common_cuts(topology, collective))
-    cuts = [proof for proof in priced if proof is not None]
-    if cuts:
-        yield max(cuts, key=lambda c: _ratio(topology, collective, c))
+    links, lanes = topology.edges, topology.lanes()
+    best: tuple[Fraction, frozenset[int]] | None = None
+    for inside in common_cuts(topology, collective):
+        if entering := _entering(links, inside):
+            carried = sum(chunks for _, chunks in _cover(topology, entering, lanes))
+            ratio = Fraction(collective.entering(inside), carried)
+            best = max(best or (ratio, inside), (ratio, inside), key=lambda each: each[0])
+    if best and (proof := price_cut(topology, best[1])):
+        yield proof
     if collective.to_one and _starts(topology, collective) * len(topology.links) <= _LENGTH_WORK:
         prices = tuple((edge, Fraction(1)) for edge in sorted(topology.edges))
         yield BandwidthProof(Fraction(0), prices, ())
@@ -35,13 +40,6 @@ def _starts(topology: Topology, collective: Collective) -> int:
     if collective.is_transpose:
         return len(rank_orbits(topology, some_symmetries(topology, collective)))
     return len({sources for sources, _ in collective.classes()})
-
-
-def _ratio(topology: Topology, collective: Collective, proof: BandwidthProof) -> Fraction:
-    """Return what a single cut proves: chunks that must enter over what can in a round."""
-    carried = {c.key: c.chunks_per_round for c in topology.constraints()}
-    capacity = sum(carried[key] for key, _ in proof.prices)
-    return Fraction(collective.entering(set(proof.cuts[0].ranks)), capacity)
 
 
 def common_cuts(topology: Topology, collective: Collective) -> Iterator[frozenset[int]]:
@@ -66,16 +64,21 @@ def price_cut(topology: Topology, inside: frozenset[int]) -> BandwidthProof | No
     A shared budget covers several edges at one price, so it is taken greedily where that is cheaper
     than the links it covers; any cover is valid, and an LP may find a better one.
     """
-    entering = {(u, v) for u, v in topology.edges if v in inside and u not in inside}
+    entering = _entering(topology.edges, inside)
     if not entering:
         return None
-    prices = priced({key: Fraction(1) for key, _ in _cover(topology, entering)})
+    prices = priced({key: Fraction(1) for key, _ in _cover(topology, entering, topology.lanes())})
     return BandwidthProof(Fraction(0), prices, (Cut(tuple(sorted(inside)), Fraction(1), 0),))
 
 
-def _cover(topology: Topology, edges: Iterable[Edge]) -> list[tuple[ConstraintKey, int]]:
+def _entering(links: Iterable[Edge], inside: frozenset[int]) -> set[Edge]:
+    return {(u, v) for u, v in links if v in inside and u not in inside}
+
+
+def _cover(
+    topology: Topology, edges: Iterable[Edge], lanes: Mapping[Edge, int]
+) -> list[tuple[ConstraintKey, int]]:
     """Return constraints that hold all of some edges, and their chunks per round."""
-    lanes = topology.lanes()
     left = set(edges)
     found: list[tuple[ConstraintKey, int]] = []
     for budget in topology.budgets:
@@ -88,9 +91,11 @@ def _cover(topology: Topology, edges: Iterable[Edge]) -> list[tuple[ConstraintKe
 
 def names_of_cover(topology: Topology, edges: Iterable[Edge]) -> tuple[str, ...]:
     """Return the names of the constraints that :func:`most_carried` counts."""
-    return tuple(sorted(constraint_name(key) for key, _ in _cover(topology, edges)))
+    return tuple(
+        sorted(constraint_name(key) for key, _ in _cover(topology, edges, topology.lanes()))
+    )
 
 
 def most_carried(topology: Topology, edges: Iterable[Edge]) -> int:
     """Return what some edges can carry in a round, at most."""
-    return sum(chunks for _, chunks in _cover(topology, edges))
+    return sum(chunks for _, chunks in _cover(topology, edges, topology.lanes()))

@@ -18,7 +18,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from math import gcd, lcm
+from fractions import Fraction
+from math import ceil, gcd, lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,7 +45,7 @@ NAME = "one flow"
 
 _SENDS = 1_000_000
 _TIMES = (1, 2, 3, 4, 6, 8, 12)  # the least C at which R is whole
-_CUTS = 400  # that are added for one C
+_CUTS = 400  # times that some are added for one C
 _EFFORT, _STRATEGY = Effort(units=2.0), Strategy(linear=2)
 
 _Ways = dict[tuple[int, int], list[list[int]]]
@@ -68,18 +69,19 @@ class _Question:
     flow: TimedFlow
     rows: list[CutRow]
 
-    def rounds(self, total: int, times: int) -> list[int] | None:
+    def rounds(self, total: int, times: int, tries: int = _CUTS) -> list[int] | None:
         """Return whole rounds, ``total`` in all, at which all chunks flow; None: not found.
 
         Args:
             times: how often the chunks of the pattern are taken.
+            tries: rounds that are looked at, each of which adds cuts.
 
         Raises:
             NoRoundsError: there are none: cuts leave none, and every algorithm satisfies these.
         """
         made = CutRows(self.topology, self.collective, self.steps)
         layers = _layers(self.flow, total)
-        for _ in range(_CUTS):
+        for _ in range(tries):
             values = self._satisfying(total, times, layers)
             if values is None:
                 return None
@@ -111,7 +113,7 @@ class _Question:
         return [found.value(r) for r in rounds] if found.found else None
 
     def written(self, rounds: list[int], times: int) -> Algorithm | None:
-        """Return the algorithm of these rounds; None: their flow is not there after all."""
+        """Return the algorithm of these rounds, not yet judged; None: there is no such flow."""
         flow = TimedFlow(self.topology, self.steps, self.ends, ())
         carried = flow.carried(np.array(rounds, np.int64), times)
         if carried is None:
@@ -119,12 +121,28 @@ class _Question:
         chunks, number = self.collective.chunks * times, self.collective.num_chunks * times
         whole = replace(self.collective, chunks=chunks, num_chunks=number)
         sends = tuple(_sends(whole, self.ends, carried, self.steps))
-        made = Algorithm(self.topology, whole, tuple(rounds), sends)
-        return require_valid(made, "splitting a flow into paths")
+        return Algorithm(self.topology, whole, tuple(rounds), sends)
 
 
 class NoRoundsError(Exception):
     """No whole rounds satisfy what every algorithm does."""
+
+
+def meets(topology: Topology, collective: Collective, steps: int, cost: Fraction) -> bool:
+    """Return whether layers show at once that chunks flow at a cost; no: that is not known.
+
+    Args:
+        collective: at its smallest C.
+        cost: R/C.
+    """
+    question = _question(topology, collective, steps) if one_flow(collective) else None
+    if question is None or not speaks_of(topology, collective, steps):
+        return False
+    rounds = cost * collective.chunks
+    times = rounds.denominator * max(1, ceil(Fraction(steps, rounds.numerator)))
+    with suppress(NoRoundsError):
+        return question.rounds(int(rounds * times), times, tries=1) is not None
+    return False
 
 
 def at_bound(topology: Topology, collective: Collective, bound: TimedBound) -> Algorithm | None:
@@ -144,8 +162,8 @@ def at_bound(topology: Topology, collective: Collective, bound: TimedBound) -> A
             return None
         with suppress(NoRoundsError):
             rounds = question.rounds(int(bound.value * collective.chunks * times), times)
-            if rounds is not None:
-                return question.written(rounds, times)
+            if rounds is not None and (made := question.written(rounds, times)):
+                return require_valid(made, "splitting a flow into paths")
     return None
 
 

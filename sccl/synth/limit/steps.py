@@ -97,13 +97,15 @@ def _cuts_of(phase: Phase, dual: Dual, bounds: Bounds, steps: int) -> LimitProof
     None: they say nothing of such a collective.
     """
     from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
+    from sccl.synth.direct import one_flow  # noqa: PLC0415 - likewise
 
-    unit = dual.spec.at(dual.spec.unit)
+    unit, floor = dual.spec.at(dual.spec.unit), _floor(dual, bounds, phase)
+    of = (unit.name, phase.on_reversed, phase.topology.name, steps)
+    if one_flow.meets(phase.topology, unit, steps, floor):
+        return LimitProof(*of, floor, ())
     found = timed_bound(phase.topology, unit, steps)
     if found is None:
         return None
-    floor = _floor(dual, bounds, phase)
-    of = (unit.name, phase.on_reversed, phase.topology.name, steps)
     if found.value <= floor:
         return LimitProof(*of, floor, ())
     return LimitProof(*of, found.value, found.prices, found.cuts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple
+from functools import lru_cache
 
 from sccl.core.collective import Collective, RelationKind
 from sccl.core.ids import Rank
@@ -31,8 +32,29 @@ def automorphisms(
     and (where they are lists) pre and post become vertices of their own. Source: Junttila and
     Kaski, Engineering an efficient canonical labeling tool for large and sparse graphs (2007).
     """
+    relations = (collective.pre, collective.post)
+    roots = tuple(Rank(r.root) for r in relations if r.root is not None)
+    if RelationKind.PAIRS in (r.kind for r in relations):
+        return _automorphisms(topology, roots, costs, collective)
+    return _by_roots(topology, roots, costs)
+
+
+@lru_cache(maxsize=8)
+def _by_roots(topology: Topology, roots: tuple[Rank, ...], costs: bool) -> tuple[Permutation, ...]:
+    """Return those of any C: sweeps ask for them for every candidate."""
+    return _automorphisms(topology, roots, costs, None)
+
+
+def _automorphisms(
+    topology: Topology, roots: tuple[Rank, ...], costs: bool, listed: Collective | None
+) -> tuple[Permutation, ...]:
+    """Return generators of all symmetries.
+
+    Args:
+        listed: a collective whose pre and post are lists.
+    """
     graph = _Coloured()
-    ranks = [graph.vertex(_rank_colour(collective, r)) for r in range(topology.ranks)]
+    ranks = [graph.vertex(("rank", *(root == r for root in roots))) for r in range(topology.ranks)]
     ranks += [graph.vertex(("switch", *astuple(s)[1:])) for s in topology.switches]
     link = {}
     for one in topology.links:
@@ -47,9 +69,9 @@ def automorphisms(
         vertex = graph.vertex(("budget", budget.chunks_per_round, *more))
         for edge in budget.edges:
             graph.join(vertex, link[edge])
-    if RelationKind.PAIRS in (collective.pre.kind, collective.post.kind):
-        for (holders, wanted), chunks in collective.classes().items():
-            vertex = graph.vertex(("class", *_sizes(collective, chunks)))
+    if listed:
+        for (holders, wanted), chunks in listed.classes().items():
+            vertex = graph.vertex(("class", *_sizes(listed, chunks)))
             for role, members in (("pre", holders), ("post", wanted)):
                 port = graph.vertex((role,))
                 graph.join(vertex, port)
@@ -57,11 +79,6 @@ def automorphisms(
                     graph.join(port, ranks[rank])
     found = {tuple(g[: topology.ranks]) for g in graph.automorphism_generators()}
     return tuple(sorted(found - {tuple(range(topology.ranks))}))
-
-
-def _rank_colour(collective: Collective, rank: int) -> tuple[object, ...]:
-    roots = [r.root == rank for r in (collective.pre, collective.post) if r.root is not None]
-    return ("rank", *roots)
 
 
 class _Coloured:
