@@ -162,7 +162,20 @@ def _holdings(problem: FluidProblem, ways: PortWays, collective: Collective) -> 
     missing = (wanted & ~held).sum(axis=1)
     words = _words(held)
     return Holdings(
-        group, gate, words, words.copy(), _words(wanted), few, stuck, many, gates, reached, missing
+        group,
+        gate,
+        words,
+        words.copy(),
+        _words(wanted),
+        few,
+        stuck,
+        _words(many == 1),
+        many.copy(),
+        np.zeros_like(many),
+        many,
+        gates,
+        reached,
+        missing,
     )
 
 

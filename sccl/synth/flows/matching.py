@@ -64,7 +64,10 @@ class Holdings(NamedTuple):
         wanted: by rank.
         few: by group and number: chunks that so many of the group have, or await.
         stuck: by group: chunks that are there, at no gate, and are not yet in all groups.
-        many: by group and chunk: how many of the group have it, or await it.
+        alone: by group: chunks that one of it has, and no other one.
+        have: by group and chunk: how many of the group have it.
+        came: likewise: the tick at which it came first.
+        many: likewise: how many have it, or await it.
         gates: likewise, of those that are gates.
         reached: by chunk: how many groups have it.
         missing: by rank: how many chunks.
@@ -77,6 +80,9 @@ class Holdings(NamedTuple):
     wanted: Words
     few: Words
     stuck: Words
+    alone: Words
+    have: Whole
+    came: Whole
     many: Whole
     gates: Whole
     reached: Whole
@@ -116,6 +122,25 @@ def _first_of(have: Words, coming: Words, wanted: Words, of: Words, turn: int) -
 
 
 @compiled
+def _alone_of(u: int, v: int, all_: Holdings) -> int:
+    """Return what a rank may be sent that only the other one of its group has; -1: nothing.
+
+    What came the latest, as there may be no time left for anybody else to send it on; of what came
+    at the same time what the fewest of the group await.
+    """
+    best, g = -1, all_.group[v]
+    for i in range(all_.held.shape[1]):
+        fits = all_.held[u, i] & all_.alone[g, i] & ~all_.coming[v, i] & all_.wanted[v, i]
+        while fits:
+            chunk = i * 64 + int(lowest(fits))
+            fits &= fits - ONE
+            later = 1 if best < 0 else all_.came[g, chunk] - all_.came[g, best]
+            if later > 0 or (later == 0 and all_.many[g, chunk] < all_.many[g, best]):
+                best = chunk
+    return best
+
+
+@compiled
 def _to_other_group(u: int, v: int, all_: Holdings) -> int:
     """Return a chunk that a rank's group lacks and the fewest gates of the other one have; -1."""
     best, least, group = -1, _NEVER, all_.group[u]
@@ -147,10 +172,15 @@ def _choose(u: int, v: int, all_: Holdings, tick: int, spare: int) -> tuple[int,
         chunk = _first_of(have, coming, wanted, all_.stuck[g], turn)
         if chunk >= 0:
             return chunk, 0
-    for number in range(1, all_.few.shape[1]):
+    if all_.group[u] == g:
+        chunk = _alone_of(u, v, all_)
+        if chunk >= 0:
+            return chunk, all_.many[g, chunk]
+    most = all_.few.shape[1]
+    for number in range(1, most):
         chunk = _first_of(have, coming, wanted, all_.few[g, number], turn)
         if chunk >= 0:
-            return chunk, number
+            return chunk, most + number
     return -1, 0
 
 
@@ -191,8 +221,15 @@ def _arrive(ways: PortWays, all_: Holdings, sent: OnTheWay) -> None:
     at = sent.now[TICK] % len(sent.head)
     one = sent.head[at]
     while one >= 0:
-        chunk = sent.rows[one, 1]
-        all_.held[ways.dst[sent.rows[one, 2]], chunk >> 6] |= ONE << np.uint64(chunk & 63)
+        chunk, v = sent.rows[one, 1], ways.dst[sent.rows[one, 2]]
+        g, word, bit = all_.group[v], chunk >> 6, ONE << np.uint64(chunk & 63)
+        all_.have[g, chunk] += 1
+        if all_.have[g, chunk] == 1:
+            all_.alone[g, word] |= bit
+            all_.came[g, chunk] = sent.now[TICK]
+        else:
+            all_.alone[g, word] &= ~bit
+        all_.held[v, word] |= bit
         sent.now[FLYING] -= 1
         one = sent.then[one]
     sent.head[at] = -1
