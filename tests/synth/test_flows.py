@@ -28,7 +28,8 @@ from sccl.synth.flows.arcs import FlowProgram, is_unicast
 from sccl.synth.flows.problem import FluidProblem, Tree, WayImages, pose
 from sccl.synth.flows.slots import TimeSlots, bordered, uniform, variable
 from sccl.synth.fluid.packing import Growth
-from sccl.synth.fluid.pricing import NoTreeError, TreePricing
+from sccl.synth.fluid.pricing import TreePricing
+from sccl.synth.fluid.sets import NoTreeError
 from sccl.topo import resolve
 from tests.kit.commands import sccl
 from tests.kit.executed import is_right

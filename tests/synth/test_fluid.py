@@ -37,8 +37,9 @@ from sccl.synth.fluid.few import JoinedTrees, few_goals, narrowed
 from sccl.synth.fluid.floors import FloorSearch, narrowed_search, unheard, unplaced
 from sccl.synth.fluid.least import later
 from sccl.synth.fluid.packing import Growth, WayPrices
-from sccl.synth.fluid.pricing import NoTreeError, TreePricing
+from sccl.synth.fluid.pricing import TreePricing
 from sccl.synth.fluid.searched import SearchedTrees
+from sccl.synth.fluid.sets import NoTreeError, SetTables
 from sccl.synth.intervals.posed import pose as pose_chunks
 from sccl.synth.network import symmetries
 from sccl.topo import resolve
@@ -489,7 +490,7 @@ def test_numbers_of_chassis_take_the_place_of_sets_of_them(
     alike = TreePricing(posed)
     monkeypatch.setattr(pricing, "alike_groups", lambda _: None)
     of_sets = TreePricing(posed)
-    assert [type(one.parts[0]) for one in (alike, of_sets)] == [pricing._Alike, pricing._Sets]
+    assert [type(one.parts[0]) for one in (alike, of_sets)] == [pricing._Alike, SetTables]
     rng = random.Random(seed)  # noqa: S311 - the same each time
     slots = variable(posed, (Fraction(0),) * 32, Fraction(13, 10), 6)
     each = np.array([[rng.choice([0.0, 1.0, 3.0]) for _ in range(6)] for _ in posed.resources])

@@ -180,6 +180,8 @@ class _Costs:
 
     def hops(self, way: int, size: int) -> tuple[list[tuple[int, int, int]], int]:
         """Return (link, offset, ticks) of a way's links, and when the chunk has arrived."""
+        if way < 0:
+            return [], 0
         costs = self.of(size)
         rows = range(int(costs.first[way]), int(costs.first[way + 1]))
         links = [(int(costs.link[r]), int(costs.offset[r]), int(costs.busy[r])) for r in rows]
@@ -201,11 +203,13 @@ class Reading:
 
     Attributes:
         topology: the machine on which it is read.
-        turned: of each way that of this machine; None: it is read as it is.
+        turned: of each way that of this machine, -1: none, as nothing is sent; None: the same.
+        backwards: whether it is read backwards.
     """
 
     topology: Topology
     turned: tuple[int, ...] | None = None
+    backwards: bool = False
 
 
 _Table = tuple[Whole, Whole, Whole, Whole, Whole, Floats]
@@ -216,10 +220,11 @@ class _Sends:
     """The sends of a plan, in its order, and what they hold on machines as these are read."""
 
     def __init__(self, problem: FluidProblem, plan: Planned, readings: Sequence[Reading]) -> None:
-        self._readings, self._ranks = readings, problem.topology.ranks
+        self._readings = readings
         self._costs = [_Costs(reading.topology) for reading in readings]
         self.chunk, self.way = np.array(_ordered(problem, plan), dtype=np.int64).T
         edges = np.array(problem.edges, dtype=np.int64)
+        self._nodes = int(edges.max()) + 1
         self._source, self._goal = edges[self.way].T
         size = np.array(plan.sizes, dtype=np.int64)[self.chunk]
         keys = np.stack([self.way, size], axis=1)
@@ -248,7 +253,7 @@ class _Sends:
                 costs.append(took)
                 for link, offset, busy in hops:
                     begins = offset
-                    if mirrored != (reading.turned is not None):
+                    if mirrored != reading.backwards:
                         begins = took - offset - busy
                     pace = size / busy if busy else 0.0
                     rows += [(thing, begins, busy, pace) for thing in self._number[r][link]]
@@ -275,7 +280,7 @@ class _Sends:
         count, longest = np.zeros(things, np.int64), np.zeros(things, np.int64)
         begin, end = np.zeros(intervals, np.int64), np.zeros(intervals, np.int64)
         held = (self._base, count, begin, end, np.zeros(intervals), self._room, longest)
-        there = np.zeros((self._chunks, self._ranks), np.int64)
+        there = np.zeros((self._chunks, self._nodes), np.int64)
         start = np.zeros(len(order), np.int64)
         for first in range(0, len(order), _AT_ONCE):
             last = min(first + _AT_ONCE, len(order))

@@ -20,7 +20,7 @@ from sccl.collectives import Dual
 from sccl.core.clock import Clock
 from sccl.solvers.lp import SparseEnd, SparseProgram, solve_sparse
 from sccl.synth.flows.placed import Planned, PlannedSend, Sent
-from sccl.synth.flows.problem import FluidProblem
+from sccl.synth.flows.problem import FluidProblem, ways_of
 from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.groups import Ticks
 
@@ -106,7 +106,7 @@ class _Linear:
             each = two - one
             return list(zip((one - each) / _PS, each * (unit / _BYTES / _PS), strict=True))
 
-        self.arrival = lines(few.cost, many.cost)
+        arrival = lines(few.cost, many.cost)
         begins = lines(few.offset, many.offset)
         ends = lines(few.offset + few.busy, many.offset + many.busy)
         held = list(zip(few.link.tolist(), begins, ends, strict=True))
@@ -114,10 +114,13 @@ class _Linear:
         for thing, budget in enumerate(topology.budgets, len(of)):
             for i, link in enumerate(topology.links):
                 of[i] += [thing] if link.edge in budget.edges else []
-        self.hops = [
+        hops = [
             [(thing, *times) for link, *times in held[a:b] for thing in of[link]]
             for a, b in pairwise(few.first.tolist())
         ]
+        place = {way: i for i, way in enumerate(ways_of(topology))}
+        self.arrival = [arrival[place[way]] if way else (0.0, 0.0) for way in problem.ways]
+        self.hops = [hops[place[way]] if way else [] for way in problem.ways]
 
 
 def _program(
@@ -133,7 +136,9 @@ def _program(
     unit = float(max(commodity.size for commodity in problem.commodities))
     costs = _Linear(problem, unit)
     chunks = len(plan.sizes)
-    brings = {(s.chunk, problem.edges[s.way][1]): i for i, s in enumerate(sent)}
+    brings: dict[tuple[int, int], list[int]] = {}
+    for i, send in enumerate(sent):
+        brings.setdefault((send.chunk, problem.edges[send.way][1]), []).append(i)
     entries: list[tuple[int, int, float]] = []
     lower: list[float] = []
     upper: list[float] = []
@@ -154,8 +159,7 @@ def _program(
     holds: dict[int, list[tuple[int, int, Line, Line]]] = {}
     for i, send in enumerate(sent):
         column = 1 + chunks + i
-        before = brings.get((send.chunk, problem.edges[send.way][0]))
-        if before is not None:
+        for before in brings.get((send.chunk, problem.edges[send.way][0]), ()):
             after(column, before, costs.arrival[sent[before].way])
         after(0, i, costs.arrival[send.way])
         for link, begins, ends in costs.hops[send.way]:

@@ -131,8 +131,9 @@ class WayImages:
         links = problem.topology.links
         self._edges = [link.edge for link in links]
         self._place = {edge: i for i, edge in enumerate(self._edges)}
-        self._ways = problem.ways
-        self._number = {way: i for i, way in enumerate(problem.ways)}
+        self._ranks = problem.topology.ranks
+        self._ways = list(zip(problem.edges, problem.ways, strict=True))
+        self._number = {way: i for i, way in enumerate(self._ways)}
         self._known: dict[Permutation, list[int]] = {}
 
     def of(self, image: Permutation) -> list[int]:
@@ -140,9 +141,17 @@ class WayImages:
         if image not in self._known:
             there = [self._place[image[u], image[v]] for u, v in self._edges]
             self._known[image] = [
-                self._number[tuple(there[link] for link in way)] for way in self._ways
+                self._number[
+                    (self._end(image, u), self._end(image, v)), tuple(there[link] for link in way)
+                ]
+                for (u, v), way in self._ways
             ]
         return self._known[image]
+
+    def _end(self, image: Permutation, node: int) -> int:
+        """Return the image of a rank; of one that stands for it later, that of its image."""
+        again, rank = divmod(node, self._ranks)
+        return image[rank] + again * self._ranks
 
     def back(self, image: Permutation) -> list[int]:
         """Return of which way each is the image."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sccl.collectives import Dual, Spec
@@ -55,6 +55,19 @@ is found is placed."""
 _PS_PER_US = 10**6
 
 
+@dataclass(frozen=True, slots=True)
+class UpAndDownWays:
+    """What ways of an allreduce stand for.
+
+    Attributes:
+        turned: of each way that of the machine; -1: none, as a rank has what it waited for.
+        adds: whether what comes by it is added to what is there, and does not take its place.
+    """
+
+    turned: tuple[int, ...]
+    adds: tuple[bool, ...]
+
+
 @dataclass
 class Placing:
     """Schedules of a phase: a collective that does not combine, on its machine.
@@ -62,6 +75,7 @@ class Placing:
     Attributes:
         readings: what is placed is read like this.
         late: whether time is over: then nothing is placed of smaller chunks.
+        up_and_down: of what a plan of a whole allreduce is made; None: it is one of a phase.
         ticks: what the best takes; picoseconds.
         plan: of the best; None: there is none yet.
         effort: that was spent.
@@ -71,6 +85,7 @@ class Placing:
     dual: Dual
     readings: tuple[Reading, ...]
     late: Callable[[], bool]
+    up_and_down: UpAndDownWays | None = None
     ticks: int = 0
     plan: Planned | None = None
     sent: list[Sent] = field(default_factory=list)
@@ -161,13 +176,23 @@ class Placing:
         rows: list[tuple[int, int, int, int, bool]] = []
         messages: list[int] = []
         later = 0
-        if dual.on_reversed or dual.phases > 1:
+        if self.up_and_down is not None:
+            own = self.up_and_down
+            real = [s for s in self.sent if own.turned[s.way] >= 0]
+            sent, adds = [s._replace(way=own.turned[s.way]) for s in real], self._adding(own, real)
+            first, messages = rows_of(topology, plan.sizes, sent)
+            last = dict(zip(messages, range(len(first)), strict=True))
+            rows = [
+                (*row, adds[number] and last[number] == i)
+                for i, (row, number) in enumerate(zip(first, messages, strict=True))
+            ]
+        elif dual.on_reversed or dual.phases > 1:
             first, numbers = rows_of(topology, plan.sizes, self._backwards())
             last = dict(zip(numbers, range(len(first)), strict=True))  # a switch only passes on
             for i, (row, number) in enumerate(zip(first, numbers, strict=True)):
                 rows.append((*row, spec.combining and last[number] == i))
             messages, later = numbers, self.ticks
-        if not dual.on_reversed:
+        if not dual.on_reversed and self.up_and_down is None:
             sent = [s._replace(start=s.start + later, arrival=s.arrival + later) for s in self.sent]
             then, numbers = rows_of(topology, plan.sizes, sent)
             rows += [(*row, False) for row in then]
@@ -176,6 +201,20 @@ class Placing:
         collective = spec.at(plan.chunks * dual.chunk_factor)
         told = messages if topology.switches else None
         return schedule_of(topology, collective, rows, Clock.of(topology, sizes), told)
+
+    def _adding(self, own: UpAndDownWays, sent: Sequence[Sent]) -> list[bool]:
+        """Return whether what is sent is added to what is there, and does not take its place.
+
+        Of two that exchange, what sets out once the other has come is the sum of both.
+        """
+        edges, ranks = self.problem.edges, self.problem.topology.ranks
+        come = {(s.chunk, *edges[s.way]): s.arrival for s in sent}
+
+        def alone(s: Sent) -> bool:
+            u, v = edges[s.way]
+            return v < ranks or s.start < come[s.chunk, v - ranks, u + ranks]
+
+        return [own.adds[s.way] and alone(s) for s in sent]
 
     def _backwards(self) -> list[Sent]:
         """Return what is sent, read backwards."""
@@ -198,4 +237,4 @@ def readings_of(topology: Topology, dual: Dual) -> tuple[Reading, ...]:
     turned = tuple(
         ways[tuple(back[link] for link in reversed(way))] for way in ways_of(topology.reversed())
     )
-    return (Reading(topology, turned), *forwards)
+    return (Reading(topology, turned, backwards=True), *forwards)

@@ -20,7 +20,8 @@ from sccl.synth.flows.shares import TimedPacking
 from sccl.synth.flows.slots import TimeSlots
 from sccl.synth.fluid.inserted import insert
 from sccl.synth.fluid.packing import Growth, WayPrices
-from sccl.synth.fluid.pricing import NoTreeError, TreePricing
+from sccl.synth.fluid.pricing import TreePricing
+from sccl.synth.fluid.sets import NoTreeError
 from sccl.synth.fluid.tables import Whole
 
 MOST_GOALS = 6

@@ -20,7 +20,8 @@ from sccl.synth.flows.shares import TimedPacking
 from sccl.synth.flows.slots import TimeSlots, bordered, changes
 from sccl.synth.fluid.few import few_goals, narrowed
 from sccl.synth.fluid.packing import Growth
-from sccl.synth.fluid.pricing import NoTreeError, TreePricing
+from sccl.synth.fluid.pricing import TreePricing
+from sccl.synth.fluid.sets import NoTreeError
 
 MOST_BORDERS = 44
 """Slots of which the time of a few alphas is made: of more the program becomes slow."""

@@ -15,7 +15,8 @@ from sccl.solvers import lp
 from sccl.synth.flows.problem import FluidProblem, Tree
 from sccl.synth.flows.shares import Floats, TimedPacking, TreePart
 from sccl.synth.flows.slots import TimeSlots
-from sccl.synth.fluid.pricing import NoTreeError, TreePricing
+from sccl.synth.fluid.pricing import TreePricing
+from sccl.synth.fluid.sets import NoTreeError
 
 _CLOSE = 1e-6
 _SMOOTHING = 0.7

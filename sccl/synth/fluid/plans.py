@@ -24,6 +24,7 @@ from sccl.synth.fluid.floors import engine_of, narrowed_search
 from sccl.synth.fluid.late import late_us
 from sccl.synth.fluid.least import Least
 from sccl.synth.fluid.options import Options
+from sccl.synth.fluid.turning import can_turn, turned
 
 UNITS = 0.7
 """Of effort, if nothing is said: about as many times some seconds."""
@@ -133,13 +134,12 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
             "travels, as one that occupies its link is paid for every chunk; leave it out"
         )
     topology, dual = request.topology, _dual_of(request)
-    units = UNITS if effort.units is None else effort.units
+    deadline = time.perf_counter() + effort.seconds
     if dual.phases > 1 and not topology.reversed().takes_like(topology):
         _check_size(request)  # one phase read backwards is none of the other, so it is one whole
-        return overlapping(request, effort, min(units, _WHOLE), effort.seconds)
+        return _one_whole(request, options, effort, notify, deadline)
     if request.spec.combining:
         _check_read_backwards(request)
-    deadline = time.perf_counter() + effort.seconds
     _check_size(request)
     ended = ""
     try:
@@ -158,14 +158,70 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     schedule = half.placing.schedule(topology, request.spec)
     attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
     found = Found(schedule, Bound(Measure.TIME_US, attained, floor))
-    if dual.phases > 1 and not ended and attained > floor * (1 + Fraction(options.gap)):
-        found = better(request, found, effort, deadline)
+    enough = floor * (1 + Fraction(options.gap))
+    if dual.phases > 1 and not ended and attained > enough:
+        found, ended = _bettered(request, found, options, effort, notify, deadline)
     elif not ended and _is_single(request.spec):
-        enough = floor * (1 + Fraction(options.gap))
         found = finer(request, found, enough, effort, deadline - time.perf_counter())
     if ended:
         return GaveUp(effort.why_late if ended == _LATE else ended, found)
     return found
+
+
+def _bettered(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who is told
+    request: Request,
+    phases: Found,
+    options: Options,
+    effort: Effort,
+    notify: Notify,
+    deadline: float,
+) -> tuple[Found, str]:
+    """Return the best of an allreduce of two phases and of others, and why it ended too soon."""
+    floor = Fraction(phases.bound.least or 0)
+    found, interrupted = phases, False
+    if can_turn(request.topology, request.spec):
+        trees, interrupted = _trees(request, phases, floor, options, effort, notify, deadline)
+        found = trees or phases
+    if not interrupted and found.bound.attained > floor * (1 + Fraction(options.gap)):
+        found = better(request, found, effort, deadline)
+    return found, "interrupted" if interrupted else ""
+
+
+def _one_whole(
+    request: Request, options: Options, effort: Effort, notify: Notify, deadline: float
+) -> Outcome:
+    """Return an allreduce of which no phase is the other one read backwards."""
+    floor = least_time(request.topology, request.spec).us(request.size_bytes)
+    trees = None
+    if can_turn(request.topology, request.spec):
+        trees, interrupted = _trees(request, None, floor, options, effort, notify, deadline)
+        if trees and interrupted:
+            return GaveUp("interrupted", trees)
+        if trees and trees.bound.attained <= floor * (1 + Fraction(options.gap)):
+            return trees
+    seconds = deadline - time.perf_counter()
+    outcome = overlapping(request, effort, min(_units(effort), _WHOLE), seconds)
+    other = outcome.best if isinstance(outcome, GaveUp) else outcome
+    if trees is None or (isinstance(other, Found) and other.bound.attained <= trees.bound.attained):
+        return outcome
+    return GaveUp(outcome.reason, trees) if isinstance(outcome, GaveUp) else trees
+
+
+def _trees(  # noqa: PLR0913, PLR0917 - a question, what is known, how well, how long, who is told
+    request: Request,
+    phases: Found | None,
+    floor: Fraction,
+    options: Options,
+    effort: Effort,
+    notify: Notify,
+    deadline: float,
+) -> tuple[Found | None, bool]:
+    told: Callable[[float, float], None] = lambda low, high: notify(Narrowed(low, high))  # noqa: E731
+    return turned(request, phases, floor, options.gap, _units(effort), deadline, told)
+
+
+def _units(effort: Effort) -> float:
+    return UNITS if effort.units is None else effort.units
 
 
 def _is_single(spec: Spec) -> bool:
@@ -247,7 +303,7 @@ def _half(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who i
         half.placing.plan = planned(problem, None, dual, 1)
         return half
     told: Callable[[float, float], None] = lambda low, high: notify(Narrowed(low, high))  # noqa: E731
-    units = UNITS if effort.units is None else effort.units
+    units = _units(effort)
     try:
         if not is_unicast(problem) and has_ports(problem):
             half.match(options.gap, units, told)

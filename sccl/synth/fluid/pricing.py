@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +15,8 @@ from sccl.synth.fluid.alike import AlikeGroups, alike_groups, fill_alike, walk_a
 from sccl.synth.fluid.inserted import insert
 from sccl.synth.fluid.partitions import MOST_RANKS, partitions
 from sccl.synth.fluid.searched import SearchedTrees
-from sccl.synth.fluid.tables import NodeGroups, Whole, fill, walk
+from sccl.synth.fluid.sets import NoTreeError, SetTables, starts_of
+from sccl.synth.fluid.tables import Whole
 
 MOST_WORK = 15 * 10**8
 """Pairs of sets times slots times nodes: a second for each time that trees are priced."""
@@ -52,7 +53,7 @@ class TreePricing:
         self, problem: FluidProblem, *, exactly: bool = False, inserted: bool = False
     ) -> None:
         self.problem = problem
-        self.starts = _starts(problem)
+        self.starts = starts_of(problem)
         self.parts: list[_Part] = [_Inserted(problem)] if inserted else _parts(problem)
         self.exact, self.searched = all(part.exact for part in self.parts), None
         if exactly and not self.exact:
@@ -177,47 +178,6 @@ def _light(parts: list[_Part], commodities: int) -> list[_Part]:
     return [part for part in parts if part.work(2) <= _LIGHT * least]
 
 
-class _Sets:
-    """Sets of ranks of groups, and of the other groups."""
-
-    def __init__(
-        self, problem: FluidProblem, reached: Sequence[Sequence[int]], commodities: tuple[int, ...]
-    ) -> None:
-        self.commodities, self.groups = commodities, _groups(problem, reached)
-        self.exact = len(self.groups.nodes) == 1
-        self._table = np.zeros(0, np.int64)
-        self._tree = np.zeros((4 * len(problem.edges) + 256, 2), np.int64)
-
-    def work(self, slots: int) -> float:
-        many = int((self.groups.place >= 0).sum())
-        sets = 3.0 ** (self.groups.ranks + many - 1)
-        return float((sets * self.groups.nodes).sum() * (slots + 1))
-
-    def fill(self, cost: Whole, arrive: Whole) -> None:
-        slots, rows = cost.shape[1], _rows(self.groups)
-        size = int(rows.sum() * (slots + 1))
-        if len(self._table) != size:
-            first = np.concatenate([[0], np.cumsum(rows * (slots + 1))[:-1]])
-            self.groups = self.groups._replace(first=first.astype(np.int64))
-            self._table = np.zeros(size, np.int64)
-        fill(self.groups, slots, cost, arrive, self._table)
-
-    def tree(self, commodity: FluidCommodity, start: int, cost: Whole, arrive: Whole) -> Tree:
-        groups, g = self.groups, int(self.groups.group[start])
-        own = sum(
-            1 << int(groups.local[r])
-            for r in commodity.wanted - commodity.holders
-            if groups.group[r] == g and groups.local[r] < groups.ranks[g]
-        )
-        wanted = {int(groups.place[groups.group[r]]) for r in commodity.wanted}
-        others = sum(1 << place for place in wanted - {int(groups.place[g])} if place >= 0)
-        slots = cost.shape[1]
-        count = walk(groups, slots, cost, arrive, self._table, start, own, others, self._tree)
-        if count < 0:
-            raise NoTreeError
-        return frozenset((int(e), int(t)) for e, t in self._tree[:count])
-
-
 class _Alike:
     """Sets of ranks of a group, and how many other groups; see :mod:`sccl.synth.fluid.alike`."""
 
@@ -308,10 +268,6 @@ class _Inserted:
         return frozenset((int(e), int(t)) for e, t in self._tree[:count])
 
 
-class NoTreeError(Exception):
-    """Something cannot be served within the slots."""
-
-
 def _parts(problem: FluidProblem) -> list[_Part]:
     """Return the tables that are needed: one for each destination, or one for all."""
     commodities, topology = problem.commodities, problem.topology
@@ -320,14 +276,14 @@ def _parts(problem: FluidProblem) -> list[_Part]:
         by_goal: dict[int, list[int]] = {}
         for i, (goal,) in enumerate(missing):
             by_goal.setdefault(goal, []).append(i)
-        return [_Sets(problem, [[goal]], tuple(all_)) for goal, all_ in by_goal.items()]
+        return [SetTables(problem, [[goal]], tuple(all_)) for goal, all_ in by_goal.items()]
     every = sorted(frozenset().union(*missing))
     whole = tuple(range(len(commodities)))
     if len(every) > MOST_RANKS and all(len(c.wanted) == topology.ranks for c in commodities):
         single = all(len(c.holders) == 1 for c in commodities)
         alike = alike_groups(problem) if single else None
         groupings = list(partitions(problem))
-        parted: list[_Part] = [_Sets(problem, groups, whole) for groups in groupings]
+        parted: list[_Part] = [SetTables(problem, groups, whole) for groups in groupings]
         if alike is not None:  # the first partition, by chassis, in less work
             rest = parted[1:] if len(groupings) > 1 else []
             few = [part for part in rest if part.work(2) <= MOST_BESIDE]
@@ -338,49 +294,4 @@ def _parts(problem: FluidProblem) -> list[_Part]:
             few = [part for part in light if part.work(2) <= MOST_BESIDE]
             return [*few, _Inserted(problem)]
         return light or parted[:1]
-    return [_Sets(problem, [every], whole)]
-
-
-def _starts(problem: FluidProblem) -> dict[frozenset[int], int]:
-    """Return where chunks start: a rank, or a node of its own with links to all who hold them."""
-    nodes, found = problem.topology.ranks, dict[frozenset[int], int]()
-    for commodity in problem.commodities:
-        holders = commodity.holders
-        if holders not in found:
-            found[holders] = nodes if len(holders) > 1 else min(holders)
-            nodes += len(holders) > 1
-    return found
-
-
-def _groups(problem: FluidProblem, reached: Sequence[Sequence[int]]) -> NodeGroups:
-    """Return the groups whose ranks are to be reached; nodes that are in none join the first."""
-    several = [(node, holders) for holders, node in _starts(problem).items() if len(holders) > 1]
-    pairs = [*problem.edges, *((node, h) for node, holders in several for h in sorted(holders))]
-    src, dst = np.array(pairs, dtype=np.int64).T.copy()
-    everywhere = [list(ranks) for ranks in reached]
-    inside = {rank for ranks in reached for rank in ranks}
-    count = problem.topology.ranks + len(several)
-    everywhere[0] += [node for node in range(count) if node not in inside]
-    group, local = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    for g, nodes in enumerate(everywhere):
-        group[nodes], local[nodes] = g, np.arange(len(nodes))
-    by_group = np.argsort(group[src], kind="stable")
-    count = len(everywhere)
-    return NodeGroups(
-        nodes=np.array([len(nodes) for nodes in everywhere], np.int64),
-        ranks=np.array([len(ranks) for ranks in reached], np.int64),
-        place=np.arange(count, dtype=np.int64),
-        first=np.zeros(count, np.int64),
-        group=group,
-        local=local,
-        links_first=np.searchsorted(group[src][by_group], np.arange(count + 1)).astype(np.int64),
-        links=by_group.astype(np.int64),
-        src=src,
-        dst=dst,
-    )
-
-
-def _rows(groups: NodeGroups) -> Whole:
-    """Return, by group, how many numbers its table has in a slot."""
-    many = int((groups.place >= 0).sum())
-    return (1 << (groups.ranks + many)) * groups.nodes
+    return [SetTables(problem, [every], whole)]

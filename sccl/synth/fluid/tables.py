@@ -157,13 +157,18 @@ def walk(  # noqa: PLR0913, PLR0915, PLR0917 - a table, how it was filled, and w
     arrive: Whole,
     table: Whole,
     node: int,
+    begin_slot: int,
     own: int,
     others: int,
     tree: Whole,
 ) -> int:
-    """Put the (link, slot)s of a cheapest tree into ``tree``; return how many, -1 if none is."""
+    """Put the (link, slot)s of a cheapest tree into ``tree``; return how many, -1 if none is.
+
+    Args:
+        begin_slot: from which on the node has the chunk.
+    """
     stack = np.empty((len(tree), 4), np.int64)
-    stack[0] = (node, 0, own, others)
+    stack[0] = (node, begin_slot, own, others)
     high, sends = 1, 0
     while high:
         high -= 1

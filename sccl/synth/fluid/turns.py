@@ -1,0 +1,221 @@
+"""The cheapest pairs of timed trees: one into a rank, or two that exchange, and one out of it.
+
+A tree up is one down, of the links turned round and of time backwards, so both are priced by the
+same tables: of all ranks and slots at once, as these hold what every one of them costs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sccl.errors import TooLargeError
+from sccl.synth.flows.problem import FluidProblem, Tree
+from sccl.synth.fluid.partitions import MOST_RANKS, partitions
+from sccl.synth.fluid.pricing import TreePricing
+from sccl.synth.fluid.sets import NoTreeError, SetTables
+from sccl.synth.fluid.tables import INFINITE, Whole
+
+MOST_WORK = 3 * 10**7
+"""Of a table, pairs of sets times slots times nodes: of more, pricing takes tenths of a second."""
+
+MOST_SHARED = 2 * 10**5
+"""Pairs of ranks times sets that one of them may serve: of more, nobody exchanges."""
+
+_GOAL = 1e-8
+"""Of effort, in units of some seconds, of what ranks may serve, in a slot."""
+
+_FINE = 1 << 30
+"""Of the dearest send, as a whole number."""
+
+
+class _Turn(NamedTuple):
+    """Where trees up end and trees down begin.
+
+    Attributes:
+        ranks: one, or two that exchange what has come up to them.
+        links: by which they do.
+        goals: of each rank: what it may serve, in so many ways that all together serve everything.
+    """
+
+    ranks: tuple[int, ...]
+    links: tuple[int, ...]
+    goals: tuple[Whole, ...]
+
+
+class _Costs(NamedTuple):
+    """Shape (links, slots): what a send costs, and from which slot on it is there; -1: never."""
+
+    cost: Whole
+    arrive: Whole
+
+
+class _BothWays(NamedTuple):
+    """Costs of trees down, and of trees up.
+
+    Attributes:
+        up: of links that are turned round, in time that runs backwards.
+        slot_of: shape (links, slots): of a send up the slot in time as it runs.
+    """
+
+    down: _Costs
+    up: _Costs
+    slot_of: Whole
+
+
+class _Cheapest(NamedTuple):
+    """Where trees turn that cost the least, and in which slots.
+
+    Attributes:
+        until: the slot by which all has come up.
+        since: from which on it goes down.
+    """
+
+    price: int
+    turn: _Turn
+    until: int
+    since: int
+
+
+class _Pair:
+    """Tables of trees down, and of trees up, and where these may turn."""
+
+    def __init__(self, problem: FluidProblem, groups: list[list[int]]) -> None:
+        self.problem = problem
+        backwards = replace(problem, edges=tuple((v, u) for u, v in problem.edges))
+        self.down, self.up = (SetTables(one, groups, (0,)) for one in (problem, backwards))
+        every = replace(problem.commodities[0], holders=frozenset())
+        self._whole = [self.down.goal(every, rank) for rank in range(problem.topology.ranks)]
+        number = {edge: i for i, edge in enumerate(problem.edges)}
+        self.turns = [
+            _Turn((rank,), (), (np.array([goal]),)) for rank, goal in enumerate(self._whole)
+        ]
+        both = [(u, v) for u, v in number if u < v and (v, u) in number]
+        if len(both) * max(self._whole) <= MOST_SHARED:
+            self.turns += [
+                _Turn((u, v), (number[u, v], number[v, u]), self._shared(u, v)) for u, v in both
+            ]
+        self.goals = sum(len(turn.goals[0]) for turn in self.turns)
+
+    def _shared(self, u: int, v: int) -> tuple[Whole, Whole]:
+        """Return what two ranks may serve such that they serve everything together."""
+        groups = self.down.groups
+        g, h = int(groups.group[u]), int(groups.group[v])
+        if g == h:
+            free = self._whole[u]
+            some = np.array([s for s in range(free + 1) if not s & ~free])
+            return some, free ^ some
+        mine, theirs = int(groups.ranks[g]), int(groups.ranks[h])
+        free = self._whole[u] >> mine & ~(1 << int(groups.place[h]))
+        some = np.array([s for s in range(free + 1) if not s & ~free])
+        own, their = (1 << mine) - 1, (1 << theirs) - 1
+        return some << mine | own, (free ^ some) << theirs | their
+
+    def cheapest(self, costs: _BothWays) -> _Cheapest:
+        """Fill the tables in for some costs, and return where the cheapest trees turn."""
+        down, slots = costs.down, costs.down.cost.shape[1]
+        self.up.fill(*costs.up)
+        self.down.fill(*down)
+        best = _Cheapest(INFINITE, self.turns[0], 0, 0)
+        for turn in self.turns:
+            until = _together(turn, self.up, slots)[:, ::-1].min(axis=0)
+            since = _together(turn, self.down, slots).min(axis=0)
+            sent = then = np.arange(slots + 1)
+            if turn.links:
+                there, links = down.arrive[list(turn.links)], list(turn.links)
+                sent = np.flatnonzero((there >= 0).all(axis=0))
+                then = there[:, sent].max(axis=0)
+                until[sent] += down.cost[links][:, sent].sum(axis=0)
+            price = until[sent] + since[then]
+            if len(price) and price.min() < best.price:
+                i = int(price.argmin())
+                best = _Cheapest(int(price[i]), turn, int(sent[i]), int(then[i]))
+        return best
+
+    def tree(self, at: _Cheapest, costs: _BothWays) -> Tree:
+        """Return the cheapest trees as one; the tables are filled in."""
+        slots, turn = costs.down.cost.shape[1], at.turn
+        uses = {(link, at.until) for link in turn.links}
+        above = int(_together(turn, self.up, slots)[:, slots - at.until].argmin())
+        below = int(_together(turn, self.down, slots)[:, at.since].argmin())
+        for rank, goals in zip(turn.ranks, turn.goals, strict=True):
+            uses |= self.down.tree_from(int(goals[below]), rank, at.since, *costs.down)
+            first = self.up.tree_from(int(goals[above]), rank, slots - at.until, *costs.up)
+            uses |= {(link, int(costs.slot_of[link, s])) for link, s in first}
+        return frozenset(uses)
+
+
+def _together(turn: _Turn, tables: SetTables, slots: int) -> Whole:
+    """Return what all ranks of a place cost together, by what each serves, and slot."""
+    first, *others = (
+        tables.prices(rank, slots)[goals]
+        for rank, goals in zip(turn.ranks, turn.goals, strict=True)
+    )
+    return sum(others, start=first)
+
+
+class TurnPricing(TreePricing):
+    """Tables for trees up and down, wherever and whenever they turn.
+
+    Raises:
+        TooLargeError: there are too many sets of ranks to look at.
+    """
+
+    def __init__(self, problem: FluidProblem) -> None:
+        self.problem, self.exact, self.searched, self.starts = problem, False, None, {}
+        ranks = list(range(problem.topology.ranks))
+        groupings = [[ranks]] if len(ranks) <= MOST_RANKS else list(partitions(problem))
+        if max(map(len, problem.topology.chassis), default=0) > MOST_RANKS:
+            groupings = []  # parts of chassis are no gates, and say too little
+        small = [g for g in groupings if SetTables(problem, g, (0,)).work(2) <= MOST_WORK]
+        self._pairs = [_Pair(problem, groups) for groups in small]
+        self.light = self.parts = [part for pair in self._pairs for part in (pair.up, pair.down)]
+        if not self._pairs:
+            raise TooLargeError(
+                f"topology {problem.topology.name!r}: trees into ranks and out of them look at too "
+                f"many sets of its {len(ranks)} ranks"
+            )
+
+    def effort(self, slots: int, *, lightly: bool = False) -> float:
+        """Return what it takes to price trees of so many slots; see :class:`TreePricing`."""
+        own = super().effort(slots, lightly=lightly)
+        return own + _GOAL * slots * sum(pair.goals for pair in self._pairs)
+
+    def cheapest(
+        self, prices: NDArray[np.float64], arrive: Whole, *, lightly: bool = False
+    ) -> list[tuple[float, Tree]]:
+        """Return cheapest trees up and down as one, and their price; see :class:`TreePricing`."""
+        del lightly  # all tables are
+        cost = np.floor(prices * (_FINE / (float(prices.max(initial=0.0)) or 1.0)))
+        costs = turned_round(cost.astype(np.int64) * 64 + 1, arrive)
+        every = [(pair.cheapest(costs), pair) for pair in self._pairs]
+        at, pair = min(every, key=lambda one: one[0].price)
+        if at.price >= INFINITE:
+            raise NoTreeError
+        tree = pair.tree(at, costs)
+        return [(float(sum(prices[use] for use in sorted(tree))), tree)]
+
+
+def turned_round(cost: Whole, arrive: Whole) -> _BothWays:
+    """Return costs of trees down, and of those of links turned round, in time that runs backwards.
+
+    What has to be there by a slot is sent in the one from which it comes by then; of several such
+    the cheapest is taken.
+
+    Args:
+        cost: shape (links, slots): of a send.
+        arrive: likewise: from which slot on it is there, a later one; -1: never.
+    """
+    links, slots = cost.shape
+    back, there = np.full((links, slots), INFINITE), np.full((links, slots), -1, np.int64)
+    slot_of = np.full((links, slots), -1, np.int64)
+    for k in range(slots):
+        sent = np.flatnonzero(arrive[:, k] > k)
+        at = slots - arrive[sent, k]
+        better = cost[sent, k] <= back[sent, at]
+        sent, at = sent[better], at[better]
+        back[sent, at], there[sent, at], slot_of[sent, at] = cost[sent, k], slots - k, k
+    return _BothWays(_Costs(cost, arrive), _Costs(back, there), slot_of)
