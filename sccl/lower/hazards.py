@@ -77,8 +77,10 @@ def protect(program: Program) -> Program:
         if (pending := [site for site in former if not order.precedes(site, send)])
     ]
     credited = _with_credits(program, unsafe) if unsafe else program
+    setter = setters(program)
     ranks = tuple(
-        replace(own, saves=_saves(program, order, rank)) for rank, own in enumerate(credited.ranks)
+        replace(own, saves=_saves(program, order, setter, rank))
+        for rank, own in enumerate(credited.ranks)
     )
     return replace(credited, ranks=ranks)
 
@@ -156,13 +158,15 @@ def sort_blocks(own: RankProgram) -> RankProgram:
     )
 
 
-def _saves(program: Program, order: Order, rank: int) -> tuple[int, ...]:
+def _saves(
+    program: Program, order: Order, setter: Mapping[tuple[int, int], Site], rank: int
+) -> tuple[int, ...]:
     """Return the input indices whose content an in-place call would overwrite too early.
 
     That is where input and output share a place for different chunks; and where the chunk is the
     same, but is written by others before its last read here is certain to be done.
     """
-    layout, setter = program.layout, setters(program)
+    layout = program.layout
     reads: dict[int, list[Site]] = defaultdict(list)
     written: dict[int, list[Site]] = defaultdict(list)
     for address, instruction in program.ranks[rank].instructions():

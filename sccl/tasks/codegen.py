@@ -15,11 +15,16 @@ from sccl.core.cost import Costs
 from sccl.core.files.fields import Count, FileText
 from sccl.core.topology import Topology
 from sccl.emit import EmitOptions, generate, write_project
+from sccl.errors import TooLargeError
 from sccl.tasks.judged import judged_steps
 from sccl.tasks.outputs import Output, plan_digests
 
 if TYPE_CHECKING:
     from sccl.core.outcome import Plan
+
+
+MAX_SENDS = 50_000
+"""Of one plan: what is certainly done before what is known of each two of their instructions."""
 
 
 class CodegenOutput(Output, frozen=True, kw_only=True):
@@ -81,10 +86,16 @@ def write_code(  # noqa: PLR0913, PLR0917 - what is written, and where
         force: whatever the folder holds.
 
     Raises:
-        InputError: there is no such target, the judge rejects a plan, no steps tell what the times
-            of one tell, they or ``select`` do not fit into one project, or the folder cannot be
-            written.
+        InputError: there is no such target, a plan is too large, the judge rejects one, no steps
+            tell what the times of one tell, they or ``select`` do not fit into one project, or the
+            folder cannot be written.
     """
+    for name, plan in given.items():
+        if plan.num_sends > MAX_SENDS:
+            raise TooLargeError(
+                f"{name} has {plan.num_sends} sends, more than code is generated for (at most "
+                f"{MAX_SENDS}); 'sccl simulate' takes it"
+            )
     algorithms = tuple(judged_steps(plan, name).algorithm for name, plan in given.items())
     costs = Costs.of if machine is None else partial(Costs.on, machine=machine)
     files = generate(algorithms, target, options or EmitOptions(), select, costs)

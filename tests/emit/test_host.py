@@ -14,7 +14,9 @@ import pytest
 from sccl.collectives import named
 from sccl.core.topology import Link, Switch, Topology
 from sccl.emit import generate, write_project
+from sccl.errors import TooLargeError
 from sccl.runtime import Mpi
+from sccl.tasks import codegen
 from sccl.tasks.codegen import write_code
 from tests.kit import tacos
 from tests.kit.found import bundle_for
@@ -106,6 +108,20 @@ def test_schedules_are_run_by_their_steps(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "WRONG" not in done.stderr
     assert "# sccl allgather, 3 ranks" in done.stdout
+
+
+def test_what_is_too_large_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On 256 ranks 261,120 sends took 21 GB before there was a word of it."""
+    given = {"ring.json": load(MATRIX[0])}
+    sends = given["ring.json"].num_sends
+    monkeypatch.setattr(codegen, "MAX_SENDS", sends)
+    write_code(given, tmp_path / "p", "host")
+    monkeypatch.setattr(codegen, "MAX_SENDS", sends - 1)
+    with pytest.raises(TooLargeError, match=f"ring.json has {sends} sends, more than code is"):
+        write_code(given, tmp_path / "q", "host")
+    assert not (tmp_path / "q").exists()
 
 
 @pytest.mark.nightly
