@@ -53,6 +53,10 @@ def test_scripts_that_contradict_themselves() -> None:
     assert wrong_in(script) == ""
     assert "every motif once" in wrong_in(alter(script, order=script.order[1:]))
     assert "every motif once" in wrong_in(alter(script, order=(*script.order, script.order[0])))
+    assert "every call once" in wrong_in(alter(script, submits=script.submits[1:]))
+    assert "every call once" in wrong_in(with_first(merged=(4, first.count - 4)))
+    assert "not all of it" in wrong_in(with_first(count=first.count + 1, merged=(first.count,)))
+    assert "whole blocks" in wrong_in(with_first(collective="alltoall", count=first.count + 1))
     assert "is none" in wrong_in(with_first(collective="shuffle"))
     assert "different ranks" in wrong_in(with_first(groups=((0, 1, 1),)))
     assert "different ranks" in wrong_in(alter(script, ranks=2))
@@ -83,7 +87,6 @@ def two_roles(plan: TrainingPlan) -> TrainingPlan:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda plan: replace(plan, asked=plan.workload), "plan without --merge"),
         (unknown_carrier, "'pigeon', which is not known"),
         (two_roles, "its workload has 2 roles: expected one of all ranks"),
     ],
