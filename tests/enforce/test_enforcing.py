@@ -152,6 +152,33 @@ def test_a_job_that_calls_something_else_is_told_so_and_goes_on(tmp_path: Path) 
     assert told.count(why) == 1
 
 
+MISTOLD = """
+import sys, torch, torch.distributed as d
+d.init_process_group("sccl")
+given, got = torch.ones(48), torch.empty(48)
+d.all_to_all_single(got, given)
+for told in (([24, 23], [24, 24]), ([24, 24], [48])):
+    try:
+        d.all_to_all_single(got, given, *told)
+    except RuntimeError as error:
+        sys.stdout.write(f"{error}\\n")
+sys.stdout.flush()
+d.destroy_process_group()
+"""
+
+
+def test_blocks_that_are_not_of_their_tensor_are_told(tmp_path: Path) -> None:
+    (op, _), *_ = (one for one in ops_of(2) if one[0].collective == "alltoall")
+    file = tmp_path / "script.json"
+    file.write_text(script_text(script_of(plan_of([(op, "seg(2)")], 2))))
+    env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_SCRIPT": str(file)}
+    told = finished(run_job("newest", 2, "run_code.py", MISTOLD, env=env))
+    few, one = "2 ranks have 47 elements", "1 ranks have 48 elements"
+    assert told == [
+        f"alltoall-0: blocks for {what}, expected 48 for 2 ranks" for what in (one, one, few, few)
+    ]
+
+
 MISNAMED = """
 import os, sys
 import torch.distributed as dist

@@ -41,7 +41,7 @@ def outcome(folder: Path, text: str, *words: str, release: str = "oldest") -> se
     ("release", "first", "piece"),
     [
         ("newest", 2, 2**15),
-        ("oldest", 2, 4),
+        pytest.param("oldest", 2, 4, marks=pytest.mark.nightly),
         pytest.param("oldest", 0, 2**15, marks=pytest.mark.nightly),
     ],
 )
@@ -125,8 +125,13 @@ def merging(ranks: int, collectives: Sequence[str] = tuple(MERGED)) -> TrainingP
     return plan_of(ops, ranks, rows=rows)
 
 
-def test_calls_that_are_merged_are_carried_as_one(tmp_path: Path) -> None:
+def test_calls_that_are_merged_are_carried_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What all send to all, in many pieces."""
+    monkeypatch.setattr(scripting, "_PIECE_BYTES", 4)
     script = script_of(merging(RANKS))
+    assert {motif.native for op in script.ops for motif in op.motifs} == {True, False}
     assert len(script.submits) == 2 * len(script.ops)
     assert not any(op.as_made for op in script.ops)
     found = outcome(tmp_path, script_text(script), "3", "2:uneven", release="newest")
