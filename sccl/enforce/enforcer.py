@@ -220,7 +220,8 @@ class Enforcer:
         try:
             self._carry(held, number)
         finally:
-            self.measures.ended(held.op.motifs[number], time.perf_counter() - began)
+            took = time.perf_counter() - began
+            self.measures.ended(held.op.motifs[number], took if held.as_told else None)
 
     def _carry(self, held: HeldOp, number: int) -> None:
         op, motif = held.op, held.op.motifs[number]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from sccl.enforce.described import Described
 from sccl.enforce.ondevice import DeviceCall
 from sccl.enforce.planned import PlannedCall
 from sccl.enforce.rows import MergedRow, OpRow, Row
@@ -43,29 +42,32 @@ class HeldOp:
         return [one for _, one in sorted(self.calls.items()) if isinstance(one, DeviceCall)]
 
     @property
+    def as_told(self) -> bool:
+        """Return whether all of its calls are there, and as large as the plan has them."""
+        calls, counts = self.planned, self.op.counts
+        if len(calls) < len(counts):
+            return False
+        return self.op.collective != "alltoall" or not any(map(_is_uneven, calls, counts))
+
+    @property
     def as_made(self) -> bool:
         """Return whether its calls go one by one, as they are made.
 
         So do those of which some are missing, or elsewhere.
         """
-        op, calls = self.op, self.planned
-        return (
-            op.as_made
-            or len(calls) < len(op.counts)
-            or (op.keeps_blocks and any(map(_is_uneven, calls, op.counts)))
-        )
+        some = len(self.planned) < len(self.op.counts)
+        return self.op.as_made or some or (self.op.keeps_blocks and not self.as_told)
 
     @property
     def row(self) -> Row:
         """Return the row of the operation, laid out when it is first used."""
         with self._lock:
             if self._row is None:
-                told: list[Described] = [call.described for call in self.planned]
-                ranks = self.group, self._place
-                own = self.op.merged
-                self._row = (
-                    MergedRow(self.op, told, *ranks) if own else OpRow(self.op, told[0], *ranks)
-                )
+                told, ranks = [call.described for call in self.planned], (self.group, self._place)
+                if self.op.merged:
+                    self._row = MergedRow(self.op, told, *ranks)
+                else:
+                    self._row = OpRow(self.op, told[0], *ranks)
             return self._row
 
     def count_issued(self) -> bool:

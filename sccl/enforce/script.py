@@ -54,6 +54,7 @@ class ScriptOp(_ScriptPart, frozen=True, kw_only=True):
 
     Attributes:
         groups: those that do it at once, each rank in one at most.
+        count: of an alltoall whose blocks differ, of such as would be of one size.
         roots: of each group, the global rank; empty: there is none.
         merged: of each call that it is made of, the count, in the order of their rows; empty: it is
             one call.
