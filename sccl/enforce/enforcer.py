@@ -21,6 +21,7 @@ from sccl.enforce.channels import Channels, Group, Lane
 from sccl.enforce.described import Described
 from sccl.enforce.exchanges import RankExchange
 from sccl.enforce.hearing import misfit
+from sccl.enforce.heldops import HeldOp
 from sccl.enforce.measuring import Stopwatch
 from sccl.enforce.ondevice import DeviceCall, DeviceWork, OnDevice
 from sccl.enforce.peers import peers, ranks_in_words
@@ -66,14 +67,14 @@ class Enforcer:
         self._world: Group = tuple(range(script.ranks))
         self._own = [_own_group(op, rank) for op in script.ops]
         self.program = program_of(script, rank)
-        of_all = (k for k, group in enumerate(self._own) if group == self._world)
+        of_all = (k for k, (op, _) in enumerate(script.submits) if self._own[op] == self._world)
         self._first_of_all = next(of_all, 0)
-        self.sequence = CallSequence(self.program, script.order)
+        self.sequence = CallSequence(self.program, [op for op, _ in script.submits], script.order)
         self.measures = Stopwatch()
         self._first: list[tuple[Hashable, ...]] | None = None if rank else []
         self._calling = False  # it is about to call: then it does not stand
         self._lock = threading.RLock()
-        self._open: dict[tuple[int, int], PlannedCall | DeviceCall] = {}
+        self._open: dict[tuple[int, int], HeldOp] = {}
         self._made: deque[DeviceCall] = deque()
         self._stalls = Stalls(store, rank, script.ranks, timeout.total_seconds())
         self._exchanges = {
@@ -114,7 +115,7 @@ class Enforcer:
             if own is not None:
                 work = self._held(own, described, whole, there)
             self._issue(self.sequence.ready())
-            self.measures.held(some=any(_is_timed(call) for call in self._open.values()))
+            self.measures.held(some=any(map(_is_timed, self._open.values())))
             self._calling = False
         self._follow_made()
         return work
@@ -137,11 +138,16 @@ class Enforcer:
         whole: Callable[[Any], Any],
         there: OnDevice | None,
     ) -> PlannedWork | DeviceWork:
-        op, group = self.script.ops[own[1]], self._own[own[1]]
+        iteration, place = own
+        number, part = self.script.submits[place]
+        op, group = self.script.ops[number], self._own[number]
+        if (iteration, number) not in self._open:
+            self._open[iteration, number] = HeldOp(op, group, self._rank)
+        calls = self._open[iteration, number].calls
         if there is not None:
-            self._open[own] = elsewhere = DeviceCall(op, described, there, group)
+            calls[part] = elsewhere = DeviceCall(op, described, there, group)
             return DeviceWork(elsewhere, self._before_wait)
-        self._open[own] = call = PlannedCall(op, described, whole, group, self._rank)
+        calls[part] = call = PlannedCall(op, described, whole, group)
         return PlannedWork(call, self._timeout, self._before_wait)
 
     def inside(self) -> bool:
@@ -189,14 +195,14 @@ class Enforcer:
         if timed := sum(_is_timed(self._open[one[:2]]) for one in issued):
             self.measures.begun(timed)
         for iteration, number, motif in issued:
-            call = self._open[iteration, number]
-            if isinstance(call, PlannedCall):
-                own = call.op.motifs[motif]
-                job = partial(call.run, motif, partial(self._do, call, motif))
+            held = self._open[iteration, number]
+            if held.planned:
+                own = held.op.motifs[motif]
+                job = partial(held.run, motif, partial(self._do, held, motif))
                 self._channels.issue((own.channel, own.stream), job)
-            elif not motif and call.make():
-                self._made.append(call)
-            if call.count_issued():
+            if not motif:
+                self._made += [call for call in held.elsewhere if call.make()]
+            if held.count_issued():
                 del self._open[iteration, number]
 
     def _follow_made(self) -> None:
@@ -208,27 +214,28 @@ class Enforcer:
                 return
             made.follow()
 
-    def _do(self, call: PlannedCall, number: int) -> None:
+    def _do(self, held: HeldOp, number: int) -> None:
         """Do a motif, in the thread of its lane, and take its time."""
         began = time.perf_counter()
         try:
-            self._carry(call, number)
+            self._carry(held, number)
         finally:
-            self.measures.ended(call.op.motifs[number], time.perf_counter() - began)
+            took = time.perf_counter() - began
+            self.measures.ended(held.op.motifs[number], took if held.as_told else None)
 
-    def _carry(self, call: PlannedCall, number: int) -> None:
-        op, motif = call.op, call.op.motifs[number]
+    def _carry(self, held: HeldOp, number: int) -> None:
+        op, motif = held.op, held.op.motifs[number]
         lane: Lane = (motif.channel, motif.stream)
-        if _as_it_is(op, call.described):
-            if number == 0:
-                call.whole(self._channels.group(lane, call.group)).wait()
+        if held.as_made:
+            for call in held.planned if number == 0 else ():
+                call.whole(self._channels.group(lane, held.group)).wait()
         elif motif.native:
-            by_gloo(motif, op, call.row, self._channels.group(lane, call.group))
+            by_gloo(motif, op, held.row, self._channels.group(lane, held.group))
         elif motif.transfers:
             world = self._channels.group(lane, self._world)
-            self._exchanges[id(motif)].run(call.row, world, op.reduce)
+            self._exchanges[id(motif)].run(held.row, world, op.reduce)
         else:
-            assert call.row  # what stays where it is, is put in place
+            assert held.row  # what stays where it is, is put in place
 
     def _before_wait(self, call: HeldCall) -> None:
         """Wait until a call is issued: what the plan has before it may still have to be called.
@@ -282,7 +289,8 @@ class Enforcer:
     def _give_up(self, began: float) -> None:
         """End calls that are not issued, and were made before some time."""
         with self._lock:
-            late = [call for call in self._open.values() if call.began < began]
+            every = [call for held in self._open.values() for call in held.calls.values()]
+            late = [call for call in every if call.began < began]
         for call in late:
             call.give_up(self._stuck(call))
 
@@ -293,7 +301,8 @@ def program_of(script: PlanScript, rank: int) -> Program:
     Raises:
         InputError: the rank has no part in one.
     """
-    return [_key_of(op, _own_group(op, rank)) for op in script.ops]
+    own = [_own_group(op, rank) for op in script.ops]
+    return [_key_of(script.ops[op], own[op], part) for op, part in script.submits]
 
 
 def _own_group(op: ScriptOp, rank: int) -> Group:
@@ -303,12 +312,12 @@ def _own_group(op: ScriptOp, rank: int) -> Group:
     raise InputError(f"the plan has {op.id!r:.60} without rank {rank}: expected all in each")
 
 
-def _key_of(op: ScriptOp, own: Group) -> tuple[Hashable, ...]:
+def _key_of(op: ScriptOp, own: Group, part: int) -> tuple[Hashable, ...]:
     if op.collective == "alltoall":
         return ("alltoall", own, op.dtype)
     roots = [root for root in op.roots if root in own]
     root = own.index(roots[0]) if roots else None
-    return (op.collective, own, op.dtype, op.count, root, op.reduce)
+    return (op.collective, own, op.dtype, op.counts[part], root, op.reduce)
 
 
 def key_of_call(group: Group, described: Described) -> tuple[Hashable, ...]:
@@ -329,26 +338,18 @@ def key_of_call(group: Group, described: Described) -> tuple[Hashable, ...]:
     return (described.collective, group, described.dtype, count, *what)
 
 
-def _is_timed(call: HeldCall) -> bool:
-    """Return whether it is known when a call's motifs end: of other devices only streams know."""
-    return isinstance(call, PlannedCall)
-
-
-def _as_it_is(op: ScriptOp, described: Described) -> bool:
-    """Return whether gloo does a call as it was made, over the lane of the first motif."""
-    if op.collective == "alltoall" and (
-        described.gives or described.gets or described.elements_given != op.count
-    ):
-        return True
-    return len(op.motifs) == 1 and op.motifs[0].native
+def _is_timed(held: HeldOp) -> bool:
+    """Return whether it is known when motifs end: of other devices only streams know."""
+    return bool(held.planned)
 
 
 def _needs(script: PlanScript, world: Group) -> Iterator[tuple[Lane, Group]]:
     """Yield which groups lanes have to have."""
     for op in script.ops:
+        may_be_made = op.as_made or bool(op.merged) or op.keeps_blocks
         for number, motif in enumerate(op.motifs):
             lane = (motif.channel, motif.stream)
-            if motif.native or (op.collective == "alltoall" and not number):
+            if motif.native or (may_be_made and not number):
                 for group in op.groups:
                     yield lane, group
             if motif.transfers:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from sccl.enforce.own_steps import GotMessage, OwnStep, SentMessage, own_steps
-from sccl.enforce.rows import OpRow
+from sccl.enforce.rows import Row
 from sccl.enforce.script import ScriptMotif
 
 _Combine = Callable[[torch.Tensor, torch.Tensor], Any]
@@ -49,7 +49,7 @@ class RankExchange:
         self.steps = own_steps(rows, rank)
         self.ahead = _EACH_AHEAD * len({row[3] for row in rows if row[4] == rank})
 
-    def run(self, row: OpRow, world: Any, reduce: str) -> None:
+    def run(self, row: Row, world: Any, reduce: str) -> None:
         """Do all of it.
 
         Args:
@@ -70,7 +70,7 @@ class RankExchange:
 class _UnderWay:
     """Messages that are under way."""
 
-    def __init__(self, row: OpRow, world: Any, reduce: str) -> None:
+    def __init__(self, row: Row, world: Any, reduce: str) -> None:
         self._row, self._world, self._reduce = row, world, reduce
         self.posted: list[list[tuple[Any, torch.Tensor | None, GotMessage]]] = []
         self._placed = 0
@@ -80,12 +80,10 @@ class _UnderWay:
         """Say what a step waits for."""
         own = []
         for message in step.got:
-            first, last = message.spans[0]
-            if message.straight:
-                into, buffer = self._row.at(first, last), None
-            else:
-                size = sum(last - first for first, last in message.spans)
-                into = buffer = self._row.at(first, last).new_empty(size)
+            places = [self._row.at(*span) for span in message.spans]
+            into, buffer = places[0], None
+            if not message.straight:
+                into = buffer = into.new_empty(sum(place.numel() for place in places))
             own.append((self._world.recv([into], message.peer, 0), buffer, message))
         self.posted.append(own)
 
@@ -114,9 +112,9 @@ class _UnderWay:
     def _put(self, buffer: torch.Tensor, message: GotMessage) -> None:
         at = 0
         for (first, last), adds in zip(message.spans, message.adds, strict=True):
-            part = buffer[at : at + last - first]
-            at += last - first
             place = self._row.at(first, last)
+            part = buffer[at : at + place.numel()]
+            at += place.numel()
             if adds:
                 _COMBINE[self._reduce](place, part)
             else:

@@ -58,12 +58,12 @@ class Stopwatch:
             self._pass()
             self._held = some
 
-    def ended(self, motif: ScriptMotif, seconds: float) -> None:
-        """Take note of a motif that is done, and what it took."""
+    def ended(self, motif: ScriptMotif, seconds: float | None) -> None:
+        """Take note of a motif that is done, and what it took; None: it was of another size."""
         with self._lock:
             self._pass()
             self._running -= 1
-            if motif.timed is not None and len(self._times) < _MOST_TIMES:
+            if motif.timed is not None and seconds is not None and len(self._times) < _MOST_TIMES:
                 collective, option, ranks, size = motif.timed
                 self._times.append(
                     MotifTime(

@@ -1,4 +1,4 @@
-"""The work of a call that a plan is about: it is done when all of its motifs are."""
+"""Calls that a plan is about, and their works."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ import torch.distributed as dist
 
 from sccl.enforce.described import Described
 from sccl.enforce.peers import CallError, failed, ranks_in_words
-from sccl.enforce.rows import OpRow
 from sccl.enforce.script import ScriptOp
 from sccl.errors import ToolError
 
 
 class HeldCall:
-    """A call, as an operation of a plan, which says when it is carried.
+    """A call, as one of those that an operation of a plan is made of.
 
     Attributes:
         began: when it was made, on the monotonic clock, in seconds.
@@ -32,14 +31,11 @@ class HeldCall:
         self.op, self.described, self.group = op, described, group
         self.issued = threading.Event()
         self.error: BaseException | None = None
-        self._to_issue = len(op.motifs)
 
-    def count_issued(self) -> bool:
-        """Count a motif that is issued; return whether it is the last."""
-        self._to_issue -= 1
-        if not self._to_issue:
-            self.issued.set()
-        return not self._to_issue
+    @property
+    def shown(self) -> str:
+        """Return how it is carried, in words."""
+        return "as planned"
 
     def told(self) -> Exception | None:
         """Return what went wrong, as it is raised."""
@@ -52,11 +48,12 @@ class HeldCall:
 
 
 class PlannedCall(HeldCall):
-    """One whose motifs are carried one by one, over lanes.
+    """One whose operation is carried motif by motif, over lanes.
 
     Attributes:
         whole: lets a group do the call as it was made.
-        done: of each motif whether it is done.
+        ended: whether results are there, or will not be.
+        future: likewise, for what follows.
     """
 
     def __init__(
@@ -65,65 +62,38 @@ class PlannedCall(HeldCall):
         described: Described,
         whole: Callable[[Any], Any],
         group: tuple[int, ...],
-        rank: int,
     ) -> None:
         super().__init__(op, described, group)
         self.whole = whole
-        self.done = [threading.Event() for _ in op.motifs]
         self.ended = threading.Event()
         self._settled: torch.futures.Future[Any] = torch.futures.Future()
         # DistributedDataParallel takes an error only from what was to follow.
         self.future = self._settled.then(self._outcome)
         self._lock = threading.Lock()
-        self._place = group.index(rank)
-        self._row: OpRow | None = None
-        self._left = len(op.motifs)
 
     @property
-    def row(self) -> OpRow:
-        """Return the row of the operation, laid out when it is first used."""
-        with self._lock:
-            if self._row is None:
-                self._row = OpRow(self.op, self.described, self.group, self._place)
-            return self._row
+    def shown(self) -> str:
+        """Return how it is carried, in words."""
+        if self.op.merged:
+            return f"as planned, {len(self.op.merged)} calls as one"
+        if not (self.described.gives or self.described.gets):
+            return "as planned"
+        whole = self.op.as_made or self.op.keeps_blocks
+        return f"as planned, {'whole' if whole else 'each block in parts'}"
 
-    def run(self, motif: int, job: Callable[[], None]) -> None:
-        """Do a motif, once those are done that it waits for; whatever goes wrong, waits tell."""
-        try:
-            for other in self.op.motifs[motif].after:
-                self.done[other].wait()
-            if self.error is None:
-                job()
-        except BaseException as error:  # noqa: BLE001 - told to who waits
-            self.error = error
-        self.done[motif].set()
-        with self._lock:
-            self._left -= 1
-            last = not self._left
-        if last:
-            self._finish()
-
-    def give_up(self, error: ToolError) -> None:
-        """End a call that is not issued: whoever waits for it is told why."""
-        self.error = error
-        self.issued.set()
-        self._end()
-
-    def _finish(self) -> None:
-        try:
-            if self.error is None and self._row is not None:
-                averages = len(self.group) if self.described.reduce == "avg" else 1
-                self._row.finish(divide_by=averages)
-        except BaseException as error:  # noqa: BLE001 - told to who waits
-            self.error = error
-        self._end()
-
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Tell who waits that results are there, or will not be."""
         with self._lock:
             if self.ended.is_set():  # it was given up
                 return
             self.ended.set()
         self._settled.set_result(None)
+
+    def give_up(self, error: ToolError) -> None:
+        """End a call that is not issued: whoever waits for it is told why."""
+        self.error = error
+        self.issued.set()
+        self.end()
 
     def _outcome(self, _: Any) -> list[torch.Tensor]:
         error = self.told()
@@ -138,6 +108,11 @@ class HeldWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
     def __init__(self, call: Any) -> None:
         super().__init__()
         self._call = call
+
+    @property
+    def shown(self) -> str:
+        """Return how the call is carried, in words."""
+        return str(self._call.shown)
 
     def get_future(self) -> Any:
         """Return what is done when results are there."""

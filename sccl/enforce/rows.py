@@ -1,6 +1,7 @@
 """The row of an operation, in which what all ranks hold is laid out, upon the tensors of this rank.
 
-Contiguous tensors are taken as they are; others go through scratch, and are put back in the end.
+Contiguous tensors are taken as they are; others go through scratch, and are put back in the end. So
+do calls that are carried as one, whose rows are one after the other.
 Source: SYNDICATE (NSDI 2023) section 4.4: repacking of what motifs bring into the outputs.
 """
 
@@ -8,32 +9,56 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import torch
 
 from sccl.enforce.described import Described, Tensors
+from sccl.enforce.peers import CallError
 from sccl.enforce.script import ScriptOp
 
 
 class OpRow:
-    """Where elements of the row lie.
+    """Where elements of the row lie, of an operation that is one call, or of a call of one.
+
+    Blocks of an alltoall may be of other sizes than the plan has: then a part of a block is the
+    same part of what there is, cut off downwards. Who gives a block and who gets it know its size.
 
     Attributes:
         given: what this rank gives, flat.
         got: what it gets, flat; of an allreduce the same.
     """
 
-    def __init__(
-        self, op: ScriptOp, described: Described, group: Sequence[int], place: int
+    def __init__(  # noqa: PLR0913 - a call, of which ranks, and where its row lies
+        self,
+        op: ScriptOp,
+        described: Described,
+        group: Sequence[int],
+        place: int,
+        *,
+        call: int = 0,
+        into: torch.Tensor | None = None,
     ) -> None:
-        self._op, self._place, self._places = op, place, len(group)
-        self._outputs = described.got
+        """Lay out what this rank gives.
+
+        Args:
+            call: which of the operation's it is.
+            into: where the row is to lie; None: where it may.
+
+        Raises:
+            CallError: the blocks of an alltoall are not what its tensors have.
+        """
+        self._collective, self._count = op.collective, op.counts[call]
+        self._place, self._places = place, len(group)
+        self._outputs, self._into = described.got, into
         self._at_root = group[place] in op.roots
         any_tensor = (*described.given, *described.got)[0]
         self.given = _flat(described.given, any_tensor)
         same = described.given is described.got
         self.got = self.given if same else _emptied(described.got, any_tensor)
+        if op.collective == "alltoall":
+            self._gives = _blocks(self.given, described.gives, self._places)
+            self._gets = _blocks(self.got, described.gets, self._places)
         self._scratch: dict[int, torch.Tensor] = {}
         self._whole = self._laid_out()
 
@@ -41,62 +66,64 @@ class OpRow:
         """Return elements of the row, to be sent or to be filled."""
         if self._whole is not None:
             return self._whole[start:stop]
-        cell = bisect_right(self._starts, start) - 1
-        base = start - self._starts[cell]
-        return self._cell(cell)[base : base + stop - start]
+        each = self._count // self._places
+        cell, low = divmod(start, each)
+        block = self._block(*divmod(cell, self._places))
+        size, high = block.numel(), low + stop - start
+        return block[size * low // each : size * high // each]
 
     def finish(self, *, divide_by: int = 1) -> None:
         """Put results where they belong, all motifs being done."""
-        op, own = self._op.collective, self._own_block()
+        op, own = self._collective, self._own_block()
         if divide_by > 1 and self._whole is not None:
             self._whole.div_(divide_by)
         if op in ("reducescatter", "scatter") and self._whole is not None:
             self.got.copy_(self._whole[own])
         if op == "reduce" and self._at_root and self._whole is not None:
             self.got.copy_(self._whole)
-        if len(self._outputs) != 1 or not self._outputs[0].is_contiguous():
-            at = 0
-            for tensor in self._outputs:
-                tensor.copy_(self.got[at : at + tensor.numel()].view(tensor.shape))
-                at += tensor.numel()
+        if self._into is not None and op in ("allgather", "allreduce", "broadcast", "gather"):
+            self.got = self._into
+        elif len(self._outputs) == 1 and self._outputs[0].is_contiguous():
+            return
+        at = 0
+        for tensor in self._outputs:
+            tensor.copy_(self.got[at : at + tensor.numel()].view(tensor.shape))
+            at += tensor.numel()
 
     def _laid_out(self) -> torch.Tensor | None:
         """Return the row, with what this rank gives in place; None: cells are kept one by one."""
-        op, count, own = self._op.collective, self._op.count, self._own_block()
-        if op in ("allreduce", "broadcast"):
-            return self.got
-        if op == "reduce":
-            return self.given.clone()
-        if op == "reducescatter":
-            return self.given.clone()
+        op, count, own, into = self._collective, self._count, self._own_block(), self._into
         if op == "alltoall":
-            self._starts = _evenly(count * self._places, self._places**2)
-            mine = self._place * (self._places + 1)
-            self._cell(mine).copy_(self._part(self.given, self._place))
+            self._block(self._place, self._place).copy_(_part(self.given, self._gives, self._place))
             return None
-        if op == "scatter":
-            return self.given if self._at_root else self.given.new_empty(count)
-        # an allgather, or a gather, of which others than the root have no outputs
-        row = self.got if self.got.numel() == count else self.given.new_empty(count)
-        row[own].copy_(self.given)
-        return row
+        if into is None:
+            if op in ("allreduce", "broadcast"):
+                return self.got
+            if op in ("reduce", "reducescatter"):
+                return self.given.clone()
+            if op == "scatter" and self._at_root:
+                return self.given
+            # of a gather others than the root have no outputs
+            into = self.got if self.got.numel() == count else self.given.new_empty(count)
+        if op in ("allgather", "gather"):
+            into[own].copy_(self.given)
+        elif op != "scatter" or self._at_root:
+            into.copy_(self.given)
+        return into
 
-    def _cell(self, cell: int) -> torch.Tensor:
-        source, target = divmod(cell, self._places)
+    def _block(self, source: int, target: int) -> torch.Tensor:
+        """Return what an alltoall moves from a rank to a rank."""
         if target == self._place:
-            return self._part(self.got, source)
+            return _part(self.got, self._gets, source)
         if source == self._place:
-            return self._part(self.given, target)
+            return _part(self.given, self._gives, target)
+        cell = source * self._places + target
         if cell not in self._scratch:
-            self._scratch[cell] = self.given.new_empty(self._starts[cell + 1] - self._starts[cell])
+            self._scratch[cell] = self.given.new_empty(self._count // self._places)
         return self._scratch[cell]
 
-    def _part(self, tensor: torch.Tensor, place: int) -> torch.Tensor:
-        each = tensor.numel() // self._places
-        return tensor[place * each : (place + 1) * each]
-
     def _own_block(self) -> slice:
-        each = self._op.count // self._places
+        each = self._count // self._places
         return slice(self._place * each, (self._place + 1) * each)
 
 
@@ -112,5 +139,62 @@ def _emptied(tensors: Tensors, like: torch.Tensor) -> torch.Tensor:
     return like.new_empty(sum(one.numel() for one in tensors))
 
 
-def _evenly(count: int, parts: int) -> Sequence[int]:
-    return list(accumulate([count // parts] * parts, initial=0))
+def _blocks(tensor: torch.Tensor, sizes: Sequence[int], places: int) -> list[int]:
+    """Return where blocks of an alltoall begin, and the end of the last.
+
+    Args:
+        sizes: as they are told; none: all are of one.
+
+    Raises:
+        CallError: the tensor has not as much.
+    """
+    many = tensor.numel()
+    ends = list(accumulate(sizes or [many // places] * places, initial=0))
+    if len(ends) != places + 1 or ends[-1] != many:
+        raise CallError(
+            f"blocks for {len(ends) - 1} ranks have {ends[-1]} elements, expected {many} for "
+            f"{places} ranks"
+        )
+    return ends
+
+
+def _part(tensor: torch.Tensor, ends: Sequence[int], place: int) -> torch.Tensor:
+    return tensor[ends[place] : ends[place + 1]]
+
+
+class MergedRow:
+    """The rows of calls that are one operation, one after the other."""
+
+    def __init__(
+        self, op: ScriptOp, calls: Sequence[Described], group: Sequence[int], place: int
+    ) -> None:
+        """Lay out what this rank gives.
+
+        Raises:
+            CallError: the blocks of an alltoall are not what its tensors have.
+        """
+        in_cells = op.collective == "alltoall"
+        sizes = [count * len(group) if in_cells else count for count in op.counts]
+        self._starts = list(accumulate(sizes, initial=0))
+        any_tensor = (*calls[0].given, *calls[0].got)[0]
+        self._whole = None if in_cells else any_tensor.new_empty(self._starts[-1])
+        self._rows = [
+            OpRow(op, one, group, place, call=k, into=None if in_cells else self.at(*ends))
+            for k, (one, ends) in enumerate(zip(calls, pairwise(self._starts), strict=True))
+        ]
+
+    def at(self, start: int, stop: int) -> torch.Tensor:
+        """Return elements of the row, to be sent or to be filled."""
+        if self._whole is not None:
+            return self._whole[start:stop]
+        call = bisect_right(self._starts, start) - 1
+        before = self._starts[call]
+        return self._rows[call].at(start - before, stop - before)
+
+    def finish(self, *, divide_by: int = 1) -> None:
+        """Put results where they belong, all motifs being done."""
+        for row in self._rows:
+            row.finish(divide_by=divide_by)
+
+
+Row = OpRow | MergedRow

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.files.disk import read_text
-from sccl.core.workload_ops import COLLECTIVES
+from sccl.core.workload_ops import COLLECTIVES, IN_BLOCKS
 from sccl.errors import FormatError
 
 _Number = Annotated[int, Meta(ge=0)]
@@ -54,7 +54,13 @@ class ScriptOp(_ScriptPart, frozen=True, kw_only=True):
 
     Attributes:
         groups: those that do it at once, each rank in one at most.
+        count: of an alltoall whose blocks differ, of such as would be of one size.
         roots: of each group, the global rank; empty: there is none.
+        merged: of each call that it is made of, the count, in the order of their rows; empty: it is
+            one call.
+        as_made: whether calls go as they are made, over the lane of the first motif.
+        keeps_blocks: whether those of an alltoall do so unless all of its blocks are as large as
+            is told: parts of theirs go by way of other ranks, who know of no other sizes.
     """
 
     id: str
@@ -65,6 +71,14 @@ class ScriptOp(_ScriptPart, frozen=True, kw_only=True):
     motifs: Annotated[tuple[ScriptMotif, ...], Meta(min_length=1)]
     roots: tuple[_Number, ...] = ()
     reduce: str = ""
+    merged: tuple[_Number, ...] = ()
+    as_made: bool = False
+    keeps_blocks: bool = False
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Return the count of each call."""
+        return self.merged or (self.count,)
 
 
 class PlanScript(_ScriptPart, frozen=True, kw_only=True):
@@ -75,7 +89,9 @@ class PlanScript(_ScriptPart, frozen=True, kw_only=True):
         workload: that of what it is a plan of.
         ranks: of the job.
         channels: by name, and how many streams each has.
-        ops: in the order in which every rank submits them.
+        ops: that motifs are of.
+        submits: in the order in which every rank submits them, calls: the operation, and which call
+            of it.
         order: of a window: operation, motif, and of how many iterations ahead.
         period_us: as claimed.
         given: the text of the plan's file, for who plans anew; ranks have no use for it.
@@ -87,6 +103,7 @@ class PlanScript(_ScriptPart, frozen=True, kw_only=True):
     ranks: Annotated[int, Meta(ge=1)]
     channels: tuple[tuple[str, Annotated[int, Meta(ge=1)]], ...] = ()
     ops: tuple[ScriptOp, ...] = ()
+    submits: tuple[tuple[_Number, _Number], ...] = ()
     order: tuple[tuple[_Number, _Number, _Number], ...] = ()
     period_us: float = 0.0
     given: str = ""
@@ -128,6 +145,9 @@ def wrong_in(script: PlanScript) -> str:
     told = [(op, motif) for op, motif, _ in script.order]
     if len(set(told)) < len(told) or set(told) != motifs:
         return "its order has not every motif once"
+    calls = [(k, part) for k, op in enumerate(script.ops) for part in range(len(op.counts))]
+    if sorted(script.submits) != calls:
+        return "ranks do not submit every call once"
     if script.ops and not script.channels:
         return "it has no channel"
     found = next((wrong for op in script.ops if (wrong := _wrong_in_op(script, op))), "")
@@ -140,6 +160,9 @@ def _wrong_in_op(script: PlanScript, op: ScriptOp) -> str:
     members = [rank for group in op.groups for rank in group]
     if not members or len(set(members)) < len(members) or max(members) >= script.ranks:
         return f"the groups of {op.id!r:.60} are not of different ranks of {script.ranks}"
+    sizes = {len(group) for group in op.groups} if op.collective in IN_BLOCKS else {1}
+    if sum(op.counts) != op.count or any(count % one for count in op.counts for one in sizes):
+        return f"calls of {op.id!r:.60} are not all of it, or not of whole blocks"
     if op.roots and any(root not in g for root, g in zip(op.roots, op.groups, strict=False)):
         return f"the root of {op.id!r:.60} is in no group of it"
     if any(_odd(script, number, motif) for number, motif in enumerate(op.motifs)):

@@ -4,11 +4,13 @@ Every rank submits the same calls in the same order. So what depends on that seq
 no clock, is the same on all of them, however far one is ahead of the other:
 
 - Once a whole iteration was submitted as the plan has it, the next ones are planned.
-- A motif is issued once all before it in the order are, and its operation was submitted.
+- A motif is issued once all before it in the order are, and its operation was submitted: all of the
+  calls that it is made of.
 - A call that the plan does not expect next is a *cut*: what was submitted before is issued in the
   plan's order, without what is missing, and calls go their own way until an iteration was as
-  planned again. Where the host waits for what is not issued, and is to submit something before, all
-  ranks stand at the same call, and it is a cut there.
+  planned again. Of an operation of which some calls are missing, the others are issued, too. Where
+  the host waits for what is not issued, and is to submit something before, all ranks stand at the
+  same call, and it is a cut there.
 
 Source: SYNDICATE (NSDI 2023) section 4.4, Pseudocode 2; it has no cuts, and would wait for ever.
 """
@@ -29,6 +31,7 @@ class CallSequence:
 
     Attributes:
         program: what an iteration submits, in order.
+        ops: of each call in it, the operation that it is of.
         order: of a window: operation, motif, and of how many iterations ahead.
         planned: whether calls are expected.
         calls: that were submitted, in all.
@@ -37,6 +40,7 @@ class CallSequence:
     """
 
     program: Sequence[Hashable]
+    ops: Sequence[int]
     order: Sequence[Issued]
     planned: bool = False
     calls: int = 0
@@ -47,13 +51,20 @@ class CallSequence:
     _next: int = 0
     _window: int = 0
     _place: int = 0
+    _begins: dict[int, int] = field(init=False)
+    _ends: dict[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note with which calls operations begin, and with which they are whole."""
+        self._ends = {op: place for place, op in enumerate(self.ops)}
+        self._begins = {op: place for place, op in reversed(list(enumerate(self.ops)))}
 
     def submit(self, call: Hashable) -> tuple[tuple[int, int] | None, list[Issued]]:
         """Take a call.
 
         Returns:
-            Which operation it is, of which iteration; None: it goes its own way. And what is issued
-            before it, which is of a cut.
+            Of which iteration it is, and its place in the program; None: it goes its own way. And
+            what is issued before it, which is of a cut.
         """
         self.calls += 1
         issued: list[Issued] = []
@@ -88,7 +99,7 @@ class CallSequence:
         while self.planned:
             op, motif, shift = self.order[self._place]
             iteration = self._window + shift
-            if not self._submitted(iteration, op):
+            if not self._submitted(iteration, self._ends[op]):
                 break
             if iteration >= 0:
                 found.append((iteration, op, motif))
@@ -96,12 +107,15 @@ class CallSequence:
         return found
 
     def cut(self) -> list[Issued]:
-        """Return all that was submitted and is not issued, in order; nothing is planned then."""
+        """Return all that was submitted and is not issued, in order; nothing is planned then.
+
+        Operations of which some calls are missing are among it.
+        """
         found: list[Issued] = []
         while self.planned and self._window <= self._iteration:
             op, motif, shift = self.order[self._place]
             iteration = self._window + shift
-            if iteration >= 0 and self._submitted(iteration, op):
+            if iteration >= 0 and self._submitted(iteration, self._begins[op]):
                 found.append((iteration, op, motif))
             self._go_on()
         self.cuts += self.planned
@@ -109,8 +123,8 @@ class CallSequence:
         self._last.clear()
         return found
 
-    def _submitted(self, iteration: int, op: int) -> bool:
-        return (iteration, op) < (self._iteration, self._next)
+    def _submitted(self, iteration: int, place: int) -> bool:
+        return (iteration, place) < (self._iteration, self._next)
 
     def _go_on(self) -> None:
         self._place += 1

@@ -120,7 +120,7 @@ class Session:
         if self._recorder is None and work is None:
             return self._unplanned(group, does, lambda: described, partial(carry, inner), how)
         if self._debug:
-            planned = "" if work is None else ", as planned"
+            planned = "" if work is None else f", {work.shown}"
             self._say(f"{does}: {shown_over(how.device)}{planned}")
         if self._recorder is None:
             return work

@@ -260,7 +260,7 @@ class Controller:
 
 def _does(script: PlanScript) -> object:
     """Return what ranks do by a script, whatever was measured or claimed of that."""
-    return script.channels, script.ops, script.order
+    return script.channels, script.ops, script.submits, script.order
 
 
 def told_decision(decision: Decision) -> str:

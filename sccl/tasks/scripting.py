@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import groupby, pairwise
+from dataclasses import replace
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,8 +76,6 @@ def script_of(plan: TrainingPlan) -> PlanScript:
         JudgeError: a defect of this: it makes no script.
     """
     workload = plan.workload
-    if plan.asked is not None:
-        raise ParameterError("its collectives are merged: plan without --merge, jobs call each")
     if len(workload.roles) != 1 or workload.roles[0].ranks != tuple(range(workload.ranks)):
         raise ParameterError(
             f"its workload has {len(workload.roles)} roles: expected one of all ranks, which "
@@ -85,6 +85,10 @@ def script_of(plan: TrainingPlan) -> PlanScript:
     names = [event.op for event in events if event.action is HostAction.SUBMIT]
     calls = {op.id: op for op in workload.collectives()}
     places = {name: k for k, name in enumerate(names)}
+    # In the place of each call that another one stands for
+    called = {one.id: (k, part) for k, name in enumerate(names)
+              for part, one in enumerate(calls[name].merged or (calls[name],))}  # fmt: skip
+    asked = plan.given.submits[0].events
     order = [i for i in plan.order if i.op in places]
     lanes = _lanes(plan)
     options = dict(plan.options)
@@ -96,10 +100,11 @@ def script_of(plan: TrainingPlan) -> PlanScript:
     wire = training_plan_to_wire(plan)
     script = PlanScript(
         plan=digest(wire),
-        workload=digest(workload_to_wire(workload)),
+        workload=digest(workload_to_wire(plan.given)),
         ranks=workload.ranks,
         channels=tuple((one.name, one.streams) for one in plan.fabric.channels),
         ops=ops,
+        submits=tuple(called[one.op] for one in asked if one.action is HostAction.SUBMIT),
         order=tuple((places[i.op], i.motif, i.shift) for i in order),
         period_us=plan.period_ns / 1000,
         given=text_of(wire),
@@ -134,23 +139,22 @@ class _Maker:
 
         self._plan, self._options = plan, dict(plan.options)
         self._ranks = plan.workload.ranks
+        self._calls = {op.id: op for op in plan.workload.collectives()}
         self._planner: MotifPlanner | None = None
         self._rings = [LinkedRings(channel.topology) for channel in plan.fabric.channels]
 
     def op(self, op: CommOp, lanes: list[tuple[int, int]]) -> ScriptOp:
         """Return a collective, with what is sent for its motifs."""
-        from sccl.train.recosting import motifs_made  # noqa: PLC0415 - loads NumPy
-
-        option = self._options[op.id]
-        made = motifs_made(op, option)
-        if not made or op.splits:  # what each gives to each is as the job has it, then
-            channel, stream = lanes[0]
-            first = ScriptMotif(channel=channel, stream=stream, native=True)
-            idle = [ScriptMotif(channel=c, stream=s) for c, s in lanes[1:]]
-            motifs = [first, *idle]
-        else:
-            rows = zip(made, option.motifs, lanes, strict=True)
-            motifs = [self._motif(op, *row, alone=len(made) == 1) for row in rows]
+        option, even = self._options[op.id], _evened(op)
+        made = self._made(op, even)
+        alone = len(made) == 1 and not op.merged
+        rows = zip(made, option.motifs, lanes, strict=True) if made else ()
+        motifs = [self._motif(even, *row, alone=alone) for row in rows]
+        by_way = op.collective == "alltoall" and _goes_by_way(even, motifs)
+        whole = alone and motifs[0].native
+        as_made = whole or not made or (by_way and even is not op)
+        if as_made and not whole:
+            motifs = [ScriptMotif(channel=channel, stream=stream) for channel, stream in lanes]
         roots: tuple[int, ...] = ()
         if op.root is not None:
             place = op.group.index(op.root)
@@ -159,12 +163,30 @@ class _Maker:
             id=op.id,
             collective=op.collective,
             groups=op.groups,
-            count=op.count,
+            count=even.count,
             dtype=op.dtype,
             motifs=tuple(motifs),
             roots=roots,
             reduce=op.reduce or "",
+            merged=tuple(one.count for one in even.merged),
+            as_made=as_made,
+            keeps_blocks=by_way and not as_made,
         )
+
+    def _made(self, op: CommOp, even: CommOp) -> tuple[Motif, ...]:
+        """Return the motifs of a collective; none: nothing moves, or not in even parts of blocks.
+
+        Args:
+            even: with blocks of one size.
+        """
+        from sccl.train.recosting import motifs_made  # noqa: PLC0415 - loads NumPy
+
+        try:
+            return motifs_made(even, self._options[op.id])
+        except InputError:
+            if even is op:
+                raise
+            return ()  # a recipe may say how large its parts are
 
     def _motif(
         self, op: CommOp, motif: Motif, by: OptionMotif, lane: tuple[int, int], *, alone: bool
@@ -177,7 +199,7 @@ class _Maker:
         size = buffer_of(motif) * item_bytes
         option = f"{by.channel} {by.carrier}"
         timed = None  # parts of the pattern of an alltoall are in no table of costs
-        if size and not motif.offsets:
+        if size and not motif.offsets and op == self._calls[op.id]:  # and what is uneven varies
             timed = (motif.collective, option, motif.places, size)
         carrier = by.carrier.partition(BESIDE)[0]
         first, last = _part(motif)
@@ -186,7 +208,9 @@ class _Maker:
         if op.collective == "alltoall" or not alone:
             # Gloo sends all at once, or around a ring in which all wait for all: see in_turns.
             gloos = gloos and not (in_pieces and op.collective in ("allreduce", "alltoall"))
-        if gloos and (alone or op.collective in _IN_PARTS):
+        if op.merged:  # one buffer is the row of theirs; others have blocks in each
+            gloos = gloos and op.collective == "allreduce"
+        if gloos and (alone or (op.collective in _IN_PARTS and op.reduce != "bitwise")):
             return ScriptMotif(
                 channel=channel,
                 stream=stream,
@@ -198,7 +222,7 @@ class _Maker:
         if op.reduce == "bitwise":
             raise ParameterError(
                 f"operation {op.id!r:.60} reduces bit by bit, which only gloo itself does: plan it "
-                "with --max-motifs 1"
+                "with --max-motifs 1, and without --merge"
             )
         rows = tuple(self._sends(motif, carrier, channel, item_bytes))
         if len(rows) > _MOST_TRANSFERS:
@@ -239,7 +263,9 @@ class _Maker:
         for part, schedule in zip(parts, schedules, strict=True):
             spans = [move.span for move in part.moves()]
             before = 1 + (found[-1][0] if found else -1)
-            sends = sorted(algorithm_of(schedule).sends, key=lambda one: one.step)
+            # What comes before what is the schedule's, however large its chunks are.
+            alike = replace(schedule, collective=replace(schedule.collective, counts=()))
+            sends = sorted(algorithm_of(alike).sends, key=lambda one: one.step)
             found += [
                 (before + one.step, *spans[one.chunk], one.src, one.dst, one.reduce)
                 for one in sends
@@ -277,12 +303,41 @@ def _evenly(start: int, stop: int, parts: int) -> Iterable[tuple[int, int]]:
     return pairwise(ends)
 
 
+def _evened(op: CommOp) -> CommOp:
+    """Return a collective whose blocks are of one size, in place of an alltoall with splits.
+
+    What each gives to each is as the job has it, then: parts of blocks are of that.
+    """
+    if op.merged and any(one.splits for one in op.merged):
+        parts = tuple(map(_evened, op.merged))
+        return replace(op, count=sum(one.count for one in parts), splits=(), merged=parts)
+    if not op.splits:
+        return op
+    ranks = len(op.group)
+    return replace(op, count=-(-op.count // ranks) * ranks, splits=())
+
+
+def _goes_by_way(op: CommOp, motifs: Iterable[ScriptMotif]) -> bool:
+    """Return whether parts of an alltoall's blocks go by way of other ranks."""
+    places = {rank: place for group in op.groups for place, rank in enumerate(group)}
+    ranks = len(op.group)
+    counts = [one.count for one in op.merged or (op,)]
+    starts = list(accumulate((count * ranks for count in counts), initial=0))
+    for motif in motifs:
+        for _, start, _, source, target, _ in motif.transfers:
+            call = bisect_right(starts, start) - 1
+            cell = (start - starts[call]) // (counts[call] // ranks)
+            if divmod(cell, ranks) != (places[source], places[target]):
+                return True
+    return False
+
+
 def _is_whole(op: CommOp, motif: Motif) -> bool:
     """Return whether a motif is the collective itself, of a part of each block."""
-    from sccl.train.finding import wholes_of  # noqa: PLC0415 - loads NumPy
+    from sccl.train.finding import motif_of  # noqa: PLC0415 - loads NumPy
 
-    whole = wholes_of(op)
-    assert isinstance(whole, Motif)
+    whole = motif_of(op)
+    assert whole is not None
     return (motif.collective, motif.shares, motif.offsets) == (whole.collective, whole.shares, ())
 
 

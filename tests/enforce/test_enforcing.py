@@ -53,6 +53,10 @@ def test_scripts_that_contradict_themselves() -> None:
     assert wrong_in(script) == ""
     assert "every motif once" in wrong_in(alter(script, order=script.order[1:]))
     assert "every motif once" in wrong_in(alter(script, order=(*script.order, script.order[0])))
+    assert "every call once" in wrong_in(alter(script, submits=script.submits[1:]))
+    assert "every call once" in wrong_in(with_first(merged=(4, first.count - 4)))
+    assert "not all of it" in wrong_in(with_first(count=first.count + 1, merged=(first.count,)))
+    assert "whole blocks" in wrong_in(with_first(collective="alltoall", count=first.count + 1))
     assert "is none" in wrong_in(with_first(collective="shuffle"))
     assert "different ranks" in wrong_in(with_first(groups=((0, 1, 1),)))
     assert "different ranks" in wrong_in(alter(script, ranks=2))
@@ -83,7 +87,6 @@ def two_roles(plan: TrainingPlan) -> TrainingPlan:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda plan: replace(plan, asked=plan.workload), "plan without --merge"),
         (unknown_carrier, "'pigeon', which is not known"),
         (two_roles, "its workload has 2 roles: expected one of all ranks"),
     ],
@@ -147,6 +150,33 @@ def test_a_job_that_calls_something_else_is_told_so_and_goes_on(tmp_path: Path) 
     why = "sccl: the plan is of another job: it expects allreduce of 24 float32 of 2 ranks, which "
     why += "is none of the last 36 calls: calls go as they are made until a step is as planned"
     assert told.count(why) == 1
+
+
+MISTOLD = """
+import sys, torch, torch.distributed as d
+d.init_process_group("sccl")
+given, got = torch.ones(48), torch.empty(48)
+d.all_to_all_single(got, given)
+for told in (([24, 23], [24, 24]), ([24, 24], [48])):
+    try:
+        d.all_to_all_single(got, given, *told)
+    except RuntimeError as error:
+        sys.stdout.write(f"{error}\\n")
+sys.stdout.flush()
+d.destroy_process_group()
+"""
+
+
+def test_blocks_that_are_not_of_their_tensor_are_told(tmp_path: Path) -> None:
+    (op, _), *_ = (one for one in ops_of(2) if one[0].collective == "alltoall")
+    file = tmp_path / "script.json"
+    file.write_text(script_text(script_of(plan_of([(op, "seg(2)")], 2))))
+    env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_SCRIPT": str(file)}
+    told = finished(run_job("newest", 2, "run_code.py", MISTOLD, env=env))
+    few, one = "2 ranks have 47 elements", "1 ranks have 48 elements"
+    assert told == [
+        f"alltoall-0: blocks for {what}, expected 48 for 2 ranks" for what in (one, one, few, few)
+    ]
 
 
 MISNAMED = """

@@ -73,7 +73,7 @@ def test_periods_are_of_iterations_one_after_the_other() -> None:
 
 
 def test_measures_say_where_time_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = iter((0, 0, 2, 3, 7, 8, 9, 10))
+    clock = iter((0, 0, 2, 3, 5, 7, 8, 9, 10))
     monkeypatch.setattr("sccl.enforce.measuring.time.perf_counter", lambda: next(clock))
     measures = Stopwatch()
     motif = ScriptMotif(channel=0, stream=0, timed=("allreduce", "a ring", 2, 64))
@@ -81,7 +81,8 @@ def test_measures_say_where_time_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     measures.came_to(4)  # at 0
     assert measures.taken() is None
     measures.held(some=True)  # at 2: a call is there that is not issued
-    measures.begun(1)  # at 3
+    measures.begun(2)  # at 3
+    measures.ended(motif, None)  # at 5: it was of another size
     measures.ended(motif, 4.0)  # at 7
     measures.held(some=False)  # at 8
     measures.came_to(6)  # at 9

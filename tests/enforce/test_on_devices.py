@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from sccl.enforce.script import script_text
 from sccl.tasks.scripting import script_of
@@ -45,23 +46,33 @@ def calls(step: int, *places: int) -> list[str]:
     return [f"{SIZES[place]}@{step}.{place}" for place in places]
 
 
-def test_calls_go_in_the_order_of_the_plan(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("rows", "places", "failed"),
+    [
+        ({}, (2, 1, 0), "allreduce-48"),
+        ({("allreduce-24", "allreduce-48"): "merge"}, (0, 2, 1), "allreduce-24+allreduce-48"),
+    ],
+)
+def test_calls_go_in_the_order_of_the_plan(
+    rows: dict[tuple[str, ...], str], places: tuple[int, ...], failed: str, tmp_path: Path
+) -> None:
     """Once a step was as the plan has it; in the streams where they were called, not issued.
 
     What follows upon a call comes after all that the plan has before, and who waits for one that
-    could not be made is told.
+    could not be made is told. Those that are merged are made one after the other.
     """
     (op, _), *_ = ops_of(RANKS)
     ops = [(replace(op, id=f"allreduce-{size}", count=size), "whole") for size in SIZES]
-    script = script_of(plan_of(ops, RANKS))
+    script = script_of(plan_of(ops, RANKS, rows=rows))
     backwards = msgspec.structs.replace(script, order=tuple(reversed(script.order)))
     (tmp_path / "script.json").write_text(script_text(backwards))
     asked, *told = said("newest", env={"SCCL_SCRIPT": str(tmp_path / "script.json")})
-    first = ["made", *calls(0, 0, 1, 2), *calls(1, 2, 1, 0), *calls(2, 2, 1, 0), "then"]
-    assert asked.split() == [*first, *calls(3, 1, 0)]
+    planned = [one for step in (1, 2) for one in calls(step, *places)]
+    last = calls(3, *(place for place in places if place != 2))
+    assert asked.split() == ["made", *calls(0, 0, 1, 2), *planned, "then", *last]
     assert told == [
         *refused("sees no GPU"),
-        "allreduce-48 (allreduce) by ranks 0, 1 failed: no such memory",
+        f"{failed} (allreduce) by ranks 0, 1 failed: no such memory",
     ]
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from sccl.core.training_plan import TrainingPlan
 from sccl.enforce.script import script_text
 from sccl.tasks import scripting
 from sccl.tasks.scripting import script_of
@@ -17,11 +20,19 @@ from tests.kit.torch_jobs import autoloading, finished, run_job
 RANKS = 4
 
 
+def ended(
+    folder: Path, text: str, *words: str, release: str = "oldest", ranks: int = RANKS
+) -> subprocess.CompletedProcess[str]:
+    """Return how a job went."""
+    file = folder / "script.json"
+    file.write_text(text)
+    env = {"PYTHONPATH": autoloading(folder), "SCCL_SCRIPT": str(file), "SCCL_DEBUG": "1"}
+    return run_job(release, ranks, "torch_planned.py", *words, env=env)
+
+
 def outcome(folder: Path, text: str, *words: str, release: str = "oldest") -> set[tuple[str, ...]]:
     """Return what ranks say at the end of a job: cuts, whether planned, and calls."""
-    (folder / "script.json").write_text(text)
-    env = {"PYTHONPATH": autoloading(folder), "SCCL_SCRIPT": str(folder / "script.json")}
-    lines = finished(run_job(release, RANKS, "torch_planned.py", *words, env=env))
+    lines = finished(ended(folder, text, *words, release=release))
     assert len(lines) == RANKS
     return {tuple(line.split()[1:]) for line in lines}
 
@@ -30,7 +41,7 @@ def outcome(folder: Path, text: str, *words: str, release: str = "oldest") -> se
     ("release", "first", "piece"),
     [
         ("newest", 2, 2**15),
-        ("oldest", 2, 4),
+        pytest.param("oldest", 2, 4, marks=pytest.mark.nightly),
         pytest.param("oldest", 0, 2**15, marks=pytest.mark.nightly),
     ],
 )
@@ -64,6 +75,90 @@ def test_what_is_not_planned_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
     text = script_text(script_of(plan_of(ops, RANKS, ahead={ops[1][0].id: 1})))
     found = outcome(tmp_path, text, "8", "3:more", "5:less")
     assert found == {("4", "False", str(8 * len(ops)))}
+
+
+@pytest.mark.parametrize("piece", [2**15, 4])
+def test_blocks_of_any_size_go_in_the_parts_that_are_planned(
+    piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether they were even when it was planned, or are; not those that go by way of others."""
+    monkeypatch.setattr(scripting, "_PIECE_BYTES", piece)
+    even = [one for one in ops_of(RANKS) if one[0].collective == "alltoall"]
+    (op, _), ways = even[0], ("seg(3)", "spline(2)", "levels(2)")
+    splits = tuple(tuple((k + 2 * j) % 5 for j in range(RANKS)) for k in range(RANKS))
+    most = max(map(sum, splits))
+    uneven = [(replace(op, id=f"uneven-{k}", count=most, splits=splits), ways[k]) for k in range(3)]
+    script = script_of(plan_of([*even, *uneven], RANKS))
+    whole = {op.id for op in script.ops if op.as_made or op.keeps_blocks}
+    assert whole == {"alltoall-3", "uneven-2", *([] if piece == 4 else ["alltoall-0"])}
+    found = outcome(tmp_path, script_text(script), "4", "1:uneven", "2:mixed", "3:uneven")
+    assert found == {("0", "True", str(4 * len(script.ops)))}
+
+
+MERGED = {
+    "allreduce": ("merge", "merge.seg(2)", "merge.ring"),
+    "allgather": ("merge", "merge.levels(2)"),
+    "alltoall": ("merge", "merge.seg(2)"),
+    "broadcast": ("merge.seg(2)",),
+    "gather": ("merge",),
+    "reduce": ("merge",),
+    "reducescatter": ("merge.seg(2)",),
+    "scatter": ("merge",),
+}
+
+
+def merging(ranks: int, collectives: Sequence[str] = tuple(MERGED)) -> TrainingPlan:
+    """Return a plan of which pairs of calls are one, of different counts, by every rule.
+
+    The first of all pairs are called before the second of them, and one pair averages.
+    """
+    kinds = {op.collective: op for op, _ in ops_of(ranks)}
+    rows: dict[tuple[str, ...], str]
+    rows = {(f"{name}-{k}-a", f"{name}-{k}-b"): recipe
+            for name in collectives for k, recipe in enumerate(MERGED[name])}  # fmt: skip
+    ops = []
+    for half in (0, 1):
+        for row in rows:
+            own = replace(kinds[row[0].partition("-")[0]], id=row[half], dtype="float32")
+            reduce = "avg" if row[0] == "allreduce-1-a" else own.reduce
+            ops.append((replace(own, count=BLOCK * ranks * (1 + half), reduce=reduce), "whole"))
+    return plan_of(ops, ranks, rows=rows)
+
+
+def test_calls_that_are_merged_are_carried_as_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What all send to all, in many pieces."""
+    monkeypatch.setattr(scripting, "_PIECE_BYTES", 4)
+    script = script_of(merging(RANKS))
+    assert {motif.native for op in script.ops for motif in op.motifs} == {True, False}
+    assert len(script.submits) == 2 * len(script.ops)
+    assert not any(op.as_made for op in script.ops)
+    found = outcome(tmp_path, script_text(script), "3", "2:uneven", release="newest")
+    assert found == {("0", "True", str(3 * len(script.submits)))}
+
+
+def test_what_is_missing_of_merged_calls_is_a_cut_on_all_ranks(tmp_path: Path) -> None:
+    """Steps 1 and 3 lack a call of some, which go by themselves then; in 5 one waits for a half."""
+    script = script_of(merging(2, ("allreduce", "alltoall")))
+    words = ("8", "1:less", "3:more", "5:early")
+    done = ended(tmp_path, script_text(script), *words, ranks=2)
+    assert finished(done) == [f"{rank} 3 True {8 * len(script.submits)}" for rank in range(2)]
+
+
+def test_who_serves_calls_is_said(tmp_path: Path) -> None:
+    given = [one for one in ops_of(2) if one[0].id in ("alltoall-0", "alltoall-1", "reduce-0")]
+    sums = [replace(ops_of(2)[0][0], id=name) for name in "ab"]
+    plan = plan_of([*given, *((op, "whole") for op in sums)], 2, rows={("a", "b"): "merge"})
+    done = ended(tmp_path, script_text(script_of(plan)), "2", "1:uneven", ranks=2)
+    finished(done)
+    told = {line for line in done.stderr.splitlines() if line.startswith("sccl: rank 1: all_")}
+    assert told == {
+        *(f"sccl: rank 1: {name}: gloo" for name in ("all_reduce", "all_to_all_single")),
+        "sccl: rank 1: all_to_all_single: gloo, as planned, whole",
+        "sccl: rank 1: all_to_all_single: gloo, as planned, each block in parts",
+        "sccl: rank 1: all_reduce: gloo, as planned, 2 calls as one",
+    }
 
 
 @pytest.mark.parametrize(

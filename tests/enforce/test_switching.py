@@ -28,9 +28,12 @@ def after_one_alone(script: PlanScript) -> PlanScript:
     """Return a script of which an iteration begins with a sum that each rank makes for itself."""
     groups = tuple((rank,) for rank in range(RANKS))
     native = ScriptMotif(channel=0, stream=0, native=True)
-    alone = msgspec.structs.replace(script.ops[0], id="alone", groups=groups, motifs=(native,))
+    changes = {"id": "alone", "groups": groups, "motifs": (native,), "as_made": True}
+    alone = msgspec.structs.replace(script.ops[0], **changes)
     order = ((0, 0, 0), *((op + 1, motif, shift) for op, motif, shift in script.order))
-    return msgspec.structs.replace(script, ops=(alone, *script.ops), order=order)
+    submits = ((0, 0), *((op + 1, call) for op, call in script.submits))
+    ops = (alone, *script.ops)
+    return msgspec.structs.replace(script, ops=ops, submits=submits, order=order)
 
 
 @dataclass

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import cycle
 
 from sccl.core.fabric import Channel, Fabric
+from sccl.core.merges import with_merged
 from sccl.core.training_plan import Issue, Option, OptionMotif, TrainingPlan
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import (
@@ -60,18 +61,38 @@ def plan_of(
     *,
     first: int = 0,
     ahead: Mapping[str, int] | None = None,
+    rows: Mapping[tuple[str, ...], str] | None = None,
 ) -> TrainingPlan:
     """Return a plan of operations by recipes, over two channels in turn.
 
     Args:
+        rows: ids of operations that are merged, and by which recipe.
         first: which carrier of those that there are is taken first, as all are in turn, and a
             synthesiser after them.
         ahead: operations that are issued so many iterations ahead.
     """
     channels = tuple(Channel(name, resolve(f"full:{ranks}"), streams=2) for name in ("a", "b"))
+    asked = Workload(
+        name="all",
+        ranks=ranks,
+        roles=(Role("all", tuple(range(ranks))),),
+        ops=tuple(op for op, _ in given),
+        deps=(),
+        submits=(
+            HostProgram("all", tuple(HostEvent(HostAction.SUBMIT, op.id) for op, _ in given)),
+        ),
+    )
+    workload = with_merged(asked, list(rows or ()))
+    recipes = {op.id: recipe for op, recipe in given}
+    recipes |= {
+        op.id: rows[tuple(one.id for one in op.merged)]
+        for op in workload.collectives()
+        if rows and op.merged
+    }
     turn = cycle("ab")
     options = []
-    for number, (op, recipe) in enumerate(given):
+    for number, op in enumerate(workload.collectives()):
+        recipe = recipes[op.id]
         motifs = []
         for motif in motifs_of(wholes_of(op), recipe_of(recipe), 1):  # type: ignore[arg-type]
             names = [one.name for one in CARRIERS if motif.collective in one.of]
@@ -85,15 +106,6 @@ def plan_of(
         for k in range(len(option.motifs))
     ]
     order.sort(key=lambda issue: -issue.shift)
-    events = tuple(HostEvent(HostAction.SUBMIT, op.id) for op, _ in given)
-    workload = Workload(
-        name="all",
-        ranks=ranks,
-        roles=(Role("all", tuple(range(ranks))),),
-        ops=tuple(op for op, _ in given),
-        deps=(),
-        submits=(HostProgram("all", events),),
-    )
     return TrainingPlan(
         workload,
         Fabric("pair", channels),
@@ -104,4 +116,5 @@ def plan_of(
         binding="",
         search="by hand",
         planned_by="tacos",
+        asked=asked if rows else None,
     )

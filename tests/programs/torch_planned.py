@@ -1,8 +1,10 @@
 """The operations of a script, called as it has them: ``torch_planned.py STEPS [CHANGE ..]``.
 
-A change is a step and a word: ``3:more`` calls one that is not planned, ``3:less`` leaves one out.
-Results are compared with gloo's. Each rank prints how often it left its plan, whether it keeps to
-it in the end, and how many calls it made.
+A change is a step and a word: ``3:more`` calls one that is not planned, ``3:less`` leaves one out,
+``3:early`` waits for each before the next, ``3:uneven`` exchanges blocks of other sizes, some of
+nothing, and ``3:mixed`` those that are planned, whose sizes odd ranks tell. Results are compared
+with gloo's. Each rank prints how often it left its plan, whether it keeps to it in the end, and how
+many calls it made.
 """
 
 from __future__ import annotations
@@ -25,18 +27,38 @@ def numbers(count: int, dtype: str, seed: int) -> torch.Tensor:
     return ((torch.arange(count) * 7 + 3 * seed) % 11).to(TYPES[dtype])  # sums of these are exact
 
 
-def start(  # noqa: PLR0911 - a table
-    op: ScriptOp, step: int, group: Any
+def exchange(
+    op: ScriptOp, step: int, group: Any, count: int, blocks: str
 ) -> tuple[Any, list[torch.Tensor]]:
-    """Call an operation; return its work, and what it fills."""
+    """Call an alltoall; return its work, and what it fills."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    each: int = count // ranks
+
+    def size(source: int, target: int) -> int:
+        return each if blocks != "uneven" else (source + 2 * target + step) % 5 * each // 3
+
+    gives = [size(rank, other) for other in range(ranks)]
+    gets = [size(other, rank) for other in range(ranks)]
+    whole = numbers(sum(gives), op.dtype, rank + 10 * step)
+    out = torch.empty(sum(gets), dtype=whole.dtype)
+    mixed = blocks == "mixed" and rank % 2 and not op.keeps_blocks
+    told = (gets, gives) if blocks == "uneven" or mixed else ()
+    return dist.all_to_all_single(out, whole, *told, group=group, async_op=True), [out]
+
+
+def start(  # noqa: PLR0911 - a table
+    op: ScriptOp, step: int, group: Any, call: int = 0, blocks: str = ""
+) -> tuple[Any, list[torch.Tensor]]:
+    """Call an operation, or one of the calls of it; return its work, and what it fills."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
     seed, root = rank + 10 * step, op.roots[0] if op.roots else None
-    whole, block = (numbers(count, op.dtype, seed) for count in (op.count, op.count // ranks))
+    count = op.counts[call]
+    whole, block = (numbers(many, op.dtype, seed) for many in (count, count // ranks))
     into = torch.empty_like(block)
     how = {"group": group, "async_op": True}
     match op.collective:
         case "allreduce":
-            ops = {"sum": dist.ReduceOp.SUM, "max": dist.ReduceOp.MAX}
+            ops = {"sum": dist.ReduceOp.SUM, "avg": dist.ReduceOp.AVG}
             return dist.all_reduce(whole, ops[op.reduce], **how), [whole]
         case "broadcast":
             return dist.broadcast(whole, root, **how), [whole]
@@ -48,8 +70,7 @@ def start(  # noqa: PLR0911 - a table
         case "reducescatter":
             return dist.reduce_scatter_tensor(into, whole, **how), [into]
         case "alltoall":
-            out = torch.empty_like(whole)
-            return dist.all_to_all_single(out, whole, **how), [out]
+            return exchange(op, step, group, count, blocks)
         case "gather":
             outs = [torch.empty_like(block) for _ in range(ranks)] if rank == root else None
             return dist.gather(block, outs, root, **how), outs or []
@@ -64,18 +85,21 @@ def main() -> None:
     beside = dist.new_group(backend="gloo")
     for step in range(int(sys.argv[1])):
         change = changes.get(str(step), "")
-        ops = list(script.ops)
+        calls = list(script.submits)
         if change == "less":
-            del ops[len(ops) // 2]
-        works: list[tuple[ScriptOp, Any, list[torch.Tensor]]] = []
-        for number, op in enumerate(ops):
+            del calls[len(calls) // 2]
+        works = []
+        for number, (place, call) in enumerate(calls):
             if change == "more" and number == 1:
                 dist.all_reduce(other := torch.ones(13))
                 assert other.eq(dist.get_world_size()).all()
-            works.append((op, *start(op, step, dist.group.WORLD)))
-        for op, work, got in works:
+            op = script.ops[place]
+            works.append((op, call, *start(op, step, dist.group.WORLD, call, change)))
+            if change == "early":
+                works[-1][2].wait()
+        for op, call, work, got in works:
             work.wait()
-            theirs, wanted = start(op, step, beside)
+            theirs, wanted = start(op, step, beside, call, change)
             theirs.wait()
             assert all(map(torch.equal, got, wanted)), f"{op.id} in step {step}"
     plans = session().plans
