@@ -691,6 +691,23 @@ def test_a_packing_is_cut_smaller_where_that_will_be_enough(
     assert took[3000, 0.0] > 9.0 >= took[3000, 9.0] >= took[10**6, 0.0]
 
 
+def test_few_sends_are_cut_smaller_before_sizes_are_found_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program for sizes takes ten times as long as placing smaller chunks, where these do."""
+    asked: list[int] = []
+
+    def none(*given: object) -> tuple[None, float]:
+        asked.append(len(given))
+        return None, 0.0
+
+    monkeypatch.setattr(schedules, "polished", none)
+    best = found(resolve("z52"), "reducescatter", 64_000, gap=0.01)
+    assert best.bound.gap is not None
+    assert best.bound.gap <= Fraction(1, 100)
+    assert not asked
+
+
 @pytest.mark.parametrize(("seed", "size"), [(1, 500), (1, 8000), (2, 500), (2, 8000), (3, 8000)])
 def test_links_of_many_alphas_are_planned_in_slots_of_about_those(seed: int, size: int) -> None:
     rng = random.Random(seed)  # noqa: S311 - the same each time
