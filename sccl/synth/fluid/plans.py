@@ -24,6 +24,7 @@ from sccl.synth.fluid.floors import engine_of, narrowed_search
 from sccl.synth.fluid.late import late_us
 from sccl.synth.fluid.least import Least
 from sccl.synth.fluid.options import Options
+from sccl.synth.fluid.pricing import TreePricing
 from sccl.synth.fluid.turning import can_turn, turned
 
 UNITS = 0.7
@@ -37,6 +38,10 @@ _PS_PER_US = 10**6
 
 _FEW = 3
 """Times the longest alpha: in less, links between chassis have time for what came there before."""
+
+_NEAR, _DEAR, _SLOTS = 1.03, 0.1, 20
+"""Times the bound, up to which a schedule is not bettered by packings if these are dear: if pricing
+trees of so many slots once takes so much effort."""
 
 _WHOLE = 2.0
 """Of effort, for an allreduce that is no two phases."""
@@ -108,6 +113,9 @@ class _Half:
         search = Least(problem, engine, self.floor, gap, units, deadline, told, placing.place)
         if placing.plan is not None:
             search.placed_us, search.spent = placing.ticks / _PS_PER_US, placing.effort
+            dear = isinstance(engine, TreePricing) and engine.effort(_SLOTS) > _DEAR
+            if dear and search.placed_us <= _NEAR * float(self.floor):
+                return
         try:
             search.run()
         except TooLargeError as why:
