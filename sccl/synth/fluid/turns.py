@@ -28,6 +28,9 @@ MOST_SHARED = 2 * 10**5
 _GOAL = 1e-8
 """Of effort, in units of some seconds, of what ranks may serve, in a slot."""
 
+_DEARER = 8
+"""Times what tables are said to take elsewhere: what they were seen to take, filled in twice."""
+
 _FINE = 1 << 30
 """Of the dearest send, as a whole number."""
 
@@ -182,7 +185,7 @@ class TurnPricing(TreePricing):
     def effort(self, slots: int, *, lightly: bool = False) -> float:
         """Return what it takes to price trees of so many slots; see :class:`TreePricing`."""
         own = super().effort(slots, lightly=lightly)
-        return own + _GOAL * slots * sum(pair.goals for pair in self._pairs)
+        return _DEARER * own + _GOAL * slots * sum(pair.goals for pair in self._pairs)
 
     def cheapest(
         self, prices: NDArray[np.float64], arrive: Whole, *, lightly: bool = False
