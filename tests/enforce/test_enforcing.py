@@ -210,13 +210,13 @@ def test_interfaces_are_those_that_are_named(tmp_path: Path) -> None:
     env = {"PYTHONPATH": autoloading(tmp_path), "SCCL_SCRIPT": str(script)}
     told = finished(run_job("oldest", 2, "run_code.py", MISNAMED, env=env))
     assert len(told) == 3 * 2
-    for line, why in zip(
-        told[::2],
+    for lines, why in zip(
+        (told[:2], told[2:4], told[4:]),
         (
             "0 .*none-such",
             "1 .*SCCL_CHANNELS names interface 'none-such'",
             "2 .*SCCL_CHANNELS names channel 'fast', and the plan has a, b",
         ),
         strict=True,
-    ):
-        assert re.match(why, line), line
+    ):  # of two ranks the first to say so may be gone before the other has looked
+        assert any(re.match(why, line) for line in lines), lines
