@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable
@@ -56,6 +57,7 @@ class HostService:
         self._joined: Joined | None = None
         self._collectives: frozenset[str] = frozenset()
         self._queue = HostQueue(f"sccl-bundle-{group.group_name}")
+        self._behind, self._counting = 0, threading.Lock()  # calls of gloo that wait for their turn
         meeting = StoreMeeting(
             dist.PrefixStore(f"bundle-{_MADE[ranks]}", store), self._rank, self._size
         )
@@ -110,13 +112,29 @@ class HostService:
         if self._joined is None:
             return None
         if does == "barrier":  # it comes after all that was called before
-            job = (lambda: carry().wait()) if self._queue.busy else None
+            job = self._in_turn(carry) if self._queue.busy else None
         else:
             job = self._job(does, described)
+            if job is None and self._behind:  # gloo's calls have to be in one order on all ranks
+                job = self._in_turn(carry)
         if job is None:
             return None
         work = HostWork(how.naming, list(described.got))
         return self._queue.put(work, job, at_once=how.waits)
+
+    def _in_turn(self, carry: Callable[[], Any]) -> Job:
+        """Return a call of gloo that is made once all before it have ended."""
+        with self._counting:
+            self._behind += 1
+
+        def job() -> None:
+            try:
+                carry().wait()
+            finally:
+                with self._counting:
+                    self._behind -= 1
+
+        return job
 
     def _job(self, does: str, described: Described) -> Job | None:
         assert self._joined is not None

@@ -48,6 +48,31 @@ def test_bundles_that_cannot_be(tmp_path: Path) -> None:
         bundle_for(4, str(project))
 
 
+OVERTAKING = """
+import datetime, sys
+import sccl.torch, torch, torch.distributed as d
+d.init_process_group('sccl', timeout=datetime.timedelta(seconds=20))
+rank, store = d.get_rank(), d.distributed_c10d._get_default_store()
+total, out = torch.ones(3), torch.zeros(2)
+parts = None if rank else [torch.ones(2), torch.ones(2)]
+if rank:
+    store.wait(['called'])
+works = [d.all_reduce(total, async_op=not rank)]
+works += [d.barrier(async_op=True), d.scatter(out, parts, async_op=True)]
+if not rank:
+    store.set('called', '1')
+[work.wait() for work in works if work]
+sys.stdout.write(f'{total.tolist()} {out.tolist()}\\n')
+d.destroy_process_group()
+"""
+
+
+def test_what_gloo_does_overtakes_no_barrier_that_waits_for_a_bundle() -> None:
+    """One rank is busy when it calls the barrier, the other is not: both scatter after it."""
+    told = finished(run_job("oldest", 2, "run_code.py", OVERTAKING))
+    assert told == ["[2.0, 2.0, 2.0] [1.0, 1.0]"] * 2
+
+
 def test_bundle_is_kept_for_the_next_job(tmp_path: Path) -> None:
     env = {"XDG_CACHE_HOME": str(tmp_path)}
     told = said(env)
