@@ -27,12 +27,11 @@ def runs_of(numbers: Iterable[int], *, through: str) -> list[str]:
             runs[-1].append(number)
         else:
             runs.append([number])
-    short = [[run] if len(run) > 2 else [[number] for number in run] for run in runs]
-    return [
-        f"{run[0]}{through}{run[-1]}" if len(run) > 1 else str(run[0])
-        for parts in short
-        for run in parts
-    ]
+    found: list[str] = []
+    for run in runs:
+        several = len(run) > 2
+        found += [f"{run[0]}{through}{run[-1]}"] if several else map(str, run)
+    return found
 
 
 def gap_text(gap: float) -> str:
