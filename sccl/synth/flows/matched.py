@@ -157,19 +157,19 @@ def _holdings(problem: FluidProblem, ways: PortWays, collective: Collective) -> 
     np.add.at(gates, group, held & (gate > 0)[:, None])
     reached = (many > 0).sum(axis=0)
     most = int(np.bincount(group).max())
-    few = np.stack([_words(many == number) for number in range(most + 1)], axis=1)
-    stuck = _words((many > 0) & (gates == 0) & (reached < groups))
+    few = np.stack([words_of(many == number) for number in range(most + 1)], axis=1)
+    stuck = words_of((many > 0) & (gates == 0) & (reached < groups))
     missing = (wanted & ~held).sum(axis=1)
-    words = _words(held)
+    words = words_of(held)
     return Holdings(
         group,
         gate,
         words,
         words.copy(),
-        _words(wanted),
+        words_of(wanted),
         few,
         stuck,
-        _words(many == 1),
+        words_of(many == 1),
         many.copy(),
         np.zeros_like(many),
         many,
@@ -185,7 +185,7 @@ def _groups(ranks: int, chassis: tuple[tuple[int, ...], ...]) -> Iterator[int]:
     yield from (of.get(rank, len(chassis)) for rank in range(ranks))
 
 
-def _words(bits: np.ndarray) -> Words:
+def words_of(bits: np.ndarray) -> Words:
     """Return rows of bits as words."""
     padded = np.zeros((len(bits), -(-bits.shape[1] // 64) * 64), np.uint8)
     padded[:, : bits.shape[1]] = bits

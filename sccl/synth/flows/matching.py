@@ -25,7 +25,7 @@ TICK, SENDS, LEFT, FLYING, LOOKS = range(5)
 words looked at."""
 
 ONE = np.uint64(1)
-_NEVER = 1 << 60
+NEVER = 1 << 60
 
 _WAY = 32
 """Words, as which looking at a way counts beside those that it looks at."""
@@ -143,7 +143,7 @@ def _alone_of(u: int, v: int, all_: Holdings) -> int:
 @compiled
 def _to_other_group(u: int, v: int, all_: Holdings) -> int:
     """Return a chunk that a rank's group lacks and the fewest gates of the other one have; -1."""
-    best, least, group = -1, _NEVER, all_.group[u]
+    best, least, group = -1, NEVER, all_.group[u]
     lacking = all_.few[all_.group[v], 0]
     for i in range(all_.held.shape[1]):
         fits = all_.held[u, i] & ~all_.coming[v, i] & all_.wanted[v, i] & lacking[i]
@@ -263,7 +263,7 @@ def _augment(  # noqa: PLR0913, PLR0917 - what is matched, and what is needed to
         port = queue[at]
         at += 1
         while True:
-            best, least = -1, _NEVER
+            best, least = -1, NEVER
             for way in range(begin[port], end[port]):
                 if 0 <= urgent[way] < least and seen[ways.out[way], 0] != mark:
                     best, least = way, urgent[way]
@@ -338,7 +338,7 @@ def advance(
         _arrive(ways, all_, sent)
         for kind in range(len(ways.first) - 1):
             _match(kind, ways, all_, sent, spare_until)
-        soonest = _NEVER
+        soonest = NEVER
         for later in range(1, long if now[FLYING] else 0):
             if sent.head[(now[TICK] + later) % long] >= 0:
                 soonest = now[TICK] + later
@@ -347,7 +347,7 @@ def advance(
             for free in (sent.into_free[port], sent.out_free[port]):
                 if now[TICK] < free < soonest:
                     soonest = free
-        if soonest == _NEVER:
+        if soonest == NEVER:
             return False
         now[TICK] = soonest
         if now[LOOKS] > most_looks:

@@ -9,7 +9,8 @@ from sccl.collectives import Dual, Spec
 from sccl.core.clock import Clock
 from sccl.core.schedule import Schedule, schedule_of
 from sccl.core.topology import Topology
-from sccl.synth.flows.matched import matched
+from sccl.synth.flows.gathered import chassis_of, gathered
+from sccl.synth.flows.matched import MatchedPlan, matched
 from sccl.synth.flows.placed import Planned, Reading, Sent, placed, planned, rows_of
 from sccl.synth.flows.polished import MOST_SENDS as MOST_POLISHED
 from sccl.synth.flows.polished import is_polished, polished
@@ -25,7 +26,7 @@ _USUAL = 32
 FLOWING = 32
 """Times as many of trees through which all flows, link after link: a chunk waits for its whole."""
 
-MATCHED = (1, 2, 4, 8, 16, 32, 64)
+MATCHED, GATHERED = (1, 2, 4, 8, 16, 32, 64), (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Parts of each class, where chunks are of one size."""
 
 MOST_SENDS, MOST_MATCHED = 60_000, 300_000
@@ -165,16 +166,38 @@ class Placing:
 
         Args:
             spare_us: see :func:`.matched.matched`.
-            effort: after which nothing is cut smaller.
+            effort: after which nothing is cut smaller, planned from either end.
         """
+        late = self.late
+        if chassis := chassis_of(self.problem):
+            self._divide(
+                GATHERED, lambda n: gathered(chassis, self.dual, n, enough, late), enough, effort
+            )
+        if self.plan is None or self.ticks > enough * _PS_PER_US:
+            self._divide(
+                MATCHED,
+                lambda n: matched(self.problem, self.dual, n, spare_us, late),
+                enough,
+                effort,
+            )
+        return self.ticks / _PS_PER_US
+
+    def _divide(
+        self,
+        several: Sequence[int],
+        make: Callable[[int], MatchedPlan],
+        enough: float,
+        effort: float,
+    ) -> None:
+        """Cut chunks smaller and smaller, until that is enough, helps no more, or takes long."""
         classes = self.problem.collective.classes().items()
         each = sum(len(own) * len(post - pre) for (pre, post), own in classes)
-        before, idle = float("inf"), 0
-        for pieces in MATCHED:
-            over = pieces * each > MOST_MATCHED or self.effort > effort or self.late()
+        before, idle, most = float("inf"), 0, self.effort + effort
+        for pieces in several:
+            over = pieces * each > MOST_MATCHED or self.effort > most or self.late()
             if self.plan is not None and over:
                 break
-            found = matched(self.problem, self.dual, pieces, spare_us, self.late)
+            found = make(pieces)
             self.effort += found.effort + _SEND * pieces * each
             if found.plan is None:
                 break
@@ -185,7 +208,6 @@ class Placing:
             if idle == _IDLE:
                 break
             before = min(before, ticks)
-        return self.ticks / _PS_PER_US
 
     def _take(self, plan: Planned, sent: list[Sent]) -> int:
         """Keep what is sent if it is the best so far; return what it takes, picoseconds."""

@@ -1,0 +1,488 @@
+"""Compiled loops in which ranks gather every chunk at the one that has it, in time that runs back.
+
+Each rank has a part of each chunk, and passes it on once, to one that still has its own: read the
+other way round, that is how chunks spread. So what is hard at the end of an allgather comes first:
+what is to have crossed to a chassis late, and has to reach all of it.
+
+A chunk's *gate* in a group lets it go to the group of its owner, when all others of the group have
+passed it on; the *landing* there holds it until then. Chunks are bits of words, in an order of each
+group's own: those that cross before others come first, and those of the group itself last.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sccl.compiled import compiled, lowest
+from sccl.synth.flows.matching import NEVER, ONE, Whole, Words
+
+TICK, SENT, FLYING, LOOKS = range(4)
+"""Places of what changes: the tick, sends so far, what is on its way, and words looked at."""
+
+_WAY = 32
+"""Words, as which looking at a pair of ranks counts beside those that it looks at."""
+
+_OPEN = 3
+"""Chunks of which a rank that is no gate gathers parts at a time."""
+
+_FAR = 1 << 30
+"""More than sends: what is urgent is less."""
+
+_HEAD, _OWN_HEAD, _NEW, _DIRECT = range(4)
+"""What is urgent, least first: what a gate is to let go, what a rank began to gather, what nobody
+gathers yet; and what goes to its owner, of which the most is left first. What is merely passed on
+comes last."""
+
+
+class Routes(NamedTuple):
+    """A machine of groups, and where chunks leave them.
+
+    Attributes:
+        group: of each rank.
+        gates: by group: its gates; -1: no more.
+        number: of each gate among those; -1: it is none.
+        cross: by two ranks: whether a way leads from the one to the other, of another group.
+        place: by group and chunk: the chunk's place.
+        chunk: by group and place.
+        owner: of each chunk.
+        gate: by group and chunk: by which it leaves the group.
+        landing: likewise: where it comes in, in the group of its owner.
+        until: by group and place: the last tick to pass it on by another than gate and owner.
+        takes: ticks from sending to arrival, within a group; for which a way between groups is
+            held; until it has arrived by such a way; and the last one of parts that cross alone.
+    """
+
+    group: Whole
+    gates: Whole
+    number: Whole
+    cross: Whole
+    place: Whole
+    chunk: Whole
+    owner: Whole
+    gate: Whole
+    landing: Whole
+    until: Whole
+    takes: Whole
+
+
+class Parts(NamedTuple):
+    """Who still has which part, and who gathers.
+
+    Attributes:
+        able: by rank: parts that it could pass on.
+        open: by rank: parts that it has not passed on.
+        kept: by rank: parts that it is not to pass on within its group, or not yet.
+        gathers: by gate: chunks that come to it from all.
+        handed: by gate: those that one rank of its group has gathered for it.
+        ready: by gate: those that can go.
+        gates: by gate: all that leave by it.
+        own: by owner.
+        begun: by rank: chunks that it gathers for a gate.
+        new: by group: chunks of others that nobody gathers yet.
+        hot: by group: those that gates gather.
+        homed: by group: those that are, or were, gathered for a gate.
+        passed: by group: those that may still be passed on.
+        home: by group and chunk: who gathers it for the gate; -1: nobody.
+        waits: by rank and chunk: parts that are on their way to it.
+        holds: likewise: what is to land there.
+        left: by group and chunk: how many have their part.
+        many: by rank: how many parts it has.
+        rest: by owner: parts of its group that have not come to it.
+        opened: by rank: how many chunks it gathers for gates.
+        alone: by gate: parts that it let cross alone.
+        next: by group: the first place that may be begun; of ``order``, what was not passed yet.
+        order: by group: places by the last tick that they may be passed on.
+    """
+
+    able: Words
+    open: Words
+    kept: Words
+    gathers: Words
+    handed: Words
+    ready: Words
+    gates: Words
+    own: Words
+    begun: Words
+    new: Words
+    hot: Words
+    homed: Words
+    passed: Words
+    home: Whole
+    waits: Whole
+    holds: Whole
+    left: Whole
+    many: Whole
+    rest: Whole
+    opened: Whole
+    alone: Whole
+    next: Whole
+    order: Whole
+
+
+class Gone(NamedTuple):
+    """What was sent.
+
+    Attributes:
+        out_free: by rank, within its group and to others: the tick from which on it may send.
+        in_free: likewise, to be sent to.
+        head: by tick, around: the last send of those that arrive then; -1: there is none.
+        then: by send: the one before it that arrives at the same tick.
+        rows: by send: tick, chunk, and the ranks that it comes from and goes to.
+        now: see :data:`TICK`.
+    """
+
+    out_free: Whole
+    in_free: Whole
+    head: Whole
+    then: Whole
+    rows: Whole
+    now: Whole
+
+
+@compiled
+def _first_of(can: Words, may: Words, kept: Words, of: Words, begin: int) -> int:
+    """Return the first place, from one on, of what can and may be sent of some; -1: nothing."""
+    for i in range(begin >> 6, len(can)):
+        fits = can[i] & may[i] & ~kept[i] & of[i]
+        if i == begin >> 6:
+            fits &= ~np.uint64(0) << np.uint64(begin & 63)
+        if fits:
+            return i * 64 + int(lowest(fits))
+    return -1
+
+
+@compiled
+def _fullest_of(u: int, v: int, routes: Routes, parts: Parts) -> tuple[int, int]:
+    """Return what a rank is to gather first for gates: what the fewest others have; and a key."""
+    best, least, g = -1, NEVER, routes.group[v]
+    for i in range(parts.able.shape[1]):
+        fits = parts.able[u, i] & parts.open[v, i] & ~parts.kept[u, i] & parts.begun[v, i]
+        while fits:
+            place = i * 64 + int(lowest(fits))
+            fits &= fits - ONE
+            key = parts.left[g, routes.chunk[g, place]] * len(routes.owner) + place
+            if key < least:
+                best, least = place, key
+    return best, least
+
+
+@compiled
+def _choose(u: int, v: int, routes: Routes, parts: Parts) -> tuple[int, int, int]:
+    """Return the place of what a rank passes on to another of its group, and how urgent that is.
+
+    Returns:
+        The place, -1: there is nothing; see :data:`_HEAD`; and what is first of what is as urgent.
+    """
+    able, kept, may, g = parts.able[u], parts.kept[u], parts.open[v], routes.group[v]
+    chunks = len(routes.owner)
+    if routes.number[v] >= 0:
+        place = _first_of(able, may, kept, parts.handed[v], 0)
+        if place >= 0:
+            return place, _HEAD, place - chunks
+        place = _first_of(able, may, kept, parts.gathers[v], 0)
+        if place >= 0:
+            return place, _HEAD, place
+    else:
+        place, key = _fullest_of(u, v, routes, parts)
+        if place >= 0:
+            return place, _OWN_HEAD, key
+        if parts.next[g, 0] < chunks and parts.opened[v] < _OPEN:
+            place = _first_of(able, may, kept, parts.new[g], parts.next[g, 0])
+            if place >= 0:
+                return place, _NEW, place
+    place = _first_of(able, may, kept, parts.own[v], 0)
+    if place >= 0:
+        return place, _DIRECT + _FAR - parts.rest[v], place
+    place = _first_of(able, may & ~parts.homed[g], kept, parts.passed[g], 0)
+    return place, _DIRECT + 2 * _FAR, place
+
+
+@compiled
+def _send(  # noqa: PLR0913, PLR0917 - what is sent, and all that changes
+    u: int, v: int, chunk: int, takes: int, busy: int, routes: Routes, parts: Parts, gone: Gone
+) -> None:
+    """Send a rank's part at this tick; it has it no more."""
+    now, g, h = gone.now, routes.group[u], routes.group[v]
+    place, n, kind = routes.place[g, chunk], gone.now[SENT], int(g != h)
+    word, bit = place >> 6, ONE << np.uint64(place & 63)
+    parts.able[u, word] &= ~bit
+    parts.open[u, word] &= ~bit
+    parts.left[g, chunk] -= 1
+    parts.many[u] -= 1
+    there = routes.place[h, chunk]
+    parts.able[v, there >> 6] &= ~(ONE << np.uint64(there & 63))
+    parts.waits[v, chunk] += 1
+    gone.rows[n, 0], gone.rows[n, 1], gone.rows[n, 2], gone.rows[n, 3] = now[TICK], chunk, u, v
+    at = (now[TICK] + takes) % len(gone.head)
+    gone.then[n] = gone.head[at]
+    gone.head[at] = n
+    gone.out_free[kind, u] = gone.in_free[kind, v] = now[TICK] + busy
+    now[SENT] += 1
+    now[FLYING] += 1
+
+
+@compiled
+def _arrive(routes: Routes, parts: Parts, gone: Gone) -> None:
+    """Let arrive what does so at this tick."""
+    at = gone.now[TICK] % len(gone.head)
+    one = gone.head[at]
+    while one >= 0:
+        chunk, u, v = gone.rows[one, 1], gone.rows[one, 2], gone.rows[one, 3]
+        g, owner = routes.group[v], routes.owner[chunk]
+        place = routes.place[g, chunk]
+        word, bit = place >> 6, ONE << np.uint64(place & 63)
+        gone.now[FLYING] -= 1
+        one = gone.then[one]
+        parts.waits[v, chunk] -= 1
+        if v == owner:
+            continue
+        if routes.group[u] != g and u == routes.gate[routes.group[u], chunk]:
+            parts.holds[v, chunk] -= 1
+            if parts.holds[v, chunk] == 0:
+                parts.kept[v, word] &= ~bit
+        if parts.waits[v, chunk] == 0:
+            parts.able[v, word] |= bit
+            if (
+                routes.group[owner] != g
+                and v == routes.gate[g, chunk]
+                and parts.left[g, chunk] == 1
+            ):
+                parts.ready[v, word] |= bit
+    gone.head[at] = -1
+
+
+@compiled
+def _part_alone(u: int, routes: Routes, parts: Parts, gone: Gone) -> tuple[int, int]:
+    """Return a chunk that another gate gathers, of which a part crosses alone, and to whom; -1.
+
+    Before anything is gathered ways between groups are idle. By turns it is one of each other gate,
+    so that none is left behind.
+    """
+    g, own = routes.group[u], routes.number[u]
+    gates = int((routes.gates[g] >= 0).sum())
+    for turn in range(gates):
+        gate = routes.gates[g, (own + 1 + parts.alone[u] + turn) % gates]
+        if gate == u:
+            continue
+        for i in range(parts.able.shape[1]):
+            fits = parts.able[u, i] & parts.hot[g, i] & ~parts.kept[u, i] & parts.gates[gate, i]
+            while fits:
+                chunk = routes.chunk[g, i * 64 + int(lowest(fits))]
+                fits &= fits - ONE
+                h = routes.group[routes.owner[chunk]]
+                place = routes.place[h, chunk]
+                bit = ONE << np.uint64(place & 63)
+                for other in range(len(routes.group)):
+                    v = (other + u) % len(routes.group)
+                    free = routes.group[v] == h and gone.in_free[1, v] <= gone.now[TICK]
+                    if free and routes.cross[u, v] and parts.open[v, place >> 6] & bit:
+                        return chunk, v
+    return -1, -1
+
+
+@compiled
+def _cross(routes: Routes, parts: Parts, gone: Gone) -> None:
+    """Let gates send to other groups what they can at this tick."""
+    tick, ranks = gone.now[TICK], len(routes.group)
+    busy, takes = routes.takes[1], routes.takes[2]
+    for other in range(ranks):
+        u = (other + tick) % ranks
+        if routes.number[u] < 0 or gone.out_free[1, u] > tick:
+            continue
+        g, chunk, v = routes.group[u], -1, -1
+        gone.now[LOOKS] += _WAY
+        for i in range(parts.ready.shape[1]):
+            fits = parts.ready[u, i]
+            while fits and chunk < 0:
+                one = routes.chunk[g, i * 64 + int(lowest(fits))]
+                fits &= fits - ONE
+                if gone.in_free[1, routes.landing[g, one]] <= tick:
+                    chunk, v = one, routes.landing[g, one]
+        if chunk >= 0:
+            place = routes.place[g, chunk]
+            parts.ready[u, place >> 6] &= ~(ONE << np.uint64(place & 63))
+        elif tick <= routes.takes[3]:
+            chunk, v = _part_alone(u, routes, parts, gone)
+            parts.alone[u] += int(chunk >= 0)
+        if chunk < 0:
+            continue
+        _send(u, v, chunk, takes, busy, routes, parts, gone)
+        gate, place = routes.gate[g, chunk], routes.place[g, chunk]
+        if u != gate and parts.left[g, chunk] == 1 and parts.waits[gate, chunk] == 0:
+            parts.ready[gate, place >> 6] |= ONE << np.uint64(place & 63)
+
+
+@compiled
+def _pass_on(  # noqa: PLR0913, PLR0917 - what is passed on, and all that changes
+    u: int, v: int, place: int, routes: Routes, parts: Parts, gone: Gone
+) -> None:
+    """Send a rank's part to another of its group, and keep who gathers what."""
+    g = routes.group[u]
+    chunk = routes.chunk[g, place]
+    word, bit = place >> 6, ONE << np.uint64(place & 63)
+    _send(u, v, chunk, routes.takes[0], 1, routes, parts, gone)
+    owner = routes.owner[chunk]
+    if routes.group[owner] == g:
+        parts.rest[owner] -= 1
+        return
+    gate, left, new = routes.gate[g, chunk], parts.left[g, chunk], parts.new[g, word] & bit
+    parts.new[g, word] &= ~bit
+    if v == gate:
+        parts.hot[g, word] |= bit
+    if new and routes.number[v] < 0:
+        parts.home[g, chunk] = v
+        parts.opened[v] += 1
+        parts.homed[g, word] |= bit
+        parts.begun[v, word] |= bit
+        parts.gathers[gate, word] &= ~bit
+    home = parts.home[g, chunk]
+    if home >= 0 and left <= 2:  # itself and the gate
+        if parts.begun[home, word] & bit:
+            parts.opened[home] -= 1
+        parts.begun[home, word] &= ~bit
+        parts.gathers[gate, word] |= bit
+        parts.handed[gate, word] |= bit
+    if left == 1:
+        parts.hot[g, word] &= ~bit
+
+
+@compiled
+def _augment(  # noqa: PLR0913, PLR0917 - what is matched, and room to look for it
+    root: int,
+    members: Whole,
+    urgent: Whole,
+    by_out: Whole,
+    by_in: Whole,
+    found: Whole,
+    queue: Whole,
+) -> None:
+    """Match one more rank that sends, if that can be.
+
+    Args:
+        urgent: by who sends and who is sent to; -1: it cannot be.
+        by_out: by rank: to whom it sends; -1: to nobody. It is written into, as is ``by_in``.
+        found: room: by rank that is sent to, by whom it was found.
+    """
+    found[members] = -1
+    queue[0], at, many = root, 0, 1
+    while at < many:
+        u = queue[at]
+        at += 1
+        while True:
+            best, least = -1, NEVER
+            for v in members:
+                if 0 <= urgent[u, v] < least and found[v] < 0:
+                    best, least = v, urgent[u, v]
+            if best < 0:
+                break
+            found[best] = u
+            if by_in[best] < 0:
+                v = best
+                while True:  # each rank on the way back sends to whom it found
+                    one = found[v]
+                    before = by_out[one]
+                    by_in[v], by_out[one] = one, v
+                    if one == root:
+                        return
+                    v = before
+            queue[many] = by_in[best]
+            many += 1
+
+
+@compiled
+def _wanted(members: Whole, routes: Routes, parts: Parts, gone: Gone) -> tuple[Whole, Whole]:
+    """Return by who sends and who is sent to how urgent that is, -1: it cannot be, and a key."""
+    tick, ranks = gone.now[TICK], len(routes.group)
+    urgent, keys = np.full((ranks, ranks), -1), np.zeros((ranks, ranks), np.int64)
+    for u in map(int, members):
+        if gone.out_free[0, u] > tick or parts.many[u] == 0:
+            continue
+        for v in map(int, members):
+            if u != v and gone.in_free[0, v] <= tick:
+                place, least, keys[u, v] = _choose(u, v, routes, parts)
+                urgent[u, v] = least if place >= 0 else -1
+                gone.now[LOOKS] += 4 * parts.able.shape[1] + _WAY
+    return urgent, keys
+
+
+@compiled
+def _match(g: int, routes: Routes, parts: Parts, gone: Gone) -> None:
+    """Send within a group: first what is the most urgent, then by as many ranks as can be."""
+    tick, ranks = gone.now[TICK], len(routes.group)
+    members = np.nonzero(routes.group == g)[0]
+    size = len(members)
+    urgent, keys = _wanted(members, routes, parts, gone)
+    by_out, by_in = np.full(ranks, -1), np.full(ranks, -1)
+    for turn in range(2 * size):
+        v = members[(turn + tick) % size]
+        if (turn < size) != (routes.number[v] >= 0):  # gates first
+            continue
+        best, least = -1, NEVER
+        for other in range(size):
+            u = members[(other + v + tick) % size]
+            able = 0 <= urgent[u, v] < _NEW and by_out[u] < 0
+            if able and keys[u, v] < least:
+                best, least = u, keys[u, v]
+        if best >= 0:
+            by_in[v], by_out[best] = best, v
+    turns = (np.arange(size) + tick) % size
+    order = np.argsort(turns - parts.many[members] * size, kind="mergesort")
+    found, queue = np.empty(ranks, np.int64), np.empty(ranks + 1, np.int64)
+    for u in map(int, members[order]):
+        if by_out[u] < 0 and urgent[u].max() >= 0:
+            _augment(u, members, urgent, by_out, by_in, found, queue)
+    for u in map(int, members):
+        if by_out[u] >= 0:  # what was the most urgent may have been sent by another just now
+            place, _, _ = _choose(u, by_out[u], routes, parts)
+            if place >= 0:
+                _pass_on(u, by_out[u], place, routes, parts, gone)
+
+
+@compiled
+def _late(routes: Routes, parts: Parts, tick: int) -> None:
+    """Let nothing be passed on that would come too late by now."""
+    chunks = len(routes.owner)
+    for g in range(len(parts.next)):
+        inside = int((routes.group == g).sum())
+        while parts.next[g, 0] < chunks:
+            if routes.until[g, parts.next[g, 0]] >= tick + inside - 2:  # parts beside its own
+                break
+            parts.next[g, 0] += 1
+        while parts.next[g, 1] < chunks:
+            place = parts.order[g, parts.next[g, 1]]
+            if routes.until[g, place] >= tick:
+                break
+            parts.passed[g, place >> 6] &= ~(ONE << np.uint64(place & 63))
+            parts.next[g, 1] += 1
+
+
+@compiled
+def gather(routes: Routes, parts: Parts, gone: Gone, most_looks: int) -> bool:
+    """Go on until all is sent, or so many words were looked at; return whether it can go on."""
+    now, long = gone.now, len(gone.head)
+    while now[SENT] < len(gone.rows):
+        tick, before = now[TICK], now[SENT]
+        _arrive(routes, parts, gone)
+        _late(routes, parts, tick)
+        _cross(routes, parts, gone)
+        crossed = now[SENT]
+        for g in range(len(parts.next)):
+            _match(g, routes, parts, gone)
+        soonest = tick + 1 if now[SENT] > crossed else NEVER
+        for later in range(1, min(long, soonest - tick) if now[FLYING] else 0):
+            if gone.head[(tick + later) % long] >= 0:
+                soonest = tick + later
+                break
+        if now[SENT] > before or now[FLYING]:
+            for rank in range(len(routes.group)):
+                for free in (gone.out_free[1, rank], gone.in_free[1, rank]):
+                    if tick < free < soonest:
+                        soonest = free
+        if soonest == NEVER:
+            return False
+        now[TICK] = soonest
+        if now[LOOKS] > most_looks:
+            return True
+    return False

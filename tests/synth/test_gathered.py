@@ -1,0 +1,83 @@
+"""Chunks between chassis, planned from the end: what is planned is right, and hardly waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sccl.core.topology import Topology
+from sccl.synth.flows.gathered import chassis_of, gathered
+from sccl.synth.flows.matched import matched
+from sccl.synth.flows.placed import placed
+from sccl.synth.fluid.late import late_us
+from sccl.topo import resolve
+from tests.kit.nightly import times
+from tests.synth.test_matched import chassis, placing_of, right
+
+_PS_PER_US = 10**6
+
+
+@settings(max_examples=times(25, by_day=13))
+@given(chassis(), st.sampled_from(["allgather", "broadcast", "reducescatter"]), st.data())
+def test_what_is_gathered_is_right(
+    topology: Topology, collective: str, data: st.DataObject
+) -> None:
+    """Whenever it is to be there, and however it is cut: all comes, once, and the judge agrees."""
+    size = topology.ranks * data.draw(st.integers(64, 50_000))
+    problem, placing, floor = placing_of(topology, collective, size)
+    machine = chassis_of(problem)
+    if len(topology.chassis) < 2:
+        assert machine is None
+        return
+    assert machine is not None
+    horizon = floor * data.draw(st.sampled_from([0.5, 1.0, 1.1, 3.0]))
+    found = gathered(machine, placing.dual, data.draw(st.integers(1, 5)), horizon)
+    assert found.plan is not None
+    assert found == gathered(machine, placing.dual, found.plan.chunks, horizon)
+    placing.plan, placing.sent = found.plan, placed(problem, found.plan, placing.readings)
+    placing.ticks = max(one.arrival for one in placing.sent)
+    schedule = right(placing, topology, collective)
+    assert schedule.finish * schedule.tick_ps >= floor * _PS_PER_US * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("machine", "size", "pieces", "within"),
+    [("dgx2:2", 31_250, 32, 0.016), ("dgx2:2", 8000, 32, 0.016), ("dgx2:4", 15_625, 8, 0.025)],
+)
+def test_what_is_late_comes_first(machine: str, size: int, pieces: int, within: float) -> None:
+    """What has to reach a whole chassis late does so in less than if it is planned forwards."""
+    problem, placing, floor = placing_of(resolve(machine), "allgather", size)
+    floor = max(floor, float(late_us(problem)))
+    own = chassis_of(problem)
+    assert own is not None
+    plans = [
+        gathered(own, placing.dual, pieces, floor * 1.01).plan,
+        matched(problem, placing.dual, pieces, floor).plan,
+    ]
+    took = [
+        max(one.arrival for one in placed(problem, plan, placing.readings)) / _PS_PER_US
+        for plan in plans
+        if plan is not None
+    ]
+    assert took[0] <= floor * (1 + within)
+    assert took[0] < took[1]
+
+
+def test_machines_that_are_no_chassis() -> None:
+    """Of one switch, of rails that some ranks lack, of links alone: nothing is planned so."""
+    for machine in ("dgx2", "switch:4x2", "dgx1", "ndv2x2", "teccl-amdx2"):
+        assert chassis_of(placing_of(resolve(machine), "allgather", 1000)[0]) is None
+    two = resolve("dgx2:2")
+    without = replace(two, chassis=())
+    assert chassis_of(placing_of(without, "allgather", 1000)[0]) is None
+
+
+def test_time_that_is_over_leaves_no_plan() -> None:
+    """It is asked between looks, and there are many of those."""
+    problem, placing, floor = placing_of(resolve("dgx2:2"), "allgather", 31_250)
+    own = chassis_of(problem)
+    assert own is not None
+    assert gathered(own, placing.dual, 64, floor, lambda: True).plan is None
