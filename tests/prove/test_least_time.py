@@ -16,6 +16,7 @@ from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.errors import InputError, TooLargeError, UnreachableError
 from sccl.judge import violations
 from sccl.prove.bounds import least_time
+from sccl.prove.check.times import by_groups
 from sccl.synth import baselines, registry
 from sccl.synth.contract import Request
 from sccl.topo import resolve
@@ -99,6 +100,27 @@ def test_known_times(machine: str, collective: str, size: int, us: str) -> None:
     """All with alpha 0.7 us and 25,000 bytes a us."""
     asked = request(collective, machine)
     assert least_time(asked.topology, asked.spec).us(size) == Fraction(us)
+
+
+@pytest.mark.parametrize(
+    ("machine", "us"),
+    [
+        # 30 sends over links of 2,400,000 bytes a us in all, and an alpha
+        ("torus:4x4@50,25GB", "13.2"),
+        # 6 times from one of 4 chassis to another, over what enters each: 12,500 bytes a us
+        ("ndv2x4", "121.7"),
+    ],
+)
+def test_an_allreduce_is_bounded_where_links_are_not_alike(machine: str, us: str) -> None:
+    """Of single ranks, too; and where all into a node, and all out of it, share a budget each."""
+    asked = request("allreduce", machine)
+    size, spec = 1_000_000, asked.spec
+    bound = least_time(asked.topology, spec)
+    assert bound.us(size) == Fraction(us)
+    best = max(bound.crossings, key=lambda one: one.us(size))
+    assert isinstance(best.of, tuple)
+    proved = by_groups(asked.topology, spec.at(spec.unit), Fraction(size), best.of, lambda _: None)
+    assert proved.us(size) == Fraction(us)
 
 
 @given(st.sampled_from(["dgx1", "ndv2x2", "mesh:3x3"]), st.sampled_from(names()), st.data())

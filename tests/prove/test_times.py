@@ -127,16 +127,17 @@ def test_no_schedule_is_faster_than_prices_say(schedule: Schedule, data: st.Data
 @given(timed.right() | timed.right(of=in_groups), st.integers(1, 100))
 @settings(max_examples=times(60), deadline=None)
 def test_cuts_prove_as_much_as_the_bound_that_found_them(schedule: Schedule, size: int) -> None:
-    """And more bytes take what the last of them says, or longer."""
+    """And no more than all that it found; more bytes take what the last of them says, or longer."""
     machine, spec = schedule.topology, spec_of(schedule)
-    for one in least_time(machine, spec).crossings:
+    bound = least_time(machine, spec)
+    for one in bound.crossings:
         if isinstance(one.of, tuple):
             floor = by_groups(machine, spec.at(spec.unit), Fraction(size), one.of, free)
         else:
             sides = (one.of.left, one.of.sources, one.of.goals)
             floor = by_cut(machine, spec.at(spec.unit), Fraction(size), sides, free)
-        assert floor.us(size) == one.us(size)
-        assert floor.us(7 * size) <= one.us(7 * size)
+        assert one.us(size) <= floor.us(size) <= bound.us(size)
+        assert floor.us(7 * size) <= bound.us(7 * size)
 
 
 # --- the cheapest timed trees through slots -------------------------------------------------------

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import lcm
+from typing import NamedTuple
 
 from sccl.collectives import Spec, is_allreduce
 from sccl.core.ids import Edge
@@ -60,6 +61,22 @@ Far = dict[int, dict[int, int]]
 
 ChunkClass = tuple[frozenset[int], frozenset[int], int]
 """Who holds chunks, who wants them, and how much there is of them."""
+
+
+class _Shared(NamedTuple):
+    """What links share.
+
+    Attributes:
+        edges: theirs.
+        rate: bytes per microsecond.
+        whole: the rate of each link by itself, in the parts in which ``parts`` is that of all.
+        parts: see there.
+    """
+
+    edges: tuple[Edge, ...]
+    rate: Fraction
+    whole: dict[Edge, int]
+    parts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +225,8 @@ class _Cuts:
         for centre in (centres := list(ranks)[:MOST_CENTRES]):
             yield from self._around(centre)
         everyone = frozenset(self.nodes)
+        if self.is_allreduce:  # each rank by itself: what R/C says where links are not equally fast
+            yield from self._between([frozenset([rank]) for rank in range(self.topology.ranks)])
         if self.is_allreduce and len(self.classes) > 1:
             from sccl.prove.bounds.weakest import weakest_sets  # noqa: PLC0415 - loads OR-Tools
 
@@ -264,7 +283,8 @@ class _Cuts:
                 after = 0 if v in ranks else min(self.far[v].get(rank, 0) for rank in ranks)
                 entering[u, v] = Fraction(before + alpha + after, self.scale)
         if share := told_between(self.collective, groups):
-            yield Crossing(share, self._carriers(entering), tuple(groups))
+            for pipes in self._carriers(entering):
+                yield Crossing(share, pipes, tuple(groups))
 
     def _around(self, centre: int) -> Iterator[Crossing]:
         """Yield what has to cross the cuts of all that is nearer to a rank than some distance."""
@@ -359,9 +379,12 @@ class _Cuts:
         if count:
             share = Fraction(count, self.collective.chunks)
             sides = Sides(left, frozenset(sources), frozenset(goals))
-            yield Crossing(share, self._pipes(left, sources, goals), sides)
+            for pipes in self._pipes(left, sources, goals):
+                yield Crossing(share, pipes, sides)
 
-    def _pipes(self, left: frozenset[int], sources: set[int], goals: set[int]) -> tuple[Pipe, ...]:
+    def _pipes(
+        self, left: frozenset[int], sources: set[int], goals: set[int]
+    ) -> set[tuple[Pipe, ...]]:
         """Return the links out of a set of nodes, by when they are of use for what goes there."""
         out, far = [(u, v) for u, v in self.alpha if u in left and v not in left], self.far
         before = {u: [far[s][u] for s in sources if u in far[s]] for u in {u for u, _ in out}}
@@ -375,22 +398,36 @@ class _Cuts:
         return self._carriers(delays)
 
     @cached_property
-    def _shared(self) -> list[tuple[tuple[Edge, ...], Fraction, dict[Edge, int], int]]:
-        """Return the links of each budget, its rate, and theirs and its own in whole parts."""
+    def _shared(self) -> list[list[_Shared]]:
+        """Return what links share, in each order in which links are looked for in it.
+
+        A link counts in the first that it is in. Where all into a node share something, and all out
+        of one, those of the one kind come first, or those of the other, so that none lack a part.
+        """
         found = []
         for budget, speed in zip(self.topology.budgets, self.topology.budget_speeds(), strict=True):
             rate = 1000 * budget.chunks_per_round * Fraction(str(speed))
             parts = lcm(rate.denominator, *(self.rate[edge].denominator for edge in budget.edges))
             whole = {edge: int(self.rate[edge] * parts) for edge in budget.edges}
-            found.append((budget.edges, rate, whole, int(rate * parts)))
-        return found
+            found.append(_Shared(budget.edges, rate, whole, int(rate * parts)))
+        orders = [found]
+        for end in (0, 1):
+            ends = sorted(found, key=lambda one: len({edge[end] for edge in one.edges}))
+            orders += [ends] if ends not in orders else []
+        return orders
 
-    def _carriers(self, delays: dict[Edge, Fraction]) -> tuple[Pipe, ...]:
-        """Return what links carry that are of no use for some time each, in the order of that."""
-        found: list[Pipe] = []
-        for edges, rate, whole, parts in self._shared:
-            inside = [edge for edge in edges if edge in delays]
-            if inside and parts < sum(whole[edge] for edge in inside):
-                found.append((min(delays.pop(edge) for edge in inside), rate))
-        found += [(delay, self.rate[edge]) for edge, delay in delays.items()]
-        return tuple(sorted(found))
+    def _carriers(self, delays: dict[Edge, Fraction]) -> set[tuple[Pipe, ...]]:
+        """Return what links carry that are of no use for some time each, in the order of that.
+
+        It is what they carry at most, whichever of what they share is looked at first.
+        """
+        found = set()
+        for order in self._shared:
+            left, pipes = dict(delays), list[Pipe]()
+            for edges, rate, whole, parts in order:
+                inside = [edge for edge in edges if edge in left]
+                if inside and parts < sum(whole[edge] for edge in inside):
+                    pipes.append((min(left.pop(edge) for edge in inside), rate))
+            pipes += [(delay, self.rate[edge]) for edge, delay in left.items()]
+            found.add(tuple(sorted(pipes)))
+        return found

@@ -188,9 +188,18 @@ def _carried(
     Raises:
         ValueError: no link is of use.
     """
-    pipes = _pipes(machine, delays)
-    if not pipes:
+    if not delays:
         raise ValueError("no link out of that set of nodes is of use")
+    floors = [
+        _busy(pipes, share, size_bytes)
+        for key in (None, 0, 1)
+        for pipes in [_pipes(machine, delays, key)]
+    ]
+    return max(floors, key=lambda floor: (floor.at_least_us, floor.us_per_byte))
+
+
+def _busy(pipes: Sequence[Pipe], share: Fraction, size_bytes: Fraction) -> Floor:
+    """Return when pipes have carried a share of bytes, if all are busy as soon as of use."""
     needed, rate, at = share * size_bytes, Fraction(0), Fraction(0)
     for delay, more in pipes:
         if rate and needed <= rate * (delay - at):
@@ -201,11 +210,21 @@ def _carried(
     return Floor(size_bytes, at + needed / rate, share / together)
 
 
-def _pipes(machine: Topology, delays: dict[Edge, Fraction]) -> list[Pipe]:
+def _pipes(machine: Topology, delays: dict[Edge, Fraction], end: int | None) -> list[Pipe]:
+    """Return what links carry at most, each counted in the first budget that it is in.
+
+    Args:
+        end: budgets come first whose links have the fewest sources (0) or destinations (1), which
+            counts none in parts where each node has one of the kind; None: as the machine has them.
+            Any order counts all links.
+    """
     rates = {k.edge: 1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in machine.links}
+    budgets = list(zip(machine.budgets, machine.budget_speeds(), strict=True))
+    if end is not None:
+        budgets.sort(key=lambda one: len({edge[end] for edge in one[0].edges}))
     found: list[Pipe] = []
     left = dict(delays)
-    for budget, speed in zip(machine.budgets, machine.budget_speeds(), strict=True):
+    for budget, speed in budgets:
         inside = [edge for edge in budget.edges if edge in left]
         rate = 1000 * budget.chunks_per_round * Fraction(str(speed))
         if inside and rate < sum(rates[edge] for edge in inside):

@@ -149,9 +149,12 @@ class WayImages:
         return self._known[image]
 
     def _end(self, image: Permutation, node: int) -> int:
-        """Return the image of a rank; of one that stands for it later, that of its image."""
+        """Return the image of a rank; of one that stands for it later, that of its image.
+
+        What is numbered above these stands for all ranks together.
+        """
         again, rank = divmod(node, self._ranks)
-        return image[rank] + again * self._ranks
+        return node if again > 1 else image[rank] + again * self._ranks
 
     def back(self, image: Permutation) -> list[int]:
         """Return of which way each is the image."""

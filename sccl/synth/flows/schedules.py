@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from sccl.collectives import Dual, Spec
 from sccl.core.clock import Clock
-from sccl.core.schedule import Schedule, schedule_of
+from sccl.core.schedule import MAX_TIME, Schedule, schedule_of
 from sccl.core.topology import Topology
 from sccl.synth.flows.gathered import chassis_of, gathered
 from sccl.synth.flows.matched import MatchedPlan, matched
@@ -67,10 +68,12 @@ class UpAndDownWays:
     Attributes:
         turned: of each way that of the machine; -1: none, as a rank has what it waited for.
         adds: whether what comes by it is added to what is there, and does not take its place.
+        exchanged: those of one number, from a rank to another and back, are exchanges; -1: none.
     """
 
     turned: tuple[int, ...]
     adds: tuple[bool, ...]
+    exchanged: tuple[int, ...]
 
 
 @dataclass
@@ -81,7 +84,7 @@ class Placing:
         readings: what is placed is read like this.
         late: whether time is over: then nothing is placed of smaller chunks.
         up_and_down: of what a plan of a whole allreduce is made; None: it is one of a phase.
-        ticks: what the best takes; picoseconds.
+        ticks: what the best takes; picoseconds; more than any, where there is none.
         plan: of the best; None: there is none yet.
         effort: that was spent.
     """
@@ -91,16 +94,21 @@ class Placing:
     readings: tuple[Reading, ...]
     late: Callable[[], bool]
     up_and_down: UpAndDownWays | None = None
-    ticks: int = 0
+    ticks: int = MAX_TIME
     plan: Planned | None = None
     sent: list[Sent] = field(default_factory=list)
     effort: float = 0.0
+
+    @property
+    def us(self) -> float:
+        """Return what the best takes, microseconds; infinite: there is none."""
+        return inf if self.plan is None else self.ticks / _PS_PER_US
 
     def place(self, packing: TimedPacking, enough: float, thorough: bool) -> float:
         """Make schedules of a packing, until one is fast enough; return the best's microseconds."""
         flows = FLOWING if packing.slots.later else 1
         if thorough and self._cut(packing, flows, enough):
-            return self.ticks / _PS_PER_US
+            return self.us
         before, most, soon = float("inf"), MOST_SENDS, False
         for pieces in PIECES:
             if pieces > _USUAL and not soon:
@@ -118,7 +126,7 @@ class Placing:
             near = before < float("inf") and 2 * ticks - before <= enough * _PS_PER_US
             soon = 3 * ticks - before <= 2 * enough * _PS_PER_US
             before, most = ticks, _MOST_NEAR if near else MOST_SENDS
-        return self.ticks / _PS_PER_US
+        return self.us
 
     def _cut(self, packing: TimedPacking, flows: int, enough: float) -> bool:
         """Place smaller and smaller chunks while sends are few; return whether that is enough.
@@ -180,7 +188,7 @@ class Placing:
                 enough,
                 effort,
             )
-        return self.ticks / _PS_PER_US
+        return self.us
 
     def _divide(
         self,
@@ -212,7 +220,7 @@ class Placing:
     def _take(self, plan: Planned, sent: list[Sent]) -> int:
         """Keep what is sent if it is the best so far; return what it takes, picoseconds."""
         ticks = max(one.arrival for one in sent)
-        if self.plan is None or ticks < self.ticks:
+        if ticks < self.ticks and not self._mixes(sent):
             self.ticks, self.plan, self.sent = ticks, plan, sent
         return ticks
 
@@ -258,14 +266,33 @@ class Placing:
 
         Of two that exchange, what sets out once the other has come is the sum of both.
         """
-        edges, ranks = self.problem.edges, self.problem.topology.ranks
-        come = {(s.chunk, *edges[s.way]): s.arrival for s in sent}
+        edges = self.problem.edges
+        exchange = [(s.chunk, own.exchanged[s.way], *edges[own.turned[s.way]]) for s in sent]
+        come = {key: s.arrival for key, s in zip(exchange, sent, strict=True) if key[1] >= 0}
 
-        def alone(s: Sent) -> bool:
-            u, v = edges[s.way]
-            return v < ranks or s.start < come[s.chunk, v - ranks, u + ranks]
+        def alone(s: Sent, chunk: int, number: int, u: int, v: int) -> bool:
+            return number < 0 or s.start < come.get((chunk, number, v, u), inf)
 
-        return [own.adds[s.way] and alone(s) for s in sent]
+        return [own.adds[s.way] and alone(s, *key) for s, key in zip(sent, exchange, strict=True)]
+
+    def _mixes(self, sent: Sequence[Sent]) -> bool:
+        """Return whether one of several that exchange sends something when some of theirs has come.
+
+        That would go to the others along with its own, and they have it twice.
+        """
+        own, edges = self.up_and_down, self.problem.edges
+        if own is None:
+            return False
+        last: dict[tuple[int, int, int], list[int]] = {}
+        for s in sent:
+            if (number := own.exchanged[s.way]) >= 0:
+                key = (s.chunk, number, edges[own.turned[s.way]][0])
+                last.setdefault(key, []).append(s.start)
+        late = {key: max(starts) for key, starts in last.items() if len(starts) > 1}
+        return any(
+            s.arrival <= late.get((s.chunk, own.exchanged[s.way], edges[own.turned[s.way]][1]), -1)
+            for s in sent
+        )
 
     def _backwards(self) -> list[Sent]:
         """Return what is sent, read backwards."""

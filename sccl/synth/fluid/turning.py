@@ -8,7 +8,7 @@ down, of the links turned round and of time backwards: both are priced by the sa
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, inf
@@ -24,6 +24,7 @@ from sccl.synth.flows.schedules import Placing, UpAndDownWays
 from sccl.synth.flows.shares import TimedPacking, TreePart
 from sccl.synth.flows.slots import TimeSlots
 from sccl.synth.fluid.least import Least
+from sccl.synth.fluid.rounds import RoundPricing
 from sccl.synth.fluid.turns import TurnPricing
 
 _PS_PER_US = 10**6
@@ -56,12 +57,13 @@ def pooled(problem: FluidProblem) -> FluidProblem:
     return replace(problem, commodities=(one,))
 
 
-def up_and_down(problem: FluidProblem) -> tuple[FluidProblem, UpAndDownWays]:
+def up_and_down(problem: FluidProblem, rounds: RoundPricing) -> tuple[FluidProblem, UpAndDownWays]:
     """Return an allgather's problem as one of up and down, and what its ways stand for.
 
     Each rank is there twice: while it adds what comes up, and once it has the sum. A way leads from
     rank to rank of the first kind, or of the second, or from the first to the second, where ranks
-    exchange what each has added. Last come, of each rank, what takes it from the one to the other.
+    exchange what each has added. Then come, of each rank, what takes it from the one to the other,
+    and last, of each round, all ways again: from the end of the round before to the end of it.
     """
     ranks, count = problem.topology.ranks, len(problem.edges)
     steps = [(0, 0), (0, ranks), (ranks, ranks)]
@@ -69,14 +71,30 @@ def up_and_down(problem: FluidProblem) -> tuple[FluidProblem, UpAndDownWays]:
     edges += [(rank, rank + ranks) for rank in range(ranks)]
     ways = (*(problem.ways * len(steps)), *((),) * ranks)
     alpha = (*(problem.alpha * len(steps)), *(Fraction(0),) * ranks)
-    turned = (*(tuple(range(count)) * len(steps)), *(-1,) * ranks)
-    adds = tuple(i < 2 * count for i in range(len(edges)))
-    return replace(problem, edges=tuple(edges), ways=ways, alpha=alpha), UpAndDownWays(turned, adds)
+    every = tuple(range(count))
+    turned = (*(every * len(steps)), *(-1,) * ranks)
+    levels = rounds.most_adds + rounds.most_tells
+    for level in range(levels):
+        edges += [(2 * ranks + level, 2 * ranks + level + 1)] * count
+    first = [-1] * count + [0] * count + [-1] * (count + ranks)
+    exchanged = [*first, *(1 + i // count for i in range(levels * count))]
+    adds = [*(i < 2 * count for i in range(len(first)))]
+    adds += [i < rounds.most_adds * count for i in range(levels * count)]
+    doubled = replace(
+        problem,
+        edges=tuple(edges),
+        ways=ways + problem.ways * levels,
+        alpha=alpha + problem.alpha * levels,
+    )
+    return doubled, UpAndDownWays(turned + every * levels, tuple(adds), tuple(exchanged))
 
 
-def told_apart(problem: FluidProblem, slots: TimeSlots, tree: Tree) -> Tree:
-    """Return what goes up and down as sends over the ways of :func:`up_and_down`."""
+def told_apart(problem: FluidProblem, slots: TimeSlots, tree: Tree, rounds: RoundPricing) -> Tree:
+    """Return what goes up and down, or in rounds, as sends over the ways of :func:`up_and_down`."""
     count, ranks = len(problem.edges), problem.topology.ranks
+    if tree in rounds.known:
+        first = 3 * count + ranks
+        return frozenset((first + k * count + e, slot) for k, e, slot in rounds.known[tree])
     everyone = (1 << ranks) - 1
     parts = [[(0, 1 << rank)] for rank in range(ranks)]  # since when, of whom
     up: dict[int, tuple[int, int, int]] = {}
@@ -101,7 +119,7 @@ def told_apart(problem: FluidProblem, slots: TimeSlots, tree: Tree) -> Tree:
     return frozenset(found)
 
 
-def dealt(problem: FluidProblem, packing: TimedPacking) -> TimedPacking:
+def dealt(problem: FluidProblem, packing: TimedPacking, rounds: RoundPricing) -> TimedPacking:
     """Return a packing of the pooled problem with its trees dealt out to classes, one by one.
 
     Args:
@@ -111,7 +129,7 @@ def dealt(problem: FluidProblem, packing: TimedPacking) -> TimedPacking:
     shares: list[TreePart] = []
     whole, before = sum(share.part for share in packing.shares), 0.0
     for share in packing.shares:
-        tree = told_apart(problem, packing.slots, share.tree)
+        tree = told_apart(problem, packing.slots, share.tree, rounds)
         after = before + share.part / whole * count
         for c in range(int(before), min(count, ceil(after))):
             part = min(after, c + 1) - max(before, c)
@@ -123,7 +141,19 @@ def dealt(problem: FluidProblem, packing: TimedPacking) -> TimedPacking:
 
 @dataclass
 class TurningLeast(Least):
-    """A search for the least time of trees up and down."""
+    """A search for the least time of trees up and down, and of rounds."""
+
+    def _search(
+        self,
+        slots: TimeSlots,
+        *,
+        enough: float = 0.0,
+        hopeless: float = inf,
+        start: Iterable[tuple[int, Tree]] = (),
+    ) -> TimedPacking | None:
+        assert isinstance(self.engine, TurnPricing)
+        first = [*start, *((0, tree) for tree in self.engine.rounds.soonest(slots.arrive))]
+        return super()._search(slots, enough=enough, hopeless=hopeless, start=first)
 
     def _turns(self) -> tuple[Callable[[], object], ...]:
         if self.floor <= _FEW * self._farthest(hops=False):
@@ -175,13 +205,13 @@ def turned(  # noqa: PLR0913, PLR0917 - a question, what is known, how well, how
     except TooLargeError:
         return phases, False
     late = lambda: time.perf_counter() > deadline  # noqa: E731
-    doubled, ways = up_and_down(problem)
+    doubled, ways = up_and_down(problem, pricing.rounds)
     readings = (Reading(request.topology, ways.turned),)
     placing = Placing(doubled, dual_of(request.spec), readings, late, ways)
 
     def place(packing: TimedPacking, enough: float, thorough: bool) -> float:
         """Make schedules of trees that are dealt out to classes of chunks."""
-        return placing.place(dealt(problem, packing), enough, thorough)
+        return placing.place(dealt(problem, packing, pricing.rounds), enough, thorough)
 
     search = TurningLeast(whole, pricing, floor, gap, units, deadline, told, place)
     search.placed_us = float(phases.bound.attained) if phases is not None else inf

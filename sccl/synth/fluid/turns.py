@@ -16,6 +16,7 @@ from sccl.errors import TooLargeError
 from sccl.synth.flows.problem import FluidProblem, Tree
 from sccl.synth.fluid.partitions import MOST_RANKS, partitions
 from sccl.synth.fluid.pricing import TreePricing
+from sccl.synth.fluid.rounds import RoundPricing
 from sccl.synth.fluid.sets import NoTreeError, SetTables
 from sccl.synth.fluid.tables import INFINITE, Whole
 
@@ -161,10 +162,10 @@ def _together(turn: _Turn, tables: SetTables, slots: int) -> Whole:
 
 
 class TurnPricing(TreePricing):
-    """Tables for trees up and down, wherever and whenever they turn.
+    """Tables for trees up and down, wherever and whenever they turn, and rounds.
 
     Raises:
-        TooLargeError: there are too many sets of ranks to look at.
+        TooLargeError: there are too many sets of ranks to look at, and no rounds.
     """
 
     def __init__(self, problem: FluidProblem) -> None:
@@ -175,8 +176,9 @@ class TurnPricing(TreePricing):
             groupings = []  # parts of chassis are no gates, and say too little
         small = [g for g in groupings if SetTables(problem, g, (0,)).work(2) <= MOST_WORK]
         self._pairs = [_Pair(problem, groups) for groups in small]
+        self.rounds = RoundPricing(problem)
         self.light = self.parts = [part for pair in self._pairs for part in (pair.up, pair.down)]
-        if not self._pairs:
+        if not self._pairs and not self.rounds.plans:
             raise TooLargeError(
                 f"topology {problem.topology.name!r}: trees into ranks and out of them look at too "
                 f"many sets of its {len(ranks)} ranks"
@@ -185,20 +187,27 @@ class TurnPricing(TreePricing):
     def effort(self, slots: int, *, lightly: bool = False) -> float:
         """Return what it takes to price trees of so many slots; see :class:`TreePricing`."""
         own = super().effort(slots, lightly=lightly)
-        return _DEARER * own + _GOAL * slots * sum(pair.goals for pair in self._pairs)
+        turns = _GOAL * slots * sum(pair.goals for pair in self._pairs)
+        return _DEARER * own + turns + self.rounds.effort(slots)
 
     def cheapest(
         self, prices: NDArray[np.float64], arrive: Whole, *, lightly: bool = False
     ) -> list[tuple[float, Tree]]:
-        """Return cheapest trees up and down as one, and their price; see :class:`TreePricing`."""
+        """Return what is cheapest, trees up and down as one, or all sends of some rounds.
+
+        And its price; see :class:`TreePricing`.
+        """
         del lightly  # all tables are
         cost = np.floor(prices * (_FINE / (float(prices.max(initial=0.0)) or 1.0)))
         costs = turned_round(cost.astype(np.int64) * 64 + 1, arrive)
+        price, tree = self.rounds.cheapest(*costs.down)
         every = [(pair.cheapest(costs), pair) for pair in self._pairs]
-        at, pair = min(every, key=lambda one: one[0].price)
-        if at.price >= INFINITE:
+        if every:
+            at, pair = min(every, key=lambda one: one[0].price)
+            if at.price <= price and at.price < INFINITE:
+                price, tree = at.price, pair.tree(at, costs)
+        if price >= INFINITE:
             raise NoTreeError
-        tree = pair.tree(at, costs)
         return [(float(sum(prices[use] for use in sorted(tree))), tree)]
 
 
