@@ -35,6 +35,7 @@ from sccl.synth.limit.sweep import limit_frontier
 from sccl.synth.limit.trees import tree_frontier
 from sccl.topo import resolve
 from tests.kit import once
+from tests.kit.brief import attained_briefly
 from tests.kit.certificates import certify_swept, composed, formulas_alone, swept
 from tests.kit.nightly import is_night, times
 from tests.kit.paths import PUBLISHED
@@ -484,6 +485,7 @@ def test_limit_frontiers_are_certified(machine: str, collective: str, tmp_path: 
     assert any("by trees" in claim for claim in optimal) == (collective == "allreduce")
 
 
+@attained_briefly()
 def test_compositions_of_any_halves_are_certified(tmp_path: Path) -> None:
     """By the limits that are claimed of equal ones, which are limits of each half."""
     machine, spec = resolve("dgx1"), named("allreduce", 8)

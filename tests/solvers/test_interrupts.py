@@ -73,10 +73,21 @@ def test_a_limit_sweep_shows_what_was_found_and_the_limit_it_was_about_to_attain
     assert "interrupted" in attaining
 
 
-def test_trees_that_are_interrupted_leave_the_other_classes() -> None:
-    words = "pareto --collective allreduce --topo dgx1 --limit --max-steps 5"
-    said = interrupted("sccl.synth.limit.palindrome", 1, words)
+@pytest.mark.parametrize(
+    ("module", "count", "asked"),
+    [
+        ("sccl.synth.limit.master", 2, "ring:4 --max-steps 4"),  # its first work is of halves
+        pytest.param(
+            *("sccl.synth.limit.palindrome", 1, "dgx1 --max-steps 5"), marks=pytest.mark.nightly
+        ),
+    ],
+)
+def test_trees_that_are_interrupted_leave_the_other_classes(
+    module: str, count: int, asked: str
+) -> None:
+    said = interrupted(module, count, f"pareto --collective allreduce --limit --topo {asked}")
     assert "composed: reducescatter-then-allgather compositions" in said
+    assert "trees: allreduce by timed trees" in said
     assert "reduces what it has" in said
     assert "Interrupted: this is the part that was found." in said
 

@@ -19,6 +19,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth import ksync, limit, registry
 from sccl.synth.contract import Request, Synthesizer
 from sccl.topo import resolve
+from tests.kit.brief import attained_briefly
 from tests.kit.synthesizers import CASES, ENOUGH, check_synthesizer
 
 
@@ -88,6 +89,7 @@ def test_a_slower_point_has_its_gap() -> None:
     assert found.bound.gap > 0
 
 
+@attained_briefly()
 def test_the_limit_of_a_number_of_steps_is_attained_or_near() -> None:
     broadcast = replace(DGX1, spec=named("broadcast", 8))
     found = registry.plan(LIMIT, broadcast, limit.Options(steps=3), ENOUGH)

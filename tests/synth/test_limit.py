@@ -43,6 +43,7 @@ from sccl.synth.settings import Settings
 from sccl.tasks.limits import find_limits
 from sccl.topo import resolve
 from sccl.topo.degrade import without
+from tests.kit.brief import attained_briefly
 from tests.kit.nightly import times
 from tests.kit.strategies import topologies
 
@@ -234,6 +235,7 @@ def asked() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("machine", "last", "name"), list(asked()))
+@attained_briefly()
 def test_limit_frontiers(machine: str, last: int, name: str) -> None:
     topology = resolve(machine)
     spec = named(name, topology.ranks)
