@@ -116,8 +116,7 @@ class Least(FloorSearch):
             few = len(self._sums(self.floor * Fraction(5, 4), MOST_BORDERS // 2 + 1))
             if few <= MOST_BORDERS // 2 and self.problem.rigid:
                 first = (self._few_alphas, self._raise, self._priced_anew, self._best)
-                hard = few_goals(self.problem) and not self._looks_at_all
-                begin = (self._throughout,) if hard else ()
+                begin = () if self._looks_at_all else (self._throughout,)
                 return (*begin, *first, self._rounded, self._any_lengths, self._steady)
             then = (self._few_alphas, self._any_lengths, self._steady, self._raise)
             return (*first_of_dear, self._rounded, *then)
