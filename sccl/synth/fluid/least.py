@@ -45,6 +45,9 @@ _BESIDE, _DEAR = 1.0, 0.01
 """Of effort for packings where there are schedules of chunks of one size, if it takes more than so
 much to price trees once."""
 
+_THROUGHOUT = 1.0
+"""Of effort for each number of slots of the least alpha: what comes after it is little."""
+
 _EPOCHS = 12
 """In which the floor is cut."""
 
@@ -280,7 +283,7 @@ class Least(FloorSearch):
         first = int(self.floor * (1 + Fraction(self.gap)) / unit) - 1
         for count in range(max(first, 1), _MOST_SLOTS):
             slots = variable(self.problem, none, unit, count)
-            found = self._search(slots, enough=near, start=start)
+            found = self._search(slots, enough=near, start=start, most=_THROUGHOUT)
             self._take(found)
             before, us = us, min(us, found.us if found is not None else inf)
             if self.is_done() or (before < inf and us == before) or us <= (count + 2) * unit:
