@@ -35,6 +35,7 @@ from sccl.synth.fluid import equal, pricing
 from sccl.synth.fluid.equal import finer
 from sccl.synth.fluid.few import JoinedTrees, few_goals, narrowed
 from sccl.synth.fluid.floors import FloorSearch, narrowed_search, unheard, unplaced
+from sccl.synth.fluid.folded import folded
 from sccl.synth.fluid.least import later
 from sccl.synth.fluid.packing import Growth, WayPrices
 from sccl.synth.fluid.pricing import TreePricing
@@ -670,6 +671,53 @@ def test_trees_of_a_packing_are_trees_of_a_slot_more() -> None:
     for commodity, tree in trees:
         (source,) = posed.commodities[commodity].holders
         assert _arrives(posed, more, source, tree) == set(range(8))
+
+
+@pytest.mark.parametrize("machine", ["hypercube:3", "torus:4x4@50,25GB", "switch:4x2"])
+def test_links_that_are_alike_are_as_full_as_one_another(machine: str) -> None:
+    """What is packed with them as one loads no link by more than it carries, in any slot."""
+    topology, dual = resolve(machine), dual_of(named("broadcast", resolve(machine).ranks))
+    problem = pose(topology, dual, 1_000_000)
+    fold = folded(problem)
+    assert fold is not None
+    assert len(fold.problem.resources) < len(problem.resources)
+    none = (Fraction(0),) * topology.ranks
+    slots = variable(problem, none, min(problem.alpha), 8)
+    packing = Growth(fold.problem, slots, TreePricing(fold.problem), 20.0).run(effort=0.02)
+    whole = fold.unfolded(packing)
+    assert whole.whole
+    assert sum(share.part for share in whole.shares) == pytest.approx(1)
+    loads = np.zeros((len(problem.resources), slots.count))
+    meets = WayPrices(problem).meets
+    for share in whole.shares:
+        for link, slot in share.tree:
+            assert slots.arrive[link, slot] >= 0
+            loads[:, slot] += 1_000_000 * share.part * meets[:, link]
+    counts = np.array([resource.count for resource in problem.resources])
+    assert (loads <= counts[:, None] * whole.lengths + 1e-6).all()
+    assert whole.prices.shape == loads.shape
+
+
+def test_nothing_is_folded_without_symmetries_that_keep_the_root() -> None:
+    topology = resolve("dgx1")
+    assert folded(pose(topology, dual_of(named("broadcast", 8)), 1000)) is None
+    assert folded(pose(topology, dual_of(named("allgather", 8)), 1000)) is None
+
+
+def test_bytes_flow_through_trees_that_begin_and_end_otherwise() -> None:
+    """Trees without a stop and slots of any lengths are 3 % above the bound here, or more."""
+    best = found("hypercube:3", "broadcast", 500_000)
+    assert isinstance(best.plan, Schedule)
+    assert violations(best.plan) == []
+    assert float(best.bound.attained) < 1.02 * least_of(best.bound)
+
+
+def test_trees_are_begun_with_few_ranks_where_all_take_long() -> None:
+    """Those that are begun with all are looked at when the others are no better."""
+    machine = resolve("teccl-amdx2")
+    pricing = TreePricing(pose(machine, dual_of(named("allgather", 32)), 32_000))
+    assert pricing.has_more
+    assert pricing.effort(9, lightly=True) < pricing.effort(9) / 5
 
 
 def test_a_packing_is_cut_smaller_where_that_will_be_enough(

@@ -120,8 +120,9 @@ class FloorSearch:
         enough: float = 0.0,
         hopeless: float = inf,
         start: Iterable[tuple[int, Tree]] = (),
+        most: float = inf,
     ) -> TimedPacking | None:
-        """Return the best packing of some slots; None: they are too few."""
+        """Return the best packing of some slots, for so much effort; None: they are too few."""
         unit = float(self.floor) or 1.0
         left = self.effort - self.spent if self.placed_us < inf else self.effort
         if isinstance(self.engine, FlowProgram):
@@ -131,7 +132,7 @@ class FloorSearch:
         try:
             return search.run(
                 start=start,
-                effort=left,
+                effort=min(left, most),
                 deadline=self.deadline,
                 notify=lambda *_: self.notify(float(self.floor), self.placed_us),
                 enough=enough,

@@ -25,6 +25,7 @@ from sccl.synth.flows.slots import (
 )
 from sccl.synth.fluid.few import JoinedTrees, few_goals, narrowed
 from sccl.synth.fluid.floors import FIRST, MOST_BORDERS, FloorSearch
+from sccl.synth.fluid.folded import folded
 from sccl.synth.fluid.pricing import TreePricing
 
 MORE_SLOTS = 12
@@ -43,6 +44,9 @@ _MANY = 12
 _BESIDE, _DEAR = 1.0, 0.01
 """Of effort for packings where there are schedules of chunks of one size, if it takes more than so
 much to price trees once."""
+
+_THROUGHOUT = 1.0
+"""Of effort for each number of slots of the least alpha: what comes after it is little."""
 
 _EPOCHS = 12
 """In which the floor is cut."""
@@ -74,6 +78,12 @@ class Least(FloorSearch):
         """Return whether no tree is cheaper than those that are priced."""
         return not isinstance(self.engine, TreePricing) or self.engine.exact
 
+    @property
+    def _crosses(self) -> bool:
+        """Return whether something goes from one chassis to another."""
+        holders = self.problem.commodities[0].holders
+        return any(holders.isdisjoint(map(int, one)) for one in self.problem.topology.chassis)
+
     def is_done(self) -> bool:
         """Return whether nothing more is to be done."""
         if self.placed_us <= self.enough or time.perf_counter() > self.deadline:
@@ -104,19 +114,21 @@ class Least(FloorSearch):
             self.effort = min(self.effort, self.spent + _BESIDE)
         if isinstance(self.engine, FlowProgram) and self.floor > 0:
             return (self._epochs, self._any_lengths, self._few_alphas, self._raise)
+        first_of_dear = (self._whole_alphas,) if self._dear and self.placed_us == inf else ()
         if self.floor <= _FEW * self._farthest(hops=False):
             few = len(self._sums(self.floor * Fraction(5, 4), MOST_BORDERS // 2 + 1))
             if few <= MOST_BORDERS // 2 and self.problem.rigid:
                 first = (self._few_alphas, self._raise, self._priced_anew, self._best)
-                return (*first, self._rounded, self._any_lengths, self._steady)
+                begin = () if self._looks_at_all else (self._throughout,)
+                return (*begin, *first, self._rounded, self._any_lengths, self._steady)
             then = (self._few_alphas, self._any_lengths, self._steady, self._raise)
-            return (self._rounded, *then)
+            return (*first_of_dear, self._rounded, *then)
         if any(self.problem.potentials()):
             if self.floor > _MANY * self._farthest(hops=False):
                 return (self._steady, self._any_lengths, self._few_alphas, self._raise)
-            first = (self._steady, self._raise, self._rounded, self._any_lengths)
+            first = (self._throughout, self._raise, self._rounded, self._any_lengths)
             return (*first, self._few_alphas)
-        return (self._any_lengths, self._steady, self._few_alphas, self._raise)
+        return (*first_of_dear, self._any_lengths, self._steady, self._few_alphas, self._raise)
 
     def _take(self, packing: TimedPacking | None) -> None:
         """Place a packing that is the best so far, or may become the best schedule."""
@@ -140,6 +152,8 @@ class Least(FloorSearch):
         if not goals:
             return False
         self.raise_by_few()
+        if not self._crosses:
+            return False
         few, joining, packed = narrowed(self.problem, goals), JoinedTrees(self.problem, goals), inf
 
         def place(packing: TimedPacking, enough: float, thorough: bool) -> float:
@@ -232,9 +246,52 @@ class Least(FloorSearch):
             if self.is_done() or self.us <= near:
                 return
 
+    # Slots of the least alpha, as many as there is time for: in the midst all of them are alike, so
+    # that trees through which bytes flow are good there, at any slot; prices say the rest.
+
+    def _throughout(self) -> None:
+        """Pack trees without a stop, and from these on others; links that are alike are one."""
+        fold = folded(self.problem)
+        if fold is None:
+            self._from_steady()
+            return
+
+        def place(packing: TimedPacking, enough: float, thorough: bool) -> float:
+            self.placed_us = self.place(fold.unfolded(packing), enough, thorough)
+            return self.placed_us
+
+        engine, told = TreePricing(fold.problem), (self.deadline, self.notify, place)
+        search = Least(fold.problem, engine, self.floor, self.gap, self.effort, *told)
+        search.placed_us, search.spent = self.placed_us, self.spent
+        search._from_steady()
+        self.spent = search.spent
+        if search.best is not None and search.us < self.us:
+            self.best = fold.unfolded(search.best)
+
+    def _from_steady(self) -> None:
+        if not self._dear:  # else it takes all the time there is
+            self._steady(1)
+        self._whole_alphas()
+
+    def _whole_alphas(self) -> None:
+        unit = min((alpha for alpha in self.problem.alpha if alpha), default=None)
+        if unit is None:
+            return
+        start = everywhere(self.best) if self.best is not None and self.best.slots.later else ()
+        none = (Fraction(0),) * self.problem.topology.ranks
+        near, us = float(self.floor) * (1 + self.gap / 2), inf
+        first = int(self.floor * (1 + Fraction(self.gap)) / unit) - 1
+        for count in range(max(first, 1), _MOST_SLOTS):
+            slots = variable(self.problem, none, unit, count)
+            found = self._search(slots, enough=near, start=start, most=_THROUGHOUT)
+            self._take(found)
+            before, us = us, min(us, found.us if found is not None else inf)
+            if self.is_done() or (before < inf and us == before) or us <= (count + 2) * unit:
+                return
+
     # Slots at about the same time: bytes that flow through their trees.
 
-    def _steady(self) -> None:
+    def _steady(self, most_idle: int = _IDLE) -> None:
         alphas = {alpha for alpha in self.problem.alpha if alpha}
         unit = min(alphas, default=Fraction(1))
         first = max(1, ceil(self._farthest(hops=False) / unit))
@@ -249,7 +306,7 @@ class Least(FloorSearch):
                 )
             )
             idle = idle + 1 if before - self.us <= self.gap / 8 * self.us else 0
-            if self.is_done() or (self.best is not None and idle == _IDLE):
+            if self.is_done() or (self.best is not None and idle == most_idle):
                 return
 
     # Slots of which alphas are about a number: what is planned too tightly takes turns as well.
@@ -349,6 +406,15 @@ def later(packing: TimedPacking) -> tuple[tuple[int, Tree], ...]:
         (share.commodity, frozenset((link, slot + by) for link, slot in share.tree))
         for share in packing.shares
         for by in (0, 1)
+    )
+
+
+def everywhere(packing: TimedPacking) -> tuple[tuple[int, Tree], ...]:
+    """Return the trees of a packing, each from every slot on."""
+    return tuple(
+        (share.commodity, frozenset((link, slot + by) for link, slot in share.tree))
+        for share in packing.shares
+        for by in range(_MOST_SLOTS)
     )
 
 

@@ -30,6 +30,9 @@ MOST_BESIDE = 10**6
 _LIGHT = 2
 """Times the least work of a table: others are looked at when light ones have no better trees."""
 
+_BEGUN = 4
+"""Ranks with which trees are begun at first, where all take long."""
+
 _SEARCH = 0.05
 """Of effort, in units of some seconds, of a tree that is searched."""
 
@@ -241,15 +244,21 @@ class _Inserted:
 
     exact = False
 
-    def __init__(self, problem: FluidProblem) -> None:
+    def __init__(self, problem: FluidProblem, begun: int = 0) -> None:
+        """Take note of what is to be served.
+
+        Args:
+            begun: with how many ranks a tree is begun, one after the other; 0: with each.
+        """
         self.problem = problem
         self.commodities = tuple(range(len(problem.commodities)))
         self._src, self._dst = np.array(problem.edges, dtype=np.int64).T.copy()
         self._tree = np.zeros((problem.topology.ranks, 2), np.int64)
+        self._begun = [_spaced(problem, one, begun) for one in problem.commodities]
 
     def work(self, slots: int) -> float:
-        ranks = self.problem.topology.ranks
-        return 3.0 * len(self.commodities) * ranks**2 * len(self._src) * slots
+        begun = sum(int(ranks.sum()) for ranks in self._begun)
+        return 3.0 * begun * self.problem.topology.ranks * len(self._src) * slots
 
     def fill(self, cost: Whole, arrive: Whole) -> None:
         """Do nothing: there is no table."""
@@ -261,11 +270,22 @@ class _Inserted:
         wanted = np.zeros(len(since), np.int64)
         wanted[sorted(commodity.wanted)] = 1
         own = len(self._src)
+        begun = self._begun[self.problem.commodities.index(commodity)]
         ends = (self._src, self._dst)
-        count = insert(*ends, cost[:own], arrive[:own], since, wanted, wanted, self._tree)
+        count = insert(*ends, cost[:own], arrive[:own], since, wanted, begun, self._tree)
         if count < 0:
             raise NoTreeError
         return frozenset((int(e), int(t)) for e, t in self._tree[:count])
+
+
+def _spaced(problem: FluidProblem, one: FluidCommodity, most: int) -> Whole:
+    """Return whether each rank is one of so many that want something, near ones and far; 0: all."""
+    far = problem.distances(one.holders)
+    missing = sorted(one.wanted - one.holders, key=lambda rank: (-far[rank], rank))
+    apart = -(-len(missing) // most) if most else 1
+    found = np.zeros(problem.topology.ranks, np.int64)
+    found[missing[::apart]] = 1
+    return found
 
 
 def _parts(problem: FluidProblem) -> list[_Part]:
@@ -292,6 +312,8 @@ def _parts(problem: FluidProblem) -> list[_Part]:
         large = max(map(len, topology.chassis), default=0) > MOST_RANKS
         if not topology.chassis or (large and not has_ports(problem)):
             few = [part for part in light if part.work(2) <= MOST_BESIDE]
-            return [*few, _Inserted(problem)]
+            inserted = _Inserted(problem)
+            dear = inserted.work(2) > MOST_BESIDE
+            return [*few, *([_Inserted(problem, _BEGUN)] if dear else []), inserted]
         return light or parted[:1]
     return [SetTables(problem, [every], whole)]

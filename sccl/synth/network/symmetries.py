@@ -1,7 +1,8 @@
 """Symmetries of a machine and a collective of which only the identity keeps a rank, or a class.
 
 Each class of chunks of an orbit is then the image of the first by exactly one of them, so that what
-is planned for the first is a plan for all.
+is planned for the first is a plan for all. Others keep a root, say: what is planned is then as good
+as its images.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from sccl.core.collective import Collective
 from sccl.core.topology import Topology
 from sccl.topo.symmetry.automorphisms import automorphisms, image_of
 from sccl.topo.symmetry.orbits import ChunkClass
-from sccl.topo.symmetry.permutations import Permutation, identity_of
+from sccl.topo.symmetry.permutations import Permutation, closure, identity_of
 from sccl.topo.symmetry.sampled import semiregular_groups
 
 
@@ -34,6 +35,22 @@ def free_symmetries(
             if all(whole):
                 yield (alone, *(g for g in whole if g))
     yield (alone,)
+
+
+def few_symmetries(
+    topology: Topology, collective: Collective, most: int
+) -> tuple[Permutation, ...]:
+    """Return a group of no more than so many symmetries of all nodes, whatever they keep."""
+    ranks, some = topology.ranks, list[Permutation]()
+    group = frozenset([identity_of(ranks)])
+    for generator in automorphisms(topology, collective, costs=True):
+        larger = closure([*some, generator], ranks)
+        if larger is not None and len(larger) <= most:
+            some, group = [*some, generator], larger
+    whole = [with_switches(topology, image) for image in sorted(group)]
+    if all(whole):
+        return tuple(image for image in whole if image)
+    return (identity_of(ranks + len(topology.switches)),)
 
 
 def image_class(one: ChunkClass, image: Permutation) -> ChunkClass:
