@@ -150,10 +150,11 @@ class TurningLeast(Least):
         enough: float = 0.0,
         hopeless: float = inf,
         start: Iterable[tuple[int, Tree]] = (),
+        most: float = inf,
     ) -> TimedPacking | None:
         assert isinstance(self.engine, TurnPricing)
         first = [*start, *((0, tree) for tree in self.engine.rounds.soonest(slots.arrive))]
-        return super()._search(slots, enough=enough, hopeless=hopeless, start=first)
+        return super()._search(slots, enough=enough, hopeless=hopeless, start=first, most=most)
 
     def _turns(self) -> tuple[Callable[[], object], ...]:
         if self.floor <= _FEW * self._farthest(hops=False):
