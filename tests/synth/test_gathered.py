@@ -15,7 +15,7 @@ from sccl.synth.flows.placed import placed
 from sccl.synth.fluid.late import late_us
 from sccl.topo import resolve
 from tests.kit.nightly import times
-from tests.synth.test_matched import chassis, placing_of, right
+from tests.kit.placings import chassis, placing_of, right
 
 _PS_PER_US = 10**6
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
@@ -14,58 +13,16 @@ from sccl.core.outcome import Found, GaveUp, Outcome
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Link, Switch, Topology
 from sccl.judge import violations
-from sccl.prove.bounds import least_time
 from sccl.solvers.effort import Effort
 from sccl.synth import registry
 from sccl.synth.contract import Request
 from sccl.synth.flows.matched import has_ports, matched
-from sccl.synth.flows.problem import FluidProblem, pose
-from sccl.synth.flows.schedules import Placing, readings_of
+from sccl.synth.flows.problem import pose
 from sccl.topo import resolve
 from tests.kit.nightly import times
+from tests.kit.placings import chassis, placing_of, right
 
 FLUID = registry.load("fluid")
-
-
-@st.composite
-def chassis(draw: st.DrawFn) -> Topology:
-    """Ranks around switches, and links one way from rank to rank of two chassis, or a network."""
-    inner, many = draw(st.integers(2, 4)), draw(st.integers(1, 3))
-    ranks = inner * many
-    fast, slow = draw(st.sampled_from([10.0, 15.0, 40.0])), draw(st.sampled_from([1.0, 2.5, 10.0]))
-    alpha, far = draw(st.sampled_from([0.0, 0.35, 0.7])), draw(st.sampled_from([0.0, 0.65, 1.3]))
-    ends = [(r, ranks + r // inner) for r in range(ranks)]
-    links = [Link(*end, 1, alpha, fast) for a, b in ends for end in ((a, b), (b, a))]
-    network = ranks + many
-    nics = draw(st.lists(st.integers(0, inner - 1), min_size=1, unique=True)) if many > 1 else []
-    for rank in range(ranks):
-        if rank % inner in nics:
-            links += [Link(rank, network, 1, far, float(slow)), Link(network, rank, 1, far, slow)]
-    switches = (Switch("one"), *(Switch(f"other {i}") for i in range(many - 1)))
-    if many > 1:
-        switches = (*switches, Switch("network"))
-    together = tuple(tuple(range(at, at + inner)) for at in range(0, ranks, inner))
-    return Topology("made", ranks, tuple(links), 0.7, 25.0, switches=switches, chassis=together)
-
-
-def placing_of(
-    topology: Topology, collective: str, size: int
-) -> tuple[FluidProblem, Placing, float]:
-    """Return a problem, where it is placed, and what no schedule takes less than."""
-    spec = named(collective, topology.ranks)
-    dual = dual_of(spec)
-    machine = topology.reversed() if dual.on_reversed else topology
-    problem = pose(machine, dual, size)
-    floor = least_time(machine, dual.spec).us(Fraction(size, dual.chunk_factor))
-    placing = Placing(problem, dual, readings_of(topology, dual), lambda: False)
-    return problem, placing, float(floor)
-
-
-def right(placing: Placing, topology: Topology, collective: str) -> Schedule:
-    """Return the schedule of what was placed, judged."""
-    schedule = placing.schedule(topology, named(collective, topology.ranks))
-    assert not violations(schedule)
-    return schedule
 
 
 @settings(max_examples=times(25, by_day=13))

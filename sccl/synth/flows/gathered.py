@@ -15,7 +15,8 @@ import numpy as np
 
 from sccl.collectives import Dual
 from sccl.core.clock import Clock
-from sccl.synth.flows.gathering import LOOKS, SENT, Gone, Parts, Routes, gather
+from sccl.core.ids import Edge
+from sccl.synth.flows.gathering import LOOKS, SENT, GateRoutes, Gone, HeldParts, gather
 from sccl.synth.flows.matched import LOOK, MatchedPlan, has_ports, words_of
 from sccl.synth.flows.matching import Whole, Words
 from sccl.synth.flows.placed import Planned, PlannedSend
@@ -27,8 +28,6 @@ _AT_ONCE = 50_000_000
 """Words that are looked at before a signal is heard."""
 
 _PS_PER_US = 10**6
-
-Edge = tuple[int, int]
 
 
 class _Costs(NamedTuple):
@@ -101,8 +100,7 @@ def chassis_of(problem: FluidProblem) -> Chassis | None:
     ports: dict[tuple[int, bool, bool], set[int]] = {}
     inner = 0
     for (u, v), name in names.items():
-        inside = bool(group[u] == group[v])
-        way = problem.ways[name]
+        inside, way = bool(group[u] == group[v]), problem.ways[name]
         inner += inside
         ports.setdefault((u, inside, False), set()).add(way[0])
         ports.setdefault((v, inside, True), set()).add(way[-1])
@@ -175,7 +173,7 @@ def gathered(
 
 
 def _costs(chassis: Chassis, size: int) -> tuple[int, Whole] | None:
-    """Return picoseconds of a tick, and :class:`.Routes`' ``takes``, if ways are alike."""
+    """Return picoseconds of a tick, and :class:`.GateRoutes`' ``takes``, if ways are alike."""
     topology, group = chassis.problem.topology, chassis.group
     costs = crossings_of(topology, Clock.of(topology, size))
     busy = np.maximum.reduceat(costs.busy, costs.first[:-1])
@@ -206,7 +204,7 @@ def _routes(  # noqa: PLR0913, PLR0917 - a machine, what is on it, and when it i
     piece: Whole,
     takes: Whole,
     horizon: int,
-) -> Routes:
+) -> GateRoutes:
     """Return where chunks leave groups, and in which order."""
     group, groups, chunks = chassis.group, len(chassis.gates), len(owner)
     gate, landing = (end[:, owner] for end in ways)
@@ -226,7 +224,7 @@ def _routes(  # noqa: PLR0913, PLR0917 - a machine, what is on it, and when it i
         rest = across + np.maximum(later * held, np.where(far, inside + farther * held, 0))
         last = horizon - 2 * inside - np.where(home == g, 0, rest)
         until[g] = last[order]
-    return Routes(
+    return GateRoutes(
         group,
         chassis.gates,
         chassis.number,
@@ -241,7 +239,7 @@ def _routes(  # noqa: PLR0913, PLR0917 - a machine, what is on it, and when it i
     )
 
 
-def _parts(routes: Routes) -> Parts:
+def _parts(routes: GateRoutes) -> HeldParts:
     """Return who has what before anything is passed on."""
     ranks, chunks, groups = len(routes.group), len(routes.owner), len(routes.gates)
     every = np.arange(chunks)
@@ -259,7 +257,7 @@ def _parts(routes: Routes) -> Parts:
     kept |= holds > 0
     nobody = np.zeros((ranks, chunks), np.bool_)
     by_rank = routes.chunk[routes.group]
-    return Parts(
+    return HeldParts(
         _placed(~own, by_rank),
         _placed(~nobody, by_rank),
         _placed(kept, by_rank),

@@ -36,7 +36,7 @@ gathers yet; and what goes to its owner, of which the most is left first. What i
 comes last."""
 
 
-class Routes(NamedTuple):
+class GateRoutes(NamedTuple):
     """A machine of groups, and where chunks leave them.
 
     Attributes:
@@ -67,7 +67,7 @@ class Routes(NamedTuple):
     takes: Whole
 
 
-class Parts(NamedTuple):
+class HeldParts(NamedTuple):
     """Who still has which part, and who gathers.
 
     Attributes:
@@ -154,7 +154,7 @@ def _first_of(can: Words, may: Words, kept: Words, of: Words, begin: int) -> int
 
 
 @compiled
-def _fullest_of(u: int, v: int, routes: Routes, parts: Parts) -> tuple[int, int]:
+def _fullest_of(u: int, v: int, routes: GateRoutes, parts: HeldParts) -> tuple[int, int]:
     """Return what a rank is to gather first for gates: what the fewest others have; and a key."""
     best, least, g = -1, NEVER, routes.group[v]
     for i in range(parts.able.shape[1]):
@@ -169,7 +169,7 @@ def _fullest_of(u: int, v: int, routes: Routes, parts: Parts) -> tuple[int, int]
 
 
 @compiled
-def _choose(u: int, v: int, routes: Routes, parts: Parts) -> tuple[int, int, int]:
+def _choose(u: int, v: int, routes: GateRoutes, parts: HeldParts) -> tuple[int, int, int]:
     """Return the place of what a rank passes on to another of its group, and how urgent that is.
 
     Returns:
@@ -201,7 +201,14 @@ def _choose(u: int, v: int, routes: Routes, parts: Parts) -> tuple[int, int, int
 
 @compiled
 def _send(  # noqa: PLR0913, PLR0917 - what is sent, and all that changes
-    u: int, v: int, chunk: int, takes: int, busy: int, routes: Routes, parts: Parts, gone: Gone
+    u: int,
+    v: int,
+    chunk: int,
+    takes: int,
+    busy: int,
+    routes: GateRoutes,
+    parts: HeldParts,
+    gone: Gone,
 ) -> None:
     """Send a rank's part at this tick; it has it no more."""
     now, g, h = gone.now, routes.group[u], routes.group[v]
@@ -224,7 +231,7 @@ def _send(  # noqa: PLR0913, PLR0917 - what is sent, and all that changes
 
 
 @compiled
-def _arrive(routes: Routes, parts: Parts, gone: Gone) -> None:
+def _arrive(routes: GateRoutes, parts: HeldParts, gone: Gone) -> None:
     """Let arrive what does so at this tick."""
     at = gone.now[TICK] % len(gone.head)
     one = gone.head[at]
@@ -254,7 +261,7 @@ def _arrive(routes: Routes, parts: Parts, gone: Gone) -> None:
 
 
 @compiled
-def _part_alone(u: int, routes: Routes, parts: Parts, gone: Gone) -> tuple[int, int]:
+def _part_alone(u: int, routes: GateRoutes, parts: HeldParts, gone: Gone) -> tuple[int, int]:
     """Return a chunk that another gate gathers, of which a part crosses alone, and to whom; -1.
 
     Before anything is gathered ways between groups are idle. By turns it is one of each other gate,
@@ -283,7 +290,7 @@ def _part_alone(u: int, routes: Routes, parts: Parts, gone: Gone) -> tuple[int, 
 
 
 @compiled
-def _cross(routes: Routes, parts: Parts, gone: Gone) -> None:
+def _cross(routes: GateRoutes, parts: HeldParts, gone: Gone) -> None:
     """Let gates send to other groups what they can at this tick."""
     tick, ranks = gone.now[TICK], len(routes.group)
     busy, takes = routes.takes[1], routes.takes[2]
@@ -316,7 +323,7 @@ def _cross(routes: Routes, parts: Parts, gone: Gone) -> None:
 
 @compiled
 def _pass_on(  # noqa: PLR0913, PLR0917 - what is passed on, and all that changes
-    u: int, v: int, place: int, routes: Routes, parts: Parts, gone: Gone
+    u: int, v: int, place: int, routes: GateRoutes, parts: HeldParts, gone: Gone
 ) -> None:
     """Send a rank's part to another of its group, and keep who gathers what."""
     g = routes.group[u]
@@ -392,7 +399,9 @@ def _augment(  # noqa: PLR0913, PLR0917 - what is matched, and room to look for 
 
 
 @compiled
-def _wanted(members: Whole, routes: Routes, parts: Parts, gone: Gone) -> tuple[Whole, Whole]:
+def _wanted(
+    members: Whole, routes: GateRoutes, parts: HeldParts, gone: Gone
+) -> tuple[Whole, Whole]:
     """Return by who sends and who is sent to how urgent that is, -1: it cannot be, and a key."""
     tick, ranks = gone.now[TICK], len(routes.group)
     urgent, keys = np.full((ranks, ranks), -1), np.zeros((ranks, ranks), np.int64)
@@ -408,7 +417,7 @@ def _wanted(members: Whole, routes: Routes, parts: Parts, gone: Gone) -> tuple[W
 
 
 @compiled
-def _match(g: int, routes: Routes, parts: Parts, gone: Gone) -> None:
+def _match(g: int, routes: GateRoutes, parts: HeldParts, gone: Gone) -> None:
     """Send within a group: first what is the most urgent, then by as many ranks as can be."""
     tick, ranks = gone.now[TICK], len(routes.group)
     members = np.nonzero(routes.group == g)[0]
@@ -441,7 +450,7 @@ def _match(g: int, routes: Routes, parts: Parts, gone: Gone) -> None:
 
 
 @compiled
-def _late(routes: Routes, parts: Parts, tick: int) -> None:
+def _late(routes: GateRoutes, parts: HeldParts, tick: int) -> None:
     """Let nothing be passed on that would come too late by now."""
     chunks = len(routes.owner)
     for g in range(len(parts.next)):
@@ -459,7 +468,7 @@ def _late(routes: Routes, parts: Parts, tick: int) -> None:
 
 
 @compiled
-def gather(routes: Routes, parts: Parts, gone: Gone, most_looks: int) -> bool:
+def gather(routes: GateRoutes, parts: HeldParts, gone: Gone, most_looks: int) -> bool:
     """Go on until all is sent, or so many words were looked at; return whether it can go on."""
     now, long = gone.now, len(gone.head)
     while now[SENT] < len(gone.rows):
