@@ -107,6 +107,8 @@ def least_times(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and
             if least is not None and us is not None:
                 best = f"found {us:.6g} us" if us < float("inf") else "nothing found yet"
                 told(f"{bytes_text(size)}: at least {least:.6g} us, {best}")
+            elif sends := getattr(event, "kept_sends", 0):
+                told(f"{bytes_text(size)}: interrupted; what was found is judged, {sends} sends")
 
         try:
             with compiling(first):

@@ -38,6 +38,7 @@ from sccl.synth.fluid.floors import FloorSearch, narrowed_search, unheard, unpla
 from sccl.synth.fluid.folded import folded
 from sccl.synth.fluid.least import later
 from sccl.synth.fluid.packing import Growth, WayPrices
+from sccl.synth.fluid.plans import Interrupted
 from sccl.synth.fluid.pricing import TreePricing
 from sccl.synth.fluid.searched import SearchedTrees
 from sccl.synth.fluid.sets import NoTreeError, SetTables
@@ -574,12 +575,19 @@ def test_an_interrupt_keeps_the_best_by_then(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(Growth, "run", interrupted)
     ring = resolve("teccl-ndv2x2")
+    told: list[object] = []
     outcome = registry.plan(
-        FLUID, Request(ring, named("allgather", 16), 62_500), FLUID.Options(gap=0)
+        FLUID,
+        Request(ring, named("allgather", 16), 62_500),
+        FLUID.Options(gap=0),
+        notify=told.append,
     )
     assert isinstance(outcome, GaveUp)
     assert outcome.reason == "interrupted"
     assert outcome.best is not None
+    last = told[-1]
+    assert isinstance(last, Interrupted)  # before it is judged, which may take seconds
+    assert last.kept_sends > 0
 
 
 def test_a_budget_that_is_passed_twice_is_not_read_backwards() -> None:

@@ -46,7 +46,7 @@ trees of so many slots once takes so much effort."""
 _WHOLE = 2.0
 """Of effort, for an allreduce that is no two phases."""
 
-_LATE = "late"
+_LATE, _INTERRUPTED = "late", "interrupted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,13 @@ class Narrowed:
 
     least_us: float
     us: float
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The user interrupted, and what was found is kept once so many sends are judged."""
+
+    kept_sends: int
 
 
 class _NoPackingError(Exception):
@@ -163,6 +170,8 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         if ended or request.spec.counts:
             return GaveUp(effort.why_late if ended == _LATE else ended or "nothing was found")
         return listed(request, floor, options.gap, effort, deadline)
+    if ended == _INTERRUPTED:
+        notify(Interrupted(len(half.placing.sent)))
     schedule = half.placing.schedule(topology, request.spec)
     attained = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
     found = Found(schedule, Bound(Measure.TIME_US, attained, floor))
@@ -192,7 +201,7 @@ def _bettered(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and w
         found = trees or phases
     if not interrupted and found.bound.attained > floor * (1 + Fraction(options.gap)):
         found = better(request, found, effort, deadline)
-    return found, "interrupted" if interrupted else ""
+    return found, _INTERRUPTED if interrupted else ""
 
 
 def _one_whole(
@@ -204,7 +213,7 @@ def _one_whole(
     if can_turn(request.topology, request.spec):
         trees, interrupted = _trees(request, None, floor, options, effort, notify, deadline)
         if trees and interrupted:
-            return GaveUp("interrupted", trees)
+            return GaveUp(_INTERRUPTED, trees)
         if trees and trees.bound.attained <= floor * (1 + Fraction(options.gap)):
             return trees
     seconds = deadline - time.perf_counter()
@@ -319,7 +328,7 @@ def _half(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who i
     except KeyboardInterrupt:
         if half.placing.plan is None:
             raise
-        half.ended = "interrupted"
+        half.ended = _INTERRUPTED
     if not half.ended and time.perf_counter() > deadline:
         half.ended = _LATE
     return half
