@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sccl.compiled import compiled, lowest
-from sccl.synth.flows.matching import NEVER, ONE, Whole, Words
+from sccl.synth.flows.matching import NEVER, ONE, Whole, Words, next_tick
 
 TICK, SENT, FLYING, LOOKS = range(4)
 """Places of what changes: the tick, sends so far, what is on its way, and words looked at."""
@@ -470,25 +470,19 @@ def _late(routes: GateRoutes, parts: HeldParts, tick: int) -> None:
 @compiled
 def gather(routes: GateRoutes, parts: HeldParts, gone: Gone, most_looks: int) -> bool:
     """Go on until all is sent, or so many words were looked at; return whether it can go on."""
-    now, long = gone.now, len(gone.head)
+    now = gone.now
     while now[SENT] < len(gone.rows):
-        tick, before = now[TICK], now[SENT]
+        tick = now[TICK]
         _arrive(routes, parts, gone)
         _late(routes, parts, tick)
         _cross(routes, parts, gone)
         crossed = now[SENT]
         for g in range(len(parts.next)):
             _match(g, routes, parts, gone)
-        soonest = tick + 1 if now[SENT] > crossed else NEVER
-        for later in range(1, min(long, soonest - tick) if now[FLYING] else 0):
-            if gone.head[(tick + later) % long] >= 0:
-                soonest = tick + later
-                break
-        if now[SENT] > before or now[FLYING]:
-            for rank in range(len(routes.group)):
-                for free in (gone.out_free[1, rank], gone.in_free[1, rank]):
-                    if tick < free < soonest:
-                        soonest = free
+        soonest = tick + 1  # when ports of groups are free again
+        if now[SENT] == crossed:
+            ports = (gone.in_free[1], gone.out_free[1])
+            soonest = next_tick(tick, now[FLYING], gone.head, *ports)
         if soonest == NEVER:
             return False
         now[TICK] = soonest

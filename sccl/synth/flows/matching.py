@@ -325,6 +325,21 @@ def _match(kind: int, ways: PortWays, all_: Holdings, sent: OnTheWay, spare_unti
 
 
 @compiled
+def next_tick(tick: int, flying: int, head: Whole, into_free: Whole, out_free: Whole) -> int:
+    """Return the next tick at which something arrives, or a port becomes free; NEVER: none."""
+    soonest, long = NEVER, len(head)
+    for later in range(1, long if flying else 0):
+        if head[(tick + later) % long] >= 0:
+            soonest = tick + later
+            break
+    for port in range(len(into_free)):
+        for free in (into_free[port], out_free[port]):
+            if tick < free < soonest:
+                soonest = free
+    return soonest
+
+
+@compiled
 def advance(
     ways: PortWays, all_: Holdings, sent: OnTheWay, spare_until: int, most_looks: int
 ) -> bool:
@@ -333,20 +348,12 @@ def advance(
     Args:
         spare_until: the tick by which what goes to a group that has it already is to have arrived.
     """
-    now, long = sent.now, len(sent.head)
+    now = sent.now
     while now[LEFT] > 0:
         _arrive(ways, all_, sent)
         for kind in range(len(ways.first) - 1):
             _match(kind, ways, all_, sent, spare_until)
-        soonest = NEVER
-        for later in range(1, long if now[FLYING] else 0):
-            if sent.head[(now[TICK] + later) % long] >= 0:
-                soonest = now[TICK] + later
-                break
-        for port in range(len(sent.into_free)):
-            for free in (sent.into_free[port], sent.out_free[port]):
-                if now[TICK] < free < soonest:
-                    soonest = free
+        soonest = next_tick(now[TICK], now[FLYING], sent.head, sent.into_free, sent.out_free)
         if soonest == NEVER:
             return False
         now[TICK] = soonest
