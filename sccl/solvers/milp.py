@@ -43,6 +43,9 @@ class Engine(StrEnum):
     GUROBI = "gurobi"
 
 
+_UNLOADED = "bad_function_call"
+"""What OR-Tools says when it calls a library that it has not found."""
+
 _TYPES = {
     Engine.SCIP: mathopt.SolverType.GSCIP,
     Engine.HIGHS: mathopt.SolverType.HIGHS,
@@ -133,7 +136,8 @@ def main(seed: int, nodes: int | None, gap: float, engine: str) -> None:
             model, _TYPES[Engine(engine)], params=_parameters(seed, nodes, gap, engine)
         )
     except RuntimeError as error:  # so it is without Gurobi's library, or its licence
-        problem = f"give another one, or install it, with its licence ({error})"
+        reason = "its library is not found" if _UNLOADED in str(error) else str(error)
+        problem = f"{reason}; give another one, or install it, with its licence"
         sys.stdout.write(json.dumps({"problem": problem}))
         return
     end, why = result.termination, mathopt.TerminationReason

@@ -30,6 +30,9 @@ FLOWING = 32
 MATCHED, GATHERED = (1, 2, 4, 8, 16, 32, 64), (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Parts of each class, where chunks are of one size."""
 
+_MORE = 8
+"""Such a part more of them at most, where bytes are fewer that way."""
+
 MOST_SENDS, MOST_MATCHED = 60_000, 300_000
 """Of what a packing says, and of chunks of one size: those meet no gaps, and are placed once."""
 
@@ -39,6 +42,12 @@ _MOST_NEAR = 200_000
 _FEW, _FEWEST = 5000, 600
 """Sends up to which chunks are cut smaller before their sizes are found anew, where whole shares
 are at most so many; of more sizes gain more."""
+
+_SOONER = 0.97
+"""Times what is enough, as which chunks are gathered, too, when it was not reached."""
+
+_SURE = 16
+"""Parts from which on they take as much less again, twice, at most, when they are cut smaller."""
 
 _IDLE, _LITTLE = 2, 1 - 1e-3
 """So often in turn more parts take more than that part of the time, and no more are tried."""
@@ -178,9 +187,16 @@ class Placing:
         """
         late = self.late
         if chassis := chassis_of(self.problem):
-            self._divide(
-                GATHERED, lambda n: gathered(chassis, self.dual, n, enough, late), enough, effort
-            )
+            several: Sequence[int] = GATHERED
+            for horizon in (enough, enough * _SOONER):
+
+                def gather(pieces: int, horizon: float = horizon) -> MatchedPlan:
+                    return gathered(chassis, self.dual, pieces, horizon, late)
+
+                best = self._divide(several, gather, enough, effort)
+                if not best or self.ticks <= enough * _PS_PER_US:
+                    break
+                several = [many for many in GATHERED if many >= best]
         if self.plan is None or self.ticks > enough * _PS_PER_US:
             self._divide(
                 MATCHED,
@@ -196,12 +212,17 @@ class Placing:
         make: Callable[[int], MatchedPlan],
         enough: float,
         effort: float,
-    ) -> None:
-        """Cut chunks smaller and smaller, until that is enough, helps no more, or takes long."""
+    ) -> int:
+        """Cut chunks smaller and smaller, until that is enough, helps no more, or takes long.
+
+        Returns:
+            Of several that of the fastest of these plans; 0: there is none.
+        """
         classes = self.problem.collective.classes().items()
         each = sum(len(own) * len(post - pre) for (pre, post), own in classes)
-        before, idle, most = float("inf"), 0, self.effort + effort
-        for pieces in several:
+        before, idle, most, best = float("inf"), 0, self.effort + effort, 0
+        for many in several:
+            pieces = _of_whole_bytes(self.problem.chunk_bytes, many)
             over = pieces * each > MOST_MATCHED or self.effort > most or self.late()
             if self.plan is not None and over:
                 break
@@ -210,12 +231,15 @@ class Placing:
             if found.plan is None:
                 break
             ticks = self._take(found.plan, placed(self.problem, found.plan, self.readings))
-            if self.ticks <= enough * _PS_PER_US:
+            best = many if ticks < before else best
+            hopeless = many >= _SURE and 3 * ticks - 2 * before > enough * _PS_PER_US
+            if self.ticks <= enough * _PS_PER_US or hopeless:
                 break
             idle = idle + 1 if ticks > before * _LITTLE else 0
             if idle == _IDLE:
                 break
             before = min(before, ticks)
+        return best
 
     def _take(self, plan: Planned, sent: list[Sent]) -> int:
         """Keep what is sent if it is the best so far; return what it takes, picoseconds."""
@@ -302,6 +326,12 @@ class Placing:
             Sent(self.ticks - s.arrival, self.ticks - s.start, s.chunk, turned[s.way])
             for s in self.sent
         ]
+
+
+def _of_whole_bytes(size: int, many: int) -> int:
+    """Return that many parts, or some more: as all are of one size in bytes, the least too long."""
+    each = range(many, many + many // _MORE + 1)
+    return min(each, key=lambda parts: (-(-size // parts) * parts, parts))
 
 
 def readings_of(topology: Topology, dual: Dual) -> tuple[Reading, ...]:

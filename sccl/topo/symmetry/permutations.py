@@ -24,25 +24,33 @@ def then(first: Permutation, second: Permutation) -> Permutation:
     return tuple(second[r] for r in first)
 
 
-def order_of(image: Permutation) -> int:
-    """Return how often a permutation must be applied to move nothing: the lcm of its cycles."""
+def cycles_of(image: Permutation) -> list[list[int]]:
+    """Return the cycles of a permutation, by their least members, from which each begins."""
     seen: set[int] = set()
-    order = 1
+    found = []
     for start in range(len(image)):
-        length, at = 0, start
+        cycle, at = [], start
         while at not in seen:
             seen.add(at)
-            at, length = image[at], length + 1
-        order = lcm(order, length or 1)
-    return order
+            cycle.append(at)
+            at = image[at]
+        if cycle:
+            found.append(cycle)
+    return found
+
+
+def order_of(image: Permutation) -> int:
+    """Return how often a permutation must be applied to move nothing: the lcm of its cycles."""
+    return lcm(*map(len, cycles_of(image)))
 
 
 def power(image: Permutation, exponent: int) -> Permutation:
     """Return a permutation applied ``exponent`` times."""
-    result = identity_of(len(image))
-    for _ in range(exponent):
-        result = then(result, image)
-    return result
+    result = list(image)
+    for cycle in cycles_of(image):
+        for at, rank in enumerate(cycle):
+            result[rank] = cycle[(at + exponent) % len(cycle)]
+    return tuple(result)
 
 
 def closure(

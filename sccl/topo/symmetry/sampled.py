@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from math import gcd, lcm
 
 from sccl.core.collective import Collective
 from sccl.core.symmetric import Symmetry
@@ -21,6 +22,7 @@ from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.permutations import (
     Permutation,
     closure,
+    cycles_of,
     few_generators,
     identity_of,
     is_semiregular,
@@ -88,10 +90,19 @@ def _cyclic(generators: Sequence[Permutation], ranks: int) -> Iterator[frozenset
     for _ in range(_SAMPLES):
         for _ in range(rng.randint(1, _LONGEST_WALK)):
             element = then(element, rng.choice(generators))
-        order = order_of(element)
+        lengths = {len(cycle) for cycle in cycles_of(element)}
+        order = lcm(*lengths)
         for divisor in range(1, order):
-            if order % divisor == 0:
-                group = closure([power(element, divisor)], ranks)
-                if group and is_semiregular(group):
-                    yield group
-                    break
+            if order % divisor == 0 and _moves_all(lengths, divisor, order // divisor):
+                yield frozenset(power(element, times) for times in range(0, order, divisor))
+                break
+
+
+def _moves_all(lengths: set[int], exponent: int, order: int) -> bool:
+    """Return whether all powers of an element's power move every rank: its cycles are as long.
+
+    Args:
+        lengths: of the element's cycles.
+        order: of the power.
+    """
+    return all(length // gcd(length, exponent) == order for length in lengths)
