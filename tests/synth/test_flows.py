@@ -282,5 +282,7 @@ def test_other_solvers_find_flows_too(solver: str) -> None:
 def test_what_no_solver_solves_is_refused() -> None:
     with pytest.raises(ParameterError, match="solver is scip in model lp, expected auto, glop"):
         planned(resolve("ring:4"), "alltoall", 1000, solver="scip")
-    with pytest.raises(ToolError, match="the solver gurobi cannot be used: its library is not found; give"):
+    with pytest.raises(
+        ToolError, match="the solver gurobi cannot be used: its library is not found; give"
+    ):
         planned(resolve("ring:4"), "alltoall", 1000, solver="gurobi")

@@ -12,6 +12,7 @@ from sccl.core.topology import Topology
 from sccl.synth.flows.gathered import chassis_of, gathered
 from sccl.synth.flows.matched import matched
 from sccl.synth.flows.placed import placed
+from sccl.synth.flows.schedules import GATHERED, MATCHED
 from sccl.synth.fluid.late import late_us
 from sccl.topo import resolve
 from tests.kit.nightly import times
@@ -81,3 +82,16 @@ def test_time_that_is_over_leaves_no_plan() -> None:
     own = chassis_of(problem)
     assert own is not None
     assert gathered(own, placing.dual, 64, floor, lambda: True).plan is None
+
+
+@settings(max_examples=times(10, by_day=6))
+@given(chassis(), st.sampled_from([200, 333, 1021]))
+def test_chunks_are_of_sizes_that_waste_few_bytes(topology: Topology, each: int) -> None:
+    """All parts are of one size: there are as many as were tried, or some more that are shorter."""
+    _, placing, floor = placing_of(topology, "allgather", each)
+    placing.match(floor * 1.0001, 0.0, 12.0)
+    assert placing.plan is not None
+    (size,), parts = set(placing.plan.sizes), placing.plan.chunks
+    near = [many for many in {*GATHERED, *MATCHED} if many <= parts <= many * 9 / 8]
+    assert any(size * parts <= -(-each // many) * many for many in near)
+    assert size * parts <= each * 1.04 or parts < 8

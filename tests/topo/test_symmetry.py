@@ -47,6 +47,15 @@ from sccl.topo.symmetry.expand import expand
 from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.groups import groups
 from sccl.topo.symmetry.orbits import Orbits, rank_orbits
+from sccl.topo.symmetry.permutations import (
+    cycles_of,
+    identity_of,
+    is_semiregular,
+    order_of,
+    power,
+    then,
+)
+from sccl.topo.symmetry.sampled import semiregular_groups
 from tests.kit.nightly import times
 from tests.kit.strategies import specs, topologies
 from tests.kit.symmetric import instance_of, symmetric, under
@@ -114,6 +123,26 @@ def test_the_error_names_the_image_that_breaks() -> None:
         with pytest.raises(ParameterError) as error:
             check_symmetry(machine, collective, image)
         assert says in str(error.value)
+
+
+@settings(max_examples=times(100))
+@given(st.permutations(range(9)), st.integers(0, 40))
+def test_powers_of_permutations(image: list[int], exponent: int) -> None:
+    """What is said of cycles is what applying it again and again does."""
+    one, again = tuple(image), identity_of(9)
+    for _ in range(exponent):
+        again = then(again, one)
+    assert power(one, exponent) == again
+    assert sorted(rank for cycle in cycles_of(one) for rank in cycle) == list(range(9))
+    order = order_of(one)
+    assert power(one, order) == identity_of(9)
+    assert all(power(one, less) != identity_of(9) for less in range(1, order))
+    for group in semiregular_groups([one], 9):
+        assert is_semiregular(group)
+        assert group == closure(tuple(group), 9)
+        assert len(group) > 1
+    whole = {len(cycle) for cycle in cycles_of(one)}
+    assert (len(whole) == 1 and whole != {1}) == any(one in g for g in semiregular_groups([one], 9))
 
 
 def test_orbits_join_and_are_named_by_their_first() -> None:
