@@ -1,6 +1,7 @@
 """The judge of long schedules whose ranks keep all that comes: compiled loops over their rows.
 
-What it finds wrong, :mod:`sccl.judge.timed` puts into words.
+What it finds wrong, :mod:`sccl.judge.timed` puts into words. It also does so of what this one does
+not follow: through switches a message goes straight on, one hop after the other, to one rank.
 
 Copying collectives: rows ascend by their start, and none arrives before it has started, so whatever
 has arrived by the start of a row was in a row before it: one table of arrivals is all that has to
@@ -10,12 +11,15 @@ contributions, as bits, and a row on its way has the set that its sender had whe
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sccl.compiled import compiled
 from sccl.core.collective import Collective
-from sccl.core.schedule import Schedule, Whole
+from sccl.core.schedule import Schedule, TransferColumns, Whole
 from sccl.judge.pipes import pipe_violations
 
 MOST_PLACES = 2**29
@@ -29,10 +33,29 @@ _PIECE = 2**20  # rows of a call: a few hundredths of a second, after which sign
 _SMALL_PIECE = 2**14  # likewise, of rows with sets
 
 
+class Ways(NamedTuple):
+    """What goes from rank to rank, by when it starts: arrays of one length, of 64 bits.
+
+    Attributes:
+        start: tick at which the first hop begins.
+        arrives: tick at which all has come to the other rank.
+        reduce: whether that one reduces it into what it has.
+    """
+
+    start: Whole
+    arrives: Whole
+    chunk: Whole
+    src: Whole
+    dst: Whole
+    reduce: NDArray[np.bool_]
+
+
 def takes(schedule: Schedule) -> bool:
     """Return whether this judge knows such schedules."""
     collective, topology = schedule.collective, schedule.topology
-    if topology.switches or schedule.message is not None:
+    if (schedule.message is not None) != bool(topology.switches):
+        return False
+    if topology.switches and schedule.has_together:
         return False
     places = collective.num_chunks * topology.ranks
     if not collective.combining:
@@ -41,11 +64,25 @@ def takes(schedule: Schedule) -> bool:
 
 
 def is_valid(schedule: Schedule) -> bool:
-    """Return whether nothing is wrong with a schedule that :func:`takes` accepts."""
+    """Return whether nothing is wrong with a schedule that :func:`takes` accepts.
+
+    Where a message goes otherwise than straight to one rank, what this says is no: then
+    :mod:`sccl.judge.timed` decides.
+    """
     if next(pipe_violations(schedule), None) is not None:
         return False
-    run = _reduces if schedule.collective.combining else _copies
-    return run(schedule)
+    combining = schedule.collective.combining
+    if schedule.topology.switches:
+        ways = _through_switches(schedule)
+    elif combining:
+        rows = TransferColumns(*(getattr(schedule, name) for name in TransferColumns._fields))
+        ways = _from_rank_to_rank(schedule, rows)
+    else:
+        batches = schedule.batches(_PIECE)
+        return _copies(schedule, (_from_rank_to_rank(schedule, rows) for rows in batches))
+    if ways is None:
+        return False
+    return _reduces(schedule, ways) if combining else _copies(schedule, [ways])
 
 
 def _lags(schedule: Schedule) -> NDArray[np.int64]:
@@ -59,17 +96,102 @@ def _ends(schedule: Schedule) -> NDArray[np.int64]:
     return np.array([k.edge for k in schedule.topology.links], dtype=np.int64)
 
 
-def _copies(schedule: Schedule) -> bool:
+def _from_rank_to_rank(schedule: Schedule, rows: TransferColumns) -> Ways:
+    """Return rows as ways, where each link leads from rank to rank."""
+    (src, dst), start = _ends(schedule)[rows.link].T, rows.start.astype(np.int64)
+    arrives = rows.end.astype(np.int64) + _lags(schedule)[rows.link]
+    return Ways(start, arrives, rows.chunk.astype(np.int64), src, dst, rows.reduce)
+
+
+def _through_switches(schedule: Schedule) -> Ways | None:
+    """Return messages as ways, if each goes straight from rank to rank, and no byte too early.
+
+    And none waits in a switch that has not room for all.
+    """
+    assert schedule.message is not None
+    topology = schedule.topology
+    numbers, message = np.unique(schedule.message, return_inverse=True)
+    nodes = [(False, False, False)] * topology.ranks
+    nodes += [(True, s.cut_through, s.buffer_chunks is None) for s in topology.switches]
+    of_nodes, alpha = np.array(nodes), np.array(schedule.clock.alpha, dtype=np.int64)
+    of_links = (_ends(schedule), alpha, _lags(schedule))
+    start, arrives, chunk, src, dst = np.zeros((5, len(numbers)), np.int64)
+    ways = Ways(start, arrives, chunk, src, dst, np.zeros(len(numbers), np.bool_))
+    at, first, last, way = np.full((4, len(numbers)), -1, dtype=np.int64)
+    begun = 0
+    for position, rows in enumerate(schedule.batches(_PIECE)):
+        whole = (rows.start, rows.end, rows.chunk, rows.link, message[position * _PIECE :])
+        hops = tuple(column[: len(rows.start)].astype(np.int64) for column in whole)
+        begun = _straight_on(
+            hops, rows.reduce, of_links, of_nodes, (at, first, last, way), ways, begun
+        )
+        if begun < 0:
+            return None
+    return ways if (at < 0).all() else None
+
+
+@compiled
+def _straight_on(  # noqa: PLR0913, PLR0917 - a state
+    hops: tuple[Whole, ...],
+    reduce: NDArray[np.bool_],
+    of_links: tuple[Whole, Whole, Whole],
+    of_nodes: NDArray[np.bool_],
+    state: tuple[Whole, Whole, Whole, Whole],
+    ways: Ways,
+    begun: int,
+) -> int:
+    """Let messages go on; return how many have begun by now, -1: one does not go straight on.
+
+    Args:
+        hops: start, end, chunk, link, message.
+        of_links: both ends, and ticks from a hop's start to its first byte, and from its end to
+            its last one.
+        of_nodes: whether it is a switch, cuts through, and has room for whatever waits.
+        state: by message: the switch where it is, -1: at none; when its first byte came there, and
+            its last one; and which way it is, -1: it has not begun.
+        begun: how many had before.
+    """
+    start, end, chunk, link, message = hops
+    (ends, alpha, lags), (at, first, last, way) = of_links, state
+    for i in range(len(start)):
+        k, m = link[i], message[i]
+        src, dst = ends[k, 0], ends[k, 1]
+        is_switch, cut_through, roomy = of_nodes[src]
+        if not is_switch:
+            if way[m] >= 0:
+                return -1
+            way[m] = begun
+            ways.start[begun], ways.chunk[begun], ways.src[begun] = start[i], chunk[i], src
+            begun += 1
+        else:
+            if at[m] != src or chunk[i] != ways.chunk[way[m]] or end[i] < last[m]:
+                return -1
+            if start[i] < (first[m] if cut_through else last[m]):
+                return -1
+            if not roomy and last[m] < (start[i] if cut_through else end[i]):
+                return -1
+        at[m], first[m], last[m] = -1, start[i] + alpha[k], end[i] + lags[k]
+        if of_nodes[dst, 0]:
+            if reduce[i]:
+                return -1
+            at[m] = dst
+        else:
+            one = way[m]
+            ways.arrives[one], ways.dst[one], ways.reduce[one] = last[m], dst, reduce[i]
+    return begun
+
+
+def _copies(schedule: Schedule, batches: Iterable[Ways]) -> bool:
     collective, ranks = schedule.collective, schedule.topology.ranks
     arrival = np.full((collective.num_chunks, ranks), _NEVER, dtype=np.int64)
     for (holders, _), chunks in collective.classes().items():
         arrival[np.ix_(chunks, sorted(holders))] = 0
-    ends, lags = _ends(schedule), _lags(schedule)
-    for rows in schedule.batches(_PIECE):
-        if rows.reduce.any():
+    for ways in batches:
+        if ways.reduce.any():
             return False
-        if not _held(arrival, rows.start, rows.end, rows.chunk, rows.link, ends, lags):
-            return False
+        for begin in range(0, len(ways.start), _PIECE):
+            if not _held(arrival, *(column[begin : begin + _PIECE] for column in ways[:5])):
+                return False
     return all(
         bool((arrival[np.ix_(chunks, sorted(wanted))] != _NEVER).all())
         for (_, wanted), chunks in collective.classes().items()
@@ -78,21 +200,13 @@ def _copies(schedule: Schedule) -> bool:
 
 @compiled
 def _held(  # noqa: PLR0913, PLR0917 - columns
-    arrival: NDArray[np.int64],
-    start: Whole,
-    end: Whole,
-    chunk: Whole,
-    link: Whole,
-    ends: NDArray[np.int64],
-    lags: NDArray[np.int64],
+    arrival: NDArray[np.int64], start: Whole, arrives: Whole, chunk: Whole, src: Whole, dst: Whole
 ) -> bool:
     """Return whether each sender holds what it sends, and note when chunks arrive."""
     for i in range(len(start)):
-        k = link[i]
-        if arrival[chunk[i], ends[k, 0]] > start[i]:
+        if arrival[chunk[i], src[i]] > start[i]:
             return False
-        arrives = end[i] + lags[k]
-        arrival[chunk[i], ends[k, 1]] = min(arrival[chunk[i], ends[k, 1]], arrives)
+        arrival[chunk[i], dst[i]] = min(arrival[chunk[i], dst[i]], arrives[i])
     return True
 
 
@@ -101,26 +215,22 @@ def _words(ranks: int) -> int:
     return -(-ranks // 64)
 
 
-def _reduces(schedule: Schedule) -> bool:
+def _reduces(schedule: Schedule, ways: Ways) -> bool:
     collective, ranks = schedule.collective, schedule.topology.ranks
-    ends, link = _ends(schedule), schedule.link
-    chunk = schedule.chunk.astype(np.int64)
-    src, dst = (chunk * ranks + ends[link, side] for side in (0, 1))
-    arrives = schedule.end.astype(np.int64) + _lags(schedule)[link]
+    chunk, arrives = ways.chunk, ways.arrives
+    src, dst = chunk * ranks + ways.src, chunk * ranks + ways.dst
     order = np.argsort(arrives, kind="stable")
     values = _contributions(collective, own=True)
-    under_way = np.zeros(
-        (_most_under_way(schedule.start, arrives[order]), values.shape[1]), np.uint64
-    )
-    slots = np.zeros(len(link), dtype=np.int32)
+    under_way = np.zeros((_most_under_way(ways.start, arrives[order]), values.shape[1]), np.uint64)
+    slots = np.zeros(len(arrives), dtype=np.int32)
     free = np.arange(len(under_way), dtype=np.int32)
     last = np.full(len(values), -1, dtype=np.int64)
     stored = np.zeros(len(values), dtype=np.bool_)
     state = np.array([0, len(free)], dtype=np.int64)
-    for begin in range(0, len(link) + 1, _SMALL_PIECE):
-        until = min(begin + _SMALL_PIECE, len(link))
+    for begin in range(0, len(arrives) + 1, _SMALL_PIECE):
+        until = min(begin + _SMALL_PIECE, len(arrives))
         if not _reduced(
-            values, under_way, (schedule.start, arrives, order, src, dst, schedule.reduce),
+            values, under_way, (ways.start, arrives, order, src, dst, ways.reduce),
             (slots, free, last, stored, state), begin, until,
         ):  # fmt: skip
             return False
@@ -144,7 +254,7 @@ def _contributions(collective: Collective, *, own: bool) -> NDArray[np.uint64]:
     return found
 
 
-def _most_under_way(start: Whole, arrives: NDArray[np.int64]) -> int:
+def _most_under_way(start: Whole, arrives: Whole) -> int:
     """Return how many rows have started and not arrived at most, of rows in order of both."""
     arrived = np.searchsorted(arrives, start, side="right")
     return int((np.arange(1, len(start) + 1) - arrived).max(initial=1))

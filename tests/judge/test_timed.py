@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from sccl.core.collective import Collective
 from sccl.core.schedule import Schedule, schedule_of
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.errors import ParameterError
-from sccl.judge import large, violations
+from sccl.judge import large, timed, violations
 from tests.kit.timed import is_right, mutated, no_byte_leaves_before_it_comes, right
 
 
@@ -44,6 +45,31 @@ def test_long_schedules_are_judged_alike(data: st.DataObject) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(large, "_SMALL_PIECE", data.draw(st.sampled_from([1, 2**14])))
             assert large.is_valid(alone) == (violations(alone) == [])
+
+
+@given(st.data())
+def test_long_schedules_through_switches_are_judged_alike(data: st.DataObject) -> None:
+    """What the compiled judge calls right is; what goes straight on, and waits nowhere, it does."""
+    schedule = data.draw(right().filter(lambda s: s.num_sends > 0 and bool(s.topology.switches)))
+    changes = data.draw(st.booleans())
+    if changes:
+        schedule = data.draw(mutated(schedule))
+    if not large.takes(schedule):
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large, "_SMALL_PIECE", data.draw(st.sampled_from([1, 2**14])))
+        patch.setattr(large, "_PIECE", data.draw(st.sampled_from([1, 3, 2**20])))
+        is_right_by_loops = large.is_valid(schedule)
+    wrong = timed.violations(schedule)
+    event(f"loops: {is_right_by_loops}, right: {not wrong}")
+    assert not (is_right_by_loops and wrong)
+    assert schedule.message is not None
+    src = np.array([k.src for k in schedule.topology.links])[schedule.link]
+    from_ranks = schedule.message[src < schedule.topology.ranks]
+    (hub,) = schedule.topology.switches
+    roomy = hub.cut_through or hub.buffer_chunks is None
+    if not changes and roomy and len(from_ranks) == len(set(from_ranks.tolist())):
+        assert is_right_by_loops
 
 
 @given(st.data())
