@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from math import lcm
 
 from sccl.collectives import Dual
 from sccl.core.clock import Clock
@@ -102,8 +103,10 @@ class FluidProblem:
         out: list[list[int]] = [[] for _ in range(self.topology.ranks)]
         for u, v in lengths:
             out[u].append(v)
-        far = shortest_paths(out, lengths, sources)
-        return {rank: Fraction(length) for rank, length in far.items()}
+        parts = lcm(*(length.denominator for length in lengths.values()))
+        whole = {edge: int(length * parts) for edge, length in lengths.items()}  # adds up fast
+        far = shortest_paths(out, whole, sources)
+        return {rank: Fraction(int(length), parts) for rank, length in far.items()}
 
     def potentials(self) -> tuple[Fraction, ...]:
         """Return how much later slots are at each rank: by how far it is from the one root.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from math import inf
 
 from sccl.collectives import Dual, Spec
@@ -328,7 +329,7 @@ class Placing:
         ]
 
 
-def _of_whole_bytes(size: int, many: int) -> int:
+def _of_whole_bytes(size: Fraction, many: int) -> int:
     """Return that many parts, or some more: as all are of one size in bytes, the least too long."""
     each = range(many, many + many // _MORE + 1)
     return min(each, key=lambda parts: (-(-size // parts) * parts, parts))

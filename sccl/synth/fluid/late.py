@@ -6,10 +6,12 @@ the chassis, the sources and the distance are looked for by which it takes the m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 
+from sccl.core.topology import Topology
 from sccl.prove.bounds.proof import shortest_paths
 from sccl.synth.flows.problem import FluidProblem
 
@@ -49,15 +51,8 @@ def latest(problem: FluidProblem) -> Late | None:
     if any(switch.copies for switch in topology.switches):
         return None
     images = {image for commodity in problem.commodities for _, image in commodity.members}
-    alphas = {link.edge: Fraction(str(link.alpha_us)) for link in topology.links}
-    out = topology.successors()
-    known = [
-        {
-            rank: Fraction(far)
-            for rank, far in shortest_paths(out, alphas, commodity.holders).items()
-        }
-        for commodity in problem.commodities
-    ]
+    far_from = _by_links(topology)
+    known = [far_from(commodity.holders) for commodity in problem.commodities]
     done: set[frozenset[int]] = set()
     every: list[Late] = []
     for chassis in topology.chassis:
@@ -111,11 +106,23 @@ def _least_alpha(problem: FluidProblem, inside: frozenset[int]) -> Fraction:
 
     Ways over more switches are none of the problem's, and schedules may go them.
     """
-    topology = problem.topology
+    far_from = _by_links(problem.topology)
+    each = ((rank, far_from([rank])) for rank in sorted(inside))
+    return min(far[to] for rank, far in each for to in inside - {rank} if to in far)
+
+
+def _by_links(topology: Topology) -> Callable[[Iterable[int]], dict[int, Fraction]]:
+    """Return what says how far nodes are from some, by alphas of links."""
     alphas = {link.edge: Fraction(str(link.alpha_us)) for link in topology.links}
+    parts = lcm(*(alpha.denominator for alpha in alphas.values()))
+    whole = {edge: int(alpha * parts) for edge, alpha in alphas.items()}  # adds up fast
     out = topology.successors()
-    each = ((rank, shortest_paths(out, alphas, [rank])) for rank in sorted(inside))
-    return min(Fraction(far[to]) for rank, far in each for to in inside - {rank} if to in far)
+
+    def far_from(sources: Iterable[int]) -> dict[int, Fraction]:
+        far = shortest_paths(out, whole, sources)
+        return {node: Fraction(int(length), parts) for node, length in far.items()}
+
+    return far_from
 
 
 def _when(changes: list[tuple[Fraction, Fraction]], needed: Fraction) -> Fraction:
