@@ -89,7 +89,7 @@ def test_time_that_is_over_leaves_no_plan() -> None:
 def test_chunks_are_of_sizes_that_waste_few_bytes(topology: Topology, each: int) -> None:
     """All parts are of one size: there are as many as were tried, or some more that are shorter."""
     _, placing, floor = placing_of(topology, "allgather", each)
-    placing.match(floor * 1.0001, 0.0, 12.0)
+    placing.match(floor, 0.0001, 0.0, 12.0)
     assert placing.plan is not None
     (size,), parts = set(placing.plan.sizes), placing.plan.chunks
     near = [many for many in {*GATHERED, *MATCHED} if many <= parts <= many * 9 / 8]

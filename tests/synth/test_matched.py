@@ -32,7 +32,7 @@ def test_what_is_matched_is_right(topology: Topology, collective: str, data: st.
     size = topology.ranks * data.draw(st.integers(64, 50_000))
     _, placing, floor = placing_of(topology, collective, size)
     spare = data.draw(st.sampled_from([0.0, floor, 2 * floor]))
-    us = placing.match(floor, spare, 1.0)
+    us = placing.match(floor, 0.0, spare, 1.0)
     schedule = right(placing, topology, collective)
     assert us == pytest.approx(schedule.finish * schedule.tick_ps / 10**6)
     assert us >= floor * (1 - 1e-9)
@@ -52,7 +52,7 @@ def test_a_switch_has_matchings_all_the_time(ranks: int, pieces: int) -> None:
     )
     problem, placing, floor = placing_of(switch, "allgather", 1000 * pieces)
     assert has_ports(problem)
-    assert placing.match(floor, 0.0, 1.0) == pytest.approx(floor)
+    assert placing.match(floor, 0.0, 0.0, 1.0) == pytest.approx(floor)
     assert placing.plan is not None
     assert placing.plan.chunks == 1
 
@@ -70,8 +70,8 @@ def test_chassis_with_slow_links_between_them(machine: str, size: int, within: f
     """TE-CCL's DGX-2 in the time that no chunking beats, where placing packings lost 8 %."""
     topology = resolve(machine)
     _, placing, floor = placing_of(topology, "allgather", size)
-    assert placing.match(floor * 1.055, 0.0, 1.0) <= floor * (1.055 + 0.02)
-    assert placing.match(floor * (1 + within), 0.0, 1.0) <= floor * (1 + within) * (1 + 1e-6)
+    assert placing.match(floor, 0.055, 0.0, 1.0) <= floor * (1.055 + 0.02)
+    assert placing.match(floor, within, 0.0, 1.0) <= floor * (1 + within) * (1 + 1e-6)
     right(placing, topology, "allgather")
 
 
@@ -102,7 +102,7 @@ def test_time_that_is_over_leaves_the_first_schedule() -> None:
     topology = resolve("dgx2:2")
     problem, placing, floor = placing_of(topology, "allgather", 31_250)
     late = replace(placing, late=lambda: True)
-    late.match(floor, 0.0, 1.0)
+    late.match(floor, 0.0, 0.0, 1.0)
     assert late.plan is None or late.plan.chunks == 1
     assert matched(problem, placing.dual, 2, 0.0).plan is not None
 

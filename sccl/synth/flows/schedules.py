@@ -47,8 +47,9 @@ are at most so many; of more sizes gain more."""
 _SOONER = 0.97
 """Times what is enough, as which chunks are gathered, too, when it was not reached."""
 
-_SURE = 16
-"""Parts from which on they take as much less again, twice, at most, when they are cut smaller."""
+_SURE, _NEARLY = 16, 0.01
+"""Parts from which on twice the last gain is the most that is left; and a gap that is small enough
+for what is left to be made, where a smaller one is asked for."""
 
 _IDLE, _LITTLE = 2, 1 - 1e-3
 """So often in turn more parts take more than that part of the time, and no more are tried."""
@@ -179,14 +180,16 @@ class Placing:
             if self.ticks <= enough * _PS_PER_US or ticks > before * _LITTLE:
                 return
 
-    def match(self, enough: float, spare_us: float, effort: float) -> float:
+    def match(self, floor: float, gap: float, spare_us: float, effort: float) -> float:
         """Make schedules of chunks of one size, until one is fast enough; return as ``place``.
 
         Args:
+            floor: no schedule takes less, microseconds.
+            gap: such a part above it is fast enough.
             spare_us: see :func:`.matched.matched`.
             effort: after which nothing is cut smaller, planned from either end.
         """
-        late = self.late
+        late, enough, near = self.late, floor * (1 + gap), floor * (1 + max(gap, _NEARLY))
         if chassis := chassis_of(self.problem):
             several: Sequence[int] = GATHERED
             for horizon in (enough, enough * _SOONER):
@@ -194,7 +197,7 @@ class Placing:
                 def gather(pieces: int, horizon: float = horizon) -> MatchedPlan:
                     return gathered(chassis, self.dual, pieces, horizon, late)
 
-                best = self._divide(several, gather, enough, effort)
+                best = self._divide(several, gather, enough, near, effort)
                 if not best or self.ticks <= enough * _PS_PER_US:
                     break
                 several = [many for many in GATHERED if many >= best]
@@ -203,6 +206,7 @@ class Placing:
                 MATCHED,
                 lambda n: matched(self.problem, self.dual, n, spare_us, late),
                 enough,
+                inf,
                 effort,
             )
         return self.us
@@ -212,9 +216,13 @@ class Placing:
         several: Sequence[int],
         make: Callable[[int], MatchedPlan],
         enough: float,
+        near: float,
         effort: float,
     ) -> int:
         """Cut chunks smaller and smaller, until that is enough, helps no more, or takes long.
+
+        Args:
+            near: if twice what was gained last does not lead there, that helps no more either.
 
         Returns:
             Of several that of the fastest of these plans; 0: there is none.
@@ -233,8 +241,8 @@ class Placing:
                 break
             ticks = self._take(found.plan, placed(self.problem, found.plan, self.readings))
             best = many if ticks < before else best
-            hopeless = many >= _SURE and 3 * ticks - 2 * before > enough * _PS_PER_US
-            if self.ticks <= enough * _PS_PER_US or hopeless:
+            far = many >= _SURE and 3 * ticks - 2 * before > near * _PS_PER_US
+            if self.ticks <= enough * _PS_PER_US or far:
                 break
             idle = idle + 1 if ticks > before * _LITTLE else 0
             if idle == _IDLE:

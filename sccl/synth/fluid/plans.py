@@ -95,7 +95,7 @@ class _Half:
         floor = float(self.floor)
         told(floor, inf)
         few = self.floor < _FEW * max(self.placing.problem.alpha)
-        us = self.placing.match(floor * (1 + gap), floor if few else 0.0, units)
+        us = self.placing.match(floor, gap, floor if few else 0.0, units)
         told(floor, us if self.placing.plan is not None else inf)
 
     def pack(
