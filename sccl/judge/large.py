@@ -6,7 +6,7 @@ not follow: through switches a message goes straight on, one hop after the other
 Copying collectives: rows ascend by their start, and none arrives before it has started, so whatever
 has arrived by the start of a row was in a row before it: one table of arrivals is all that has to
 be kept, and rows are looked at batch by batch. Combining ones: every place has a set of
-contributions, as bits, and a row on its way has the set that its sender had when it started.
+contributions, as bits, and a row on its passage has the set that its sender had when it started.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _PIECE = 2**20  # rows of a call: a few hundredths of a second, after which sign
 _SMALL_PIECE = 2**14  # likewise, of rows with sets
 
 
-class Ways(NamedTuple):
-    """What goes from rank to rank, by when it starts: arrays of one length, of 64 bits.
+class Passages(NamedTuple):
+    """What passes from rank to rank, by when it starts: arrays of one length, of 64 bits.
 
     Attributes:
         start: tick at which the first hop begins.
@@ -73,16 +73,16 @@ def is_valid(schedule: Schedule) -> bool:
         return False
     combining = schedule.collective.combining
     if schedule.topology.switches:
-        ways = _through_switches(schedule)
+        passages = _through_switches(schedule)
     elif combining:
         rows = TransferColumns(*(getattr(schedule, name) for name in TransferColumns._fields))
-        ways = _from_rank_to_rank(schedule, rows)
+        passages = _from_rank_to_rank(schedule, rows)
     else:
         batches = schedule.batches(_PIECE)
         return _copies(schedule, (_from_rank_to_rank(schedule, rows) for rows in batches))
-    if ways is None:
+    if passages is None:
         return False
-    return _reduces(schedule, ways) if combining else _copies(schedule, [ways])
+    return _reduces(schedule, passages) if combining else _copies(schedule, [passages])
 
 
 def _lags(schedule: Schedule) -> NDArray[np.int64]:
@@ -96,15 +96,15 @@ def _ends(schedule: Schedule) -> NDArray[np.int64]:
     return np.array([k.edge for k in schedule.topology.links], dtype=np.int64)
 
 
-def _from_rank_to_rank(schedule: Schedule, rows: TransferColumns) -> Ways:
-    """Return rows as ways, where each link leads from rank to rank."""
+def _from_rank_to_rank(schedule: Schedule, rows: TransferColumns) -> Passages:
+    """Return rows as passages, where each link leads from rank to rank."""
     (src, dst), start = _ends(schedule)[rows.link].T, rows.start.astype(np.int64)
     arrives = rows.end.astype(np.int64) + _lags(schedule)[rows.link]
-    return Ways(start, arrives, rows.chunk.astype(np.int64), src, dst, rows.reduce)
+    return Passages(start, arrives, rows.chunk.astype(np.int64), src, dst, rows.reduce)
 
 
-def _through_switches(schedule: Schedule) -> Ways | None:
-    """Return messages as ways, if each goes straight from rank to rank, and no byte too early.
+def _through_switches(schedule: Schedule) -> Passages | None:
+    """Return messages as passages, if each goes straight from rank to rank, and no byte too early.
 
     And none waits in a switch that has not room for all.
     """
@@ -116,18 +116,18 @@ def _through_switches(schedule: Schedule) -> Ways | None:
     of_nodes, alpha = np.array(nodes), np.array(schedule.clock.alpha, dtype=np.int64)
     of_links = (_ends(schedule), alpha, _lags(schedule))
     start, arrives, chunk, src, dst = np.zeros((5, len(numbers)), np.int64)
-    ways = Ways(start, arrives, chunk, src, dst, np.zeros(len(numbers), np.bool_))
-    at, first, last, way = np.full((4, len(numbers)), -1, dtype=np.int64)
+    passages = Passages(start, arrives, chunk, src, dst, np.zeros(len(numbers), np.bool_))
+    at, first, last, passage = np.full((4, len(numbers)), -1, dtype=np.int64)
     begun = 0
     for position, rows in enumerate(schedule.batches(_PIECE)):
         whole = (rows.start, rows.end, rows.chunk, rows.link, message[position * _PIECE :])
         hops = tuple(column[: len(rows.start)].astype(np.int64) for column in whole)
         begun = _straight_on(
-            hops, rows.reduce, of_links, of_nodes, (at, first, last, way), ways, begun
+            hops, rows.reduce, of_links, of_nodes, (at, first, last, passage), passages, begun
         )
         if begun < 0:
             return None
-    return ways if (at < 0).all() else None
+    return passages if (at < 0).all() else None
 
 
 @compiled
@@ -137,7 +137,7 @@ def _straight_on(  # noqa: PLR0913, PLR0917 - a state
     of_links: tuple[Whole, Whole, Whole],
     of_nodes: NDArray[np.bool_],
     state: tuple[Whole, Whole, Whole, Whole],
-    ways: Ways,
+    passages: Passages,
     begun: int,
 ) -> int:
     """Let messages go on; return how many have begun by now, -1: one does not go straight on.
@@ -148,23 +148,27 @@ def _straight_on(  # noqa: PLR0913, PLR0917 - a state
             its last one.
         of_nodes: whether it is a switch, cuts through, and has room for whatever waits.
         state: by message: the switch where it is, -1: at none; when its first byte came there, and
-            its last one; and which way it is, -1: it has not begun.
+            its last one; and which passage it is, -1: it has not begun.
         begun: how many had before.
     """
     start, end, chunk, link, message = hops
-    (ends, alpha, lags), (at, first, last, way) = of_links, state
+    (ends, alpha, lags), (at, first, last, passage) = of_links, state
     for i in range(len(start)):
         k, m = link[i], message[i]
         src, dst = ends[k, 0], ends[k, 1]
         is_switch, cut_through, roomy = of_nodes[src]
         if not is_switch:
-            if way[m] >= 0:
+            if passage[m] >= 0:
                 return -1
-            way[m] = begun
-            ways.start[begun], ways.chunk[begun], ways.src[begun] = start[i], chunk[i], src
+            passage[m] = begun
+            passages.start[begun], passages.chunk[begun], passages.src[begun] = (
+                start[i],
+                chunk[i],
+                src,
+            )
             begun += 1
         else:
-            if at[m] != src or chunk[i] != ways.chunk[way[m]] or end[i] < last[m]:
+            if at[m] != src or chunk[i] != passages.chunk[passage[m]] or end[i] < last[m]:
                 return -1
             if start[i] < (first[m] if cut_through else last[m]):
                 return -1
@@ -176,21 +180,21 @@ def _straight_on(  # noqa: PLR0913, PLR0917 - a state
                 return -1
             at[m] = dst
         else:
-            one = way[m]
-            ways.arrives[one], ways.dst[one], ways.reduce[one] = last[m], dst, reduce[i]
+            one = passage[m]
+            passages.arrives[one], passages.dst[one], passages.reduce[one] = last[m], dst, reduce[i]
     return begun
 
 
-def _copies(schedule: Schedule, batches: Iterable[Ways]) -> bool:
+def _copies(schedule: Schedule, batches: Iterable[Passages]) -> bool:
     collective, ranks = schedule.collective, schedule.topology.ranks
     arrival = np.full((collective.num_chunks, ranks), _NEVER, dtype=np.int64)
     for (holders, _), chunks in collective.classes().items():
         arrival[np.ix_(chunks, sorted(holders))] = 0
-    for ways in batches:
-        if ways.reduce.any():
+    for passages in batches:
+        if passages.reduce.any():
             return False
-        for begin in range(0, len(ways.start), _PIECE):
-            if not _held(arrival, *(column[begin : begin + _PIECE] for column in ways[:5])):
+        for begin in range(0, len(passages.start), _PIECE):
+            if not _held(arrival, *(column[begin : begin + _PIECE] for column in passages[:5])):
                 return False
     return all(
         bool((arrival[np.ix_(chunks, sorted(wanted))] != _NEVER).all())
@@ -215,13 +219,15 @@ def _words(ranks: int) -> int:
     return -(-ranks // 64)
 
 
-def _reduces(schedule: Schedule, ways: Ways) -> bool:
+def _reduces(schedule: Schedule, passages: Passages) -> bool:
     collective, ranks = schedule.collective, schedule.topology.ranks
-    chunk, arrives = ways.chunk, ways.arrives
-    src, dst = chunk * ranks + ways.src, chunk * ranks + ways.dst
+    chunk, arrives = passages.chunk, passages.arrives
+    src, dst = chunk * ranks + passages.src, chunk * ranks + passages.dst
     order = np.argsort(arrives, kind="stable")
     values = _contributions(collective, own=True)
-    under_way = np.zeros((_most_under_way(ways.start, arrives[order]), values.shape[1]), np.uint64)
+    under_way = np.zeros(
+        (_most_under_way(passages.start, arrives[order]), values.shape[1]), np.uint64
+    )
     slots = np.zeros(len(arrives), dtype=np.int32)
     free = np.arange(len(under_way), dtype=np.int32)
     last = np.full(len(values), -1, dtype=np.int64)
@@ -230,7 +236,7 @@ def _reduces(schedule: Schedule, ways: Ways) -> bool:
     for begin in range(0, len(arrives) + 1, _SMALL_PIECE):
         until = min(begin + _SMALL_PIECE, len(arrives))
         if not _reduced(
-            values, under_way, (ways.start, arrives, order, src, dst, ways.reduce),
+            values, under_way, (passages.start, arrives, order, src, dst, passages.reduce),
             (slots, free, last, stored, state), begin, until,
         ):  # fmt: skip
             return False
