@@ -200,7 +200,7 @@ class Placing:
                 best = self._divide(several, gather, enough, near, effort)
                 if not best or self.ticks <= enough * _PS_PER_US:
                     break
-                several = [many for many in GATHERED if many >= best]
+                several = (best,)
         if self.plan is None or self.ticks > enough * _PS_PER_US:
             self._divide(
                 MATCHED,
