@@ -6,7 +6,7 @@ not follow: through switches a message goes straight on, one hop after the other
 Copying collectives: rows ascend by their start, and none arrives before it has started, so whatever
 has arrived by the start of a row was in a row before it: one table of arrivals is all that has to
 be kept, and rows are looked at batch by batch. Combining ones: every place has a set of
-contributions, as bits, and a row on its passage has the set that its sender had when it started.
+contributions, as bits, and a row on its way has the set that its sender had when it started.
 """
 
 from __future__ import annotations
@@ -170,9 +170,9 @@ def _straight_on(  # noqa: PLR0913, PLR0917 - a state
         else:
             if at[m] != src or chunk[i] != passages.chunk[passage[m]] or end[i] < last[m]:
                 return -1
-            if start[i] < (first[m] if cut_through else last[m]):
-                return -1
-            if not roomy and last[m] < (start[i] if cut_through else end[i]):
+            early = start[i] < (first[m] if cut_through else last[m])
+            waits = last[m] < (start[i] if cut_through else end[i])
+            if early or (waits and not roomy):
                 return -1
         at[m], first[m], last[m] = -1, start[i] + alpha[k], end[i] + lags[k]
         if of_nodes[dst, 0]:
@@ -181,6 +181,8 @@ def _straight_on(  # noqa: PLR0913, PLR0917 - a state
             at[m] = dst
         else:
             one = passage[m]
+            if passages.src[one] == dst:  # it only passes there
+                return -1
             passages.arrives[one], passages.dst[one], passages.reduce[one] = last[m], dst, reduce[i]
     return begun
 

@@ -72,6 +72,20 @@ def test_long_schedules_through_switches_are_judged_alike(data: st.DataObject) -
         assert is_right_by_loops
 
 
+def test_a_message_that_comes_back_only_passes_there() -> None:
+    """Where it began nothing of it had come by then: neither judge lets that pass."""
+    rows = [(0, 4, 0, (0, 3), False), (1, 5, 0, (3, 0), False)]
+    rows += [(9, 13, 0, (0, 3), False), (10, 14, 0, (3, 1), False)]
+    rows += [(20, 24, 0, (0, 3), False), (21, 25, 0, (3, 2), False)]
+    made = schedule(star(), TO_ALL, rows, 0, 0, 1, 1, 2, 2)
+    assert large.takes(made)
+    assert not large.is_valid(made)
+    assert [v.kind for v in timed.violations(made)] == ["availability", "availability"]
+    straight = schedule(star(), TO_ALL, rows[2:], 1, 1, 2, 2)
+    assert large.is_valid(straight)
+    assert not timed.violations(straight)
+
+
 @given(st.data())
 def test_transfers_of_several_chunks_take_as_long_as_all_of_them(data: st.DataObject) -> None:
     """Which the clock says; with a tick less there is one violation, of the first without time."""
