@@ -107,7 +107,12 @@ def least_us(topology: Topology, spec: Spec, costs: Costs) -> Callable[[float], 
     return lambda size_bytes: float(least.us(round(size_bytes)))
 
 
-def least_by_size(topology: Topology, spec: Spec, sizes: Sequence[int]) -> LeastCurve:
+def least_by_size(
+    topology: Topology,
+    spec: Spec,
+    sizes: Sequence[int],
+    model: AlphaModel = AlphaModel.TRAVELS,
+) -> LeastCurve:
     """Return what no plan of any chunks takes less than: cuts, and prices that say more.
 
     Args:
@@ -117,7 +122,7 @@ def least_by_size(topology: Topology, spec: Spec, sizes: Sequence[int]) -> Least
         InputError: something cannot be reached, or there are too many ranks.
         KeyboardInterrupt: the user interrupted.
     """
-    return least_curve(topology, spec, least_time(topology, spec), sizes)
+    return least_curve(topology, spec, least_time(topology, spec, model), sizes)
 
 
 def _models(topology: Topology, model: AlphaModel) -> tuple[Topology, ...]:

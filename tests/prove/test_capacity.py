@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sccl.collectives import named
+from sccl.core.capacity import LinkWindow, capacity, completion
 from sccl.core.clock import AlphaModel
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.prove.bounds import least_time
-from sccl.prove.check.capacity import Window, capacity, completion
 from sccl.prove.check.times import holds_for_both
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def test_completion_is_first_time_at_which_capacity_suffices(
     links: list[tuple[Fraction, Fraction, Fraction]], rate: Fraction, amount: Fraction
 ) -> None:
     edges: list[Edge] = [(0, i + 1) for i in range(len(links))]
-    windows = {e: Window(begin, lost) for e, (begin, lost, _) in zip(edges, links, strict=True)}
+    windows = {e: LinkWindow(begin, lost) for e, (begin, lost, _) in zip(edges, links, strict=True)}
     rates = {e: own for e, (_, _, own) in zip(edges, links, strict=True)}
     changes = capacity(windows, rates, [(edges, rate)])
     at, slope = completion(changes, amount)
@@ -52,7 +52,10 @@ def test_completion_is_first_time_at_which_capacity_suffices(
 
 def test_windows_of_different_links_add_up_to_their_union() -> None:
     edges: list[Edge] = [(0, 1), (0, 2)]
-    windows = {edges[0]: Window(*map(Fraction, (0, 10))), edges[1]: Window(*map(Fraction, (10, 0)))}
+    windows = {
+        edges[0]: LinkWindow(*map(Fraction, (0, 10))),
+        edges[1]: LinkWindow(*map(Fraction, (10, 0))),
+    }
     changes = capacity(windows, dict.fromkeys(edges, Fraction(1)), [(edges, Fraction(1))])
     assert completion(changes, Fraction(4))[0] == 12
     assert completion(changes, Fraction(30))[0] == 30

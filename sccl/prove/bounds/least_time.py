@@ -5,7 +5,7 @@ It holds for whatever moves the data, by steps or not, in pieces of any size.
 - *A cut.* Take a set of nodes, and all that has to leave it for the others. A link out of it is of
   no use before such a thing can have come to it, from the nearest rank that has it, nor so late
   that it cannot reach who wants it. Between these times all links together must carry everything,
-  and no budget more than it allows (:mod:`sccl.prove.check.capacity`).
+  and no budget more than it allows (:mod:`sccl.core.capacity`).
 - *Groups.* For allreduce, cut a machine into G groups: each byte is sent 2 (G - 1) times from one
   to another, for a group can do no more than one rank that talks for it
   (:mod:`sccl.prove.bounds.allreduce`); of ranks that reduce in groups, to which G their ranks are.
@@ -27,6 +27,7 @@ from functools import cached_property, lru_cache
 from math import lcm
 
 from sccl.collectives import Spec, is_allreduce
+from sccl.core.capacity import Change, LinkWindow, capacity, completion
 from sccl.core.clock import AlphaModel
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
@@ -35,7 +36,6 @@ from sccl.prove.bounds.allreduce import any_bandwidth, told_between
 from sccl.prove.bounds.lower import lower_bounds
 from sccl.prove.bounds.narrowest import narrowest
 from sccl.prove.bounds.proof import shortest_paths
-from sccl.prove.check.capacity import Change, Window, capacity, completion
 from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
 
@@ -82,7 +82,7 @@ class Crossing:
 
     Attributes:
         share: bytes, by those of a rank's buffer.
-        changes: of the slope of the capacity over time (:mod:`sccl.prove.check.capacity`).
+        changes: of the slope of the capacity over time (:mod:`sccl.core.capacity`).
         of: the cut; or the groups of nodes between which an allreduce has to send.
     """
 
@@ -107,11 +107,13 @@ class LeastTime:
         crossings: of cuts.
         alpha_us: the least alpha.
         us_per_byte: of a rank's buffer, what the bound on R/C takes; 0: none is known.
+        model: whether alphas travel or occupy their links.
     """
 
     crossings: tuple[Crossing, ...]
     alpha_us: Fraction
     us_per_byte: Fraction
+    model: AlphaModel = AlphaModel.TRAVELS
 
     def us(self, size_bytes: int | Fraction) -> Fraction:
         """Return it for a rank's buffer of a size, microseconds."""
@@ -143,7 +145,7 @@ def least_time(topology: Topology, spec: Spec, model: AlphaModel = AlphaModel.TR
     cuts = _Cuts(topology, spec, model)
     crossings = tuple(sorted(set(cuts.crossings()), key=lambda c: (c.share, c.changes)))
     alpha = min(Fraction(str(link.alpha_us)) for link in topology.links)
-    return LeastTime(crossings, alpha, _us_per_byte(topology, spec))
+    return LeastTime(crossings, alpha, _us_per_byte(topology, spec), model)
 
 
 def _us_per_byte(topology: Topology, spec: Spec) -> Fraction:
@@ -281,7 +283,7 @@ class _Cuts:
     def _between(self, groups: list[frozenset[int]]) -> Iterator[Crossing]:
         """Yield what allreduce has to send from group to group, if it is anything."""
         group_of = {node: i for i, group in enumerate(groups) for node in group}
-        ranks, entering = range(self.topology.ranks), dict[Edge, Window]()
+        ranks, entering = range(self.topology.ranks), dict[Edge, LinkWindow]()
         for (u, v), alpha in self.alpha.items():
             if v in group_of and group_of.get(u) != group_of[v]:
                 before = 0 if u in ranks else min(self.far[rank].get(u, 0) for rank in ranks)
@@ -389,7 +391,7 @@ class _Cuts:
 
     def _windows(
         self, left: frozenset[int], sources: set[int], goals: set[int]
-    ) -> dict[Edge, Window]:
+    ) -> dict[Edge, LinkWindow]:
         """Return when each link out of a set of nodes can carry bytes from sources to goals."""
         out = [(u, v) for u, v in self.alpha if u in left and v not in left]
         before = {u: [self.far[s][u] for s in sources if u in self.far[s]] for u, _ in out}
@@ -400,10 +402,10 @@ class _Cuts:
             if before[u] and after[v]
         }
 
-    def _window(self, before: int, alpha: int, after: int) -> Window:
+    def _window(self, before: int, alpha: int, after: int) -> LinkWindow:
         """Return when a link can carry bytes that count, by alphas in front of it and behind."""
         begin, lost = (before + alpha, after) if self.occupies else (before, alpha + after)
-        return Window(Fraction(begin, self.scale), Fraction(lost, self.scale))
+        return LinkWindow(Fraction(begin, self.scale), Fraction(lost, self.scale))
 
     @cached_property
     def _orders(self) -> list[list[tuple[tuple[Edge, ...], Fraction]]]:
@@ -424,6 +426,6 @@ class _Cuts:
             orders += [ends] if ends not in orders else []
         return orders
 
-    def _capacities(self, windows: dict[Edge, Window]) -> set[tuple[Change, ...]]:
+    def _capacities(self, windows: dict[Edge, LinkWindow]) -> set[tuple[Change, ...]]:
         """Return what links can carry by a time, in each order of budgets that is tried."""
         return {tuple(capacity(windows, self.rate, order)) for order in self._orders}

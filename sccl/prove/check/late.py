@@ -31,10 +31,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sccl.core.capacity import completion
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
-from sccl.prove.check.capacity import completion
 from sccl.prove.check.prices import short
 from sccl.prove.check.times import Floor, alphas_from
 from sccl.prove.check.trees import Spend

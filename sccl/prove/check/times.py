@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from sccl.core.capacity import LinkWindow, capacity, completion
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
-from sccl.prove.check.capacity import Window, capacity, completion
 from sccl.prove.check.prices import common, short
 from sccl.prove.check.slots import served
 from sccl.prove.check.trees import Spend
@@ -129,7 +129,7 @@ def by_groups(
     group_of = {node: i for i, group in enumerate(sets) for node in group}
     before, after = (alphas_from(machine, ranks, backwards=turned) for turned in (False, True))
     windows = {
-        link.edge: Window(before[link.src], Fraction(str(link.alpha_us)) + after[link.dst])
+        link.edge: LinkWindow(before[link.src], Fraction(str(link.alpha_us)) + after[link.dst])
         for link in machine.links
         if link.dst in group_of and group_of.get(link.src) != group_of[link.dst]
         if link.src in before and link.dst in after
@@ -160,11 +160,11 @@ def by_bandwidth(machine: Topology, size_bytes: Fraction, bandwidth: Fraction) -
 
 def _windows(
     machine: Topology, sources: Iterable[int], goals: Iterable[int], left: frozenset[int]
-) -> dict[Edge, Window]:
+) -> dict[Edge, LinkWindow]:
     """Return when each link out of a set of nodes can carry bytes from sources to goals."""
     before, after = alphas_from(machine, sources), alphas_from(machine, goals, backwards=True)
     return {
-        link.edge: Window(before[link.src], Fraction(str(link.alpha_us)) + after[link.dst])
+        link.edge: LinkWindow(before[link.src], Fraction(str(link.alpha_us)) + after[link.dst])
         for link in machine.links
         if link.src in left and link.dst not in left
         if link.src in before and link.dst in after
@@ -193,7 +193,7 @@ def alphas_from(
 
 
 def _carried(
-    machine: Topology, share: Fraction, windows: Mapping[Edge, Window], size_bytes: Fraction
+    machine: Topology, share: Fraction, windows: Mapping[Edge, LinkWindow], size_bytes: Fraction
 ) -> Floor:
     """Return when links, and budgets that allow less than their links, can have carried a share.
 

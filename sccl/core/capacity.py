@@ -38,7 +38,7 @@ MOST_WINDOWS = 6
 """Windows of one budget up to which C(T) is exact. The work grows with their third power."""
 
 
-class Window(NamedTuple):
+class LinkWindow(NamedTuple):
     """The time in which a link can carry bytes that count: [begin, T - lost], in microseconds."""
 
     begin: Fraction
@@ -50,7 +50,7 @@ Change = tuple[Fraction, Fraction]
 
 
 def capacity(
-    windows: Mapping[Edge, Window],
+    windows: Mapping[Edge, LinkWindow],
     rates: Mapping[Edge, Fraction],
     budgets: Iterable[tuple[Sequence[Edge], Fraction]],
 ) -> list[Change]:
@@ -66,7 +66,7 @@ def capacity(
     for edges, rate in budgets:
         members = [edge for edge in edges if edge in left]
         if members and rate < sum(rates[edge] for edge in members):
-            together: dict[Window, Fraction] = {}
+            together: dict[LinkWindow, Fraction] = {}
             for edge in members:
                 window = left.pop(edge)
                 together[window] = together.get(window, Fraction(0)) + rates[edge]
@@ -75,7 +75,7 @@ def capacity(
     return sorted(changes)
 
 
-def _shared(together: Mapping[Window, Fraction], rate: Fraction) -> list[Change]:
+def _shared(together: Mapping[LinkWindow, Fraction], rate: Fraction) -> list[Change]:
     """Return the slope changes of C(T) for the links of one budget, by window."""
     begins = {window.begin for window in together}
     lost = {window.lost for window in together}
@@ -95,7 +95,7 @@ def _shared(together: Mapping[Window, Fraction], rate: Fraction) -> list[Change]
     return [(corner, after - before) for corner, (before, after) in steps if after != before]
 
 
-def _integral(together: Mapping[Window, Fraction], rate: Fraction, time: Fraction) -> Fraction:
+def _integral(together: Mapping[LinkWindow, Fraction], rate: Fraction, time: Fraction) -> Fraction:
     """Return C(T) for the links of one budget."""
     events: list[Change] = []
     for (begin, lost), own in together.items():
