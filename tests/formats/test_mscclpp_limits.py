@@ -351,6 +351,18 @@ def test_sizes_for_which_no_plan_can_be_are_refused() -> None:
             assert mscclpp.write([sized], mscclpp.Options()).files
 
 
+def test_fields_that_the_executor_does_not_read_are_told() -> None:
+    changed = plan()
+    changed["buffer_allignment"] = 64
+    changed["gpus"][0]["semaphore"] = []
+    block(changed)["ops"][0]["scr_buff"] = []
+    notes = mscclpp.read(json.dumps(changed).encode(), "it").notes
+    told = "fields that the executor does not read: 'buffer_allignment', 'scr_buff', 'semaphore'"
+    assert told in notes
+    notes = mscclpp.read(json.dumps(plan()).encode(), "it").notes
+    assert not any("does not read" in note for note in notes)
+
+
 def test_dynamic_templates_are_named() -> None:
     template = {
         "collective": "alltoallv",
