@@ -139,6 +139,12 @@ def test_kineto_reports_events_that_are_not_read() -> None:
     assert any("is taken for computation" in line for line in found.assumed)
 
 
+def test_kineto_reports_metadata_that_is_not_used() -> None:
+    named = {"Process Group Rank List": "[1, 0]", "Group size": 2, "Seq": 4}
+    found = workload_of(trace([call(10, **named), event("x", "cpu_op", 1, 2, other=3)]))
+    assert found.unread == ("metadata of collectives: 'Process Group Rank List', 'Seq'",)
+
+
 def test_kineto_reports_reductions_that_are_no_operation() -> None:
     events = [*kernel(11, 5, 1, 13), call(10)]
     events[1]["name"] = "ncclDevKernel_AllReduce_PreMulSum_f32_RING_LL(x)"

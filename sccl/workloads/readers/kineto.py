@@ -11,7 +11,7 @@ is in the order in which the host launched it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from sccl.core.words import counted
 from sccl.workloads.readers.contract import NO_MARKS, WantedStep
@@ -54,6 +54,8 @@ EXAMPLE = b"""{"distributedInfo": {"rank": 0, "world_size": 2}, "traceEvents": [
 "Group size": 2, "Process Group Ranks": "[0, 1]"}}]}
 """
 
+_SHOWN = 16
+"""Names of metadata, in a line."""
 _COMM_KERNEL = re.compile("nccl|rccl", re.IGNORECASE)
 _NO_DEVICE = "there is no device in the trace: what the host does between calls is computation"
 _OTHER_DEVICE = (
@@ -113,16 +115,21 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         left_out_us=left_out,
         timed=True,
         assumed=tuple(assumed),
-        unread=tuple(_unread(trace.unread, communication, calls)),
+        unread=tuple(_unread(trace, communication, calls)),
     )
 
 
 def _unread(
-    categories: Mapping[str, int], communication: Sequence[Launched], calls: Sequence[HostCall]
+    trace: ProfiledRank, communication: Sequence[Launched], calls: Sequence[HostCall]
 ) -> Iterator[str]:
     """Yield what the trace holds and is not used."""
-    for name, number in sorted(categories.items()):
+    for name, number in sorted(trace.unread.items()):
         yield f"{counted(number, 'event')} of {name}"
+    if trace.attributes:
+        shown = ", ".join(f"{name!a:.62}" for name in trace.attributes[:_SHOWN])
+        left = len(trace.attributes) - _SHOWN
+        more = f" and {left} more" if left > 0 else ""
+        yield f"metadata of collectives: {shown}{more}"
     reductions = {word for one in communication if (word := inexact_reduction(one.name))}
     for word in sorted(reductions):
         yield f"the reduction {word} in names of kernels, which is taken for {REDUCTIONS[word]}"

@@ -34,6 +34,9 @@ _NO_DURATION = frozenset({"", "M", "i", "I", "C", "s", "t", "f"})
 _CLOCK_US, _WHOLE_CLOCK_US = 1.0, 2.0
 """Overlap by rounding; where begin and duration are whole microseconds, each may be off by one."""
 
+_METADATA = re.compile(rb'"args"\s*:\s*\{([^{}]*"Collective name"[^{}]*)\}')
+_KEY = re.compile(rb'"([^"\\]{1,60})"\s*:')
+
 _EPOCH_US = 1e17
 """No clock of a computer is beyond that, microseconds from 1970 on."""
 
@@ -156,6 +159,7 @@ class ProfiledRank:
         waits: of streams for one another; none: the trace does not tell.
         groups: ranks of process groups, by name.
         unread: how many events of each category, or kind, are not read.
+        attributes: names of metadata of collectives that are not used, in order.
     """
 
     rank: int | None
@@ -166,6 +170,7 @@ class ProfiledRank:
     waits: tuple[StreamWait, ...] = ()
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     unread: Mapping[str, int] = field(default_factory=dict)
+    attributes: tuple[str, ...] = ()
 
 
 def profiled(content: bytes, where: str) -> ProfiledRank:
@@ -224,7 +229,15 @@ def profiled(content: bytes, where: str) -> ProfiledRank:
         tuple(_stream_waits((event for event in events if event.cat.lower() == _SYNC), called)),
         _groups(info.groups, where),
         unread,
+        _unused_attributes(content),
     )
+
+
+def _unused_attributes(content: bytes) -> tuple[str, ...]:
+    """Return the names of metadata of collectives that are not used."""
+    names = {key for told in _METADATA.finditer(content) for key in _KEY.findall(told[1])}
+    used = {name.encode() for name in EventArguments.__struct_encode_fields__}
+    return tuple(sorted(name.decode(errors="replace") for name in names - used))
 
 
 def _is_read(category: str) -> bool:
