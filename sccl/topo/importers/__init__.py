@@ -34,6 +34,7 @@ NO_IMPORTERS = frozenset(
         "plain_xml",
         "plain_yaml",
         "rocm_tables",
+        "unused",
     }
 )
 """Files that readers share."""
