@@ -18,6 +18,29 @@ def test_conforms(name: str) -> None:
     check_importer(name)
 
 
+@pytest.mark.parametrize("name", importers.names())
+@pytest.mark.parametrize("prefix", ["node01: ", "0: ", "gpu-a.cluster:"])
+def test_a_prefix_of_all_lines_is_left_out(name: str, prefix: str) -> None:
+    example = importers.load(name).EXAMPLE.rstrip("\n") + "\n\n"
+    if "\n" not in example.strip():
+        return
+    text = "".join(f"{prefix}{line}".rstrip() + "\n" for line in example.splitlines())
+    for format_name in ("auto", name):
+        importer, found = importers.read(text, HINTS, "f", format_name)
+        assert name == importer.NAME
+        own = importers.read(example, HINTS, "f", format_name)[1]
+        assert found.topology == own.topology
+        line = f"every line begins with {prefix!r}, which is left out"
+        assert found.understood == (line, *own.understood)
+
+
+def test_lines_of_several_machines_are_refused() -> None:
+    example = importers.load("nvidia-smi").EXAMPLE.splitlines()
+    text = "".join(f"node{i}: {line}\n" for line in example for i in (1, 2))
+    with pytest.raises(InputError, match="f: lines begin with names of 2 machines, such as node1"):
+        importers.read(text, HINTS, "f")
+
+
 TEXTS = st.text(max_size=200) | st.text(st.sampled_from("0123456789 \n\t:[]{},-.<>/\"'aGbpsmu"))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -93,7 +94,7 @@ def read(text: str, hints: Hints) -> Imported:
         raise FormatError(f"nothing is written, expected {_in_a_line()}")
     header = _header(lines[0])
     switches, rest = _switches(lines[1:], header)
-    pairs, lossy = _pairs(rest, header)
+    pairs, lossy = _pairs(rest[: header.links], header)
     ranks = [node for node in range(header.nodes) if node not in switches]
     number = {node: i for i, node in enumerate((*ranks, *switches))}
     per, links = header.gpus_per_server, []
@@ -116,7 +117,8 @@ def read(text: str, hints: Hints) -> Imported:
         labels=tuple(map(str, ranks)) if ranks != list(range(len(ranks))) else (),
         source=f"imported: {ABOUT}",
     )
-    return Imported(topology, _understood(header, topology, pairs), _assumed(topology, lossy))
+    said = (*_understood(header, topology, pairs), *_behind(rest[header.links :]))
+    return Imported(topology, said, _assumed(topology, lossy))
 
 
 def _header(line: _Words) -> _Header:
@@ -181,6 +183,17 @@ def _pairs(lines: list[_Words], header: _Header) -> tuple[_Pairs, int]:
             line.refuse(f"nodes {a} and {b} are joined twice, at different costs: leave one out")
         found[a, b] = (speed, alpha_us, own[2] + 1)
     return found, lossy
+
+
+def _behind(lines: list[_Words]) -> Iterator[str]:
+    """Yield, in words, the lines after the links, which ns-3 does not read either."""
+    if lines:
+        links = sum(len(line.words) in {4, 5} and line.words[0].isdigit() for line in lines)
+        as_links = f", {links} of which look like links" if links else ""
+        yield (
+            f"not used: {counted(len(lines), 'line')} from line {lines[0].number} on{as_links}: "
+            "line 1 counts fewer links"
+        )
 
 
 def _node(line: _Words, word: str, header: _Header) -> int:
