@@ -298,8 +298,8 @@ def _understood(pairs: Pairs, speeds: Speeds, slow: list[Link]) -> tuple[str, ..
     if switched := pairs.switched(speeds.links):
         gpus = "all GPUs" if len(switched) == pairs.gpus else named(sorted(switched))
         lines.append(
-            f"the {kind}s of {gpus} lead to switches: no GPU has as many as all its pairs show, so "
-            "those of a pair are all that it has, and what leaves and enters a GPU has that budget"
+            f"the {kind}s of {gpus} lead to switches: each pair shows all links of a GPU, so what "
+            "leaves and enters a GPU has that budget"
         )
     if slow and pairs.lanes:
         islands = "; ".join(named(gpus) for gpus in pairs.islands())
