@@ -96,7 +96,7 @@ def test_numbers_of_links_that_no_gpu_has_are_questioned() -> None:
     assert link_questions(XGMI, [7, 8], [3, 4], [mi250x]) == []
     assert link_questions(XGMI, [7, 9], [6, 4], [mi250x]) == [
         "GPU 1 has 9 xGMIs, and a GPU mi250x has at most 8",
-        "GPU 0 has 6 GPUs that xGMIs join it to, and a GPU mi250x has at most 5",
+        "GPU 0 has xGMIs to 6 GPUs, and a GPU mi250x has at most 5",
     ]
     assert link_questions(NVLINK, [18], [0], []) == []
     assert link_questions(NVLINK, [19], [0], []) == [

@@ -221,12 +221,14 @@ def link_questions(
         return []
     name = f"a GPU {known[0].name} has at most" if gpus else "no known GPU has more than"
     lines = []
-    for what, counts, most in (
-        (f"{kind}s", links, max(gpu.links for gpu in known)),
-        (f"GPUs that {kind}s join it to", peers, max(gpu.most_peers for gpu in known)),
+    for verb, what, counts, most in (
+        ("has", f"{kind}s", links, max(gpu.links for gpu in known)),
+        (f"has {kind}s to", "GPUs", peers, max(gpu.most_peers for gpu in known)),
     ):
         if (worst := max(counts, default=0)) > most:
-            lines.append(f"GPU {list(counts).index(worst)} has {worst} {what}, and {name} {most}")
+            lines.append(
+                f"GPU {list(counts).index(worst)} {verb} {worst} {what}, and {name} {most}"
+            )
     return lines
 
 

@@ -318,8 +318,8 @@ def _assumed(speeds: Speeds, fast: list[Link], slow: list[Link], hints: Hints) -
     lines = []
     if slow:
         lines.append(
-            f"PCIe is of generation {speeds.pcie}, 16 lanes: {speeds.slot:g} GB/s per direction "
-            "for each GPU, and for all that passes a PCIe switch or a host bridge"
+            f"PCIe carries {speeds.slot:g} GB/s per direction for each GPU, as 16 lanes of "
+            f"generation {speeds.pcie} do, and for all that passes a PCIe switch or a host bridge"
         )
     if any(link.gb_per_s == speeds.sockets != speeds.slot for link in slow):
         lines.append(

@@ -109,7 +109,7 @@ def read(text: str, hints: Hints) -> Imported:
         (*_told(tables, links, lanes), *built.understood),
         (
             *_assumed(tables, lanes, kind, lane, hints),
-            *_questions(counts, [gpu] if gpu else []),
+            *(f"questioned: {line}" for line in _questions(counts, [gpu] if gpu else [])),
             *built.assumed,
         ),
     )
