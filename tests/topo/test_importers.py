@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sccl.errors import InputError
 from sccl.topo import importers
+from sccl.topo.importers.unused import unused_names
 from tests.kit.importers import HINTS, check_importer
 
 
@@ -51,3 +52,29 @@ def test_any_text_is_read_or_refused(name: str, text: str) -> None:
     importer.sniff(text)
     with contextlib.suppress(InputError):
         importer.read(text, HINTS)
+
+
+UNKNOWN_FIELDS = {
+    "astra-sim": ("topology:", "clocks: 5\ntopology:", "clocks"),
+    "infragraph": ("- {name: nvlink}", "- {name: nvlink, lanes: 9}", "devices[].links[].lanes"),
+    "msccl-topology": ('"switches"', '"speeds": [[1]], "switches"', "speeds"),
+    "taccl": ('"alpha"', '"hops": [1], "alpha"', "hops"),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN_FIELDS)
+def test_fields_of_unknown_names_are_listed(name: str) -> None:
+    importer = importers.load(name)
+    old, new, field = UNKNOWN_FIELDS[name]
+    assert old in importer.EXAMPLE
+    own = importer.read(importer.EXAMPLE, HINTS)
+    found = importer.read(importer.EXAMPLE.replace(old, new, 1), HINTS)
+    assert not any(line.startswith("not used") for line in own.understood)
+    assert found.understood == (*own.understood, f"not used: {field}")
+    assert (found.topology, found.assumed) == (own.topology, own.assumed)
+
+
+def test_names_in_the_summary_are_few_and_quoted() -> None:
+    names = ["a", "\x1b[2J\n", "a", *(f"b{i}" for i in range(9))]
+    assert unused_names(names) == "a, '\\x1b[2J\\n', b0, b1, b2, b3, b4, b5, 3 more"
+    assert unused_names([]) == ""

@@ -31,13 +31,16 @@ MATRICES = frozenset({"NVLinkBandwidth", "XGMIBandwidth", "XGMIHops", "XeLinkBan
 """The matrices of links between GPUs."""
 
 _DISTANCES = frozenset({"distances2", "distances2hetero"})
-_SETS = {f"{kind}{of}" for kind in ("", "complete_", "allowed_", "online_") for of in ("cpuset",)}
+_SETS = frozenset(
+    f"{prefix}{of}"
+    for prefix in ("", "complete_", "allowed_", "online_")
+    for of in ("cpuset", "nodeset")
+)
 _ATTRIBUTES = {
     "topology": frozenset({"version"}),
     "object": frozenset(
         {"type", "os_index", "gp_index", "name", "subtype", "depth", "kind", "subkind"}
         | _SETS
-        | {one.replace("cpu", "node") for one in _SETS}
         | {"cache_size", "cache_linesize", "cache_associativity", "cache_type", "local_memory"}
         | {"bridge_type", "bridge_pci", "pci_busid", "pci_type", "pci_link_speed", "osdev_type"}
         | {"dont_merge", "collapse"}

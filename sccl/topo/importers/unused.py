@@ -57,11 +57,14 @@ def unused_attributes(
         waiting.extend(reversed(element.children))
 
 
-def unused_fields(node: object, shape: type[msgspec.Struct]) -> Iterator[str]:
+def unused_fields(
+    node: object, shape: type[msgspec.Struct], known: frozenset[str] = frozenset()
+) -> Iterator[str]:
     """Yield the fields of a decoded JSON or YAML file that a struct does not have, with their path.
 
     Args:
         node: Of dicts, lists and scalars.
+        known: Names of fields that say nothing about the machine.
     """
     waiting: list[tuple[object, inspect.Type, str]] = [(node, inspect.type_info(shape), "")]
     while waiting:
@@ -73,7 +76,7 @@ def unused_fields(node: object, shape: type[msgspec.Struct]) -> Iterator[str]:
             for name, inner in value.items():
                 if name in fields:
                     waiting.append((inner, fields[name], f"{path}{name}."))
-                else:
+                elif name not in known:
                     yield f"{path}{name}"
         elif isinstance(kind, inspect.ListType) and isinstance(value, list):
             inner_path = f"{path.removesuffix('.')}[]."
