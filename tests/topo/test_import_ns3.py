@@ -73,6 +73,12 @@ def test_simai_says_servers_too() -> None:
     assert found.topology.chassis == ((0, 1), (2, 3))
     assert {link.gb_per_s for link in found.topology.links} == {360.0, 50.0}
     assert "GPUs are H100, 2 a server" in found.understood
+    assert not any("questioned" in line for line in found.assumed)
+    fast = NS3.read(text.replace("2880Gbps", "7200Gbps"), Hints("m"))
+    assert (
+        "questioned: a link of rank 0 carries 900 GB/s, and all NVLinks of a GPU h100 450"
+        in fast.assumed
+    )
 
 
 @pytest.mark.parametrize(

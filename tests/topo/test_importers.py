@@ -74,6 +74,16 @@ def test_fields_of_unknown_names_are_listed(name: str) -> None:
     assert (found.topology, found.assumed) == (own.topology, own.assumed)
 
 
+@pytest.mark.parametrize("name", ["msccl-topology", "taccl"])
+@pytest.mark.parametrize("value", ["1e999", "[" * 5000 + "]" * 5000])
+def test_fields_of_unknown_names_are_read_or_refused(name: str, value: str) -> None:
+    importer = importers.load(name)
+    old = UNKNOWN_FIELDS[name][0]
+    text = importer.EXAMPLE.replace(old, f'"other": {value}, {old}', 1)
+    with pytest.raises(InputError, match=r"^no (JSON|profile|topology)"):
+        importer.read(text, HINTS)
+
+
 def test_names_in_the_summary_are_few_and_quoted() -> None:
     names = ["a", "\x1b[2J\n", "a", *(f"b{i}" for i in range(9))]
     assert unused_names(names) == "a, '\\x1b[2J\\n', b0, b1, b2, b3, b4, b5, 3 more"

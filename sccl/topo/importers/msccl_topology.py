@@ -17,7 +17,7 @@ from sccl.core.topology import Budget, Link, Topology
 from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.unused import unused_fields, unused_line
+from sccl.topo.importers.unused import decoded_json, unused_fields, unused_line
 
 NAME = "msccl-topology"
 ABOUT = "topology JSON of msccl-tools"
@@ -78,8 +78,8 @@ def read(text: str, hints: Hints) -> Imported:
     )
     lanes = sum(link.lanes for link in links)
     idle = len(file.switches) - len(topology.budgets)
-    raw = msgspec.json.decode(text)
-    unused = unused_fields(raw["topology"] if own else raw, _File, _TYPES)
+    names = unused_fields(decoded_json(text), _Algorithm if own else _File, _TYPES)
+    unused = (name for name in names if not own or name.startswith("topology."))
     understood = (
         f"{len(file.links)} ranks and {len(links)} links, {lanes} chunks per round over all",
         f"{counted(len(file.switches), 'switch')}, each a limit on what passes it in a round"

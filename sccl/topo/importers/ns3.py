@@ -17,6 +17,7 @@ from sccl.core.topology import Link, Switch, Topology
 from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers.contract import Hints, Imported
+from sccl.topo.importers.gpus import gpu_named
 
 NAME = "ns3"
 ABOUT = "topology of ns-3, as HPCC, ASTRA-sim and SimAI have it"
@@ -118,7 +119,8 @@ def read(text: str, hints: Hints) -> Imported:
         source=f"imported: {ABOUT}",
     )
     said = (*_understood(header, topology, pairs), *_behind(rest[header.links :]))
-    return Imported(topology, said, _assumed(topology, lossy))
+    assumed = (*_assumed(topology, lossy), *_questions(header, topology))
+    return Imported(topology, said, assumed)
 
 
 def _header(line: _Words) -> _Header:
@@ -229,6 +231,21 @@ def _assumed(topology: Topology, lossy: int) -> tuple[str, ...]:
     if lossy:
         lines.append(f"no packet is lost, though {lossy} links have an error rate")
     return tuple(lines)
+
+
+def _questions(header: _Header, topology: Topology) -> Iterator[str]:
+    """Yield, in words, a rate out of a rank that all NVLinks of its GPU do not carry."""
+    gpu = gpu_named(header.gpu)
+    if gpu is None or not gpu.links:
+        return
+    most, links = gpu.links * gpu.gb_per_s, (k for k in topology.links if k.src < topology.ranks)
+    fastest = max(links, key=lambda link: link.lanes * link.gb_per_s)
+    if fastest.lanes * fastest.gb_per_s > most:
+        yield (
+            f"questioned: a link of rank {fastest.src} carries "
+            f"{fastest.lanes * fastest.gb_per_s:g} GB/s, and all {gpu.link}s of a GPU {gpu.name} "
+            f"{most:g}"
+        )
 
 
 def _in_a_line() -> str:

@@ -21,7 +21,7 @@ from sccl.core.topology import Budget, Link, Topology, check_cost, per_rank_budg
 from sccl.core.words import counted
 from sccl.errors import FormatError
 from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.unused import unused_fields, unused_line
+from sccl.topo.importers.unused import decoded_json, unused_fields, unused_line
 from sccl.topo.network import Cards, Nic, joined
 
 NAME = "taccl"
@@ -128,7 +128,7 @@ def read(text: str, hints: Hints) -> Imported:
         f"{file.gpus_per_node} GPUs, {joined}",
         f"{len(links)} links of {rates} GB/s a lane and {units.alpha_us:g} us",
         *remote,
-        *unused_line(unused_fields(msgspec.json.decode(text), _File)),
+        *unused_line(unused_fields(decoded_json(text), _File)),
     )
     return Imported(topology, understood, (*units.assumed, *assumed), nics)
 

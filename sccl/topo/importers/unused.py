@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from msgspec import inspect
 
+from sccl.errors import FormatError
 from sccl.topo.importers.plain_xml import Element
 
 MAX_SHOWN = 8
@@ -55,6 +56,18 @@ def unused_attributes(
             if name not in attributes:
                 yield f"{name} of <{element.tag}>"
         waiting.extend(reversed(element.children))
+
+
+def decoded_json(text: str) -> object:
+    """Return a JSON text as dicts, lists and scalars, also fields that a struct does not have.
+
+    Raises:
+        FormatError: It is no JSON, or nested too deep, or has a number out of range.
+    """
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise FormatError(f"no JSON that can be read ({error}): check the fields") from error
 
 
 def unused_fields(
