@@ -217,6 +217,12 @@ def test_more_nvlinks_than_a_gpu_has_are_questioned() -> None:
     assert "questioned" not in _said(read(EXAMPLE, HINTS))
 
 
+def test_gpus_of_several_kinds_are_said() -> None:
+    mixed = EXAMPLE.replace("Tesla V100-SXM2-16GB", "Tesla P100-SXM2-16GB", 1)
+    assert "p100 (by the first: they are of several kinds)" in _said(read(mixed, HINTS))
+    assert "several kinds" not in _said(read(EXAMPLE, HINTS))
+
+
 def test_partitions_of_a_device_are_refused() -> None:
     text = _xgmi("0 100000 100000 100000 0 100000 100000 100000 0")
     text = text.replace(bus_id(1), bus_id(0).replace(".0", ".1"))

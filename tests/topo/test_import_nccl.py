@@ -241,6 +241,12 @@ def test_more_links_than_a_gpu_has_are_questioned(count: int, questions: int) ->
     assert _lanes(found.topology, 25.0)[0, 1] == count
 
 
+def test_gpus_of_several_kinds_are_said() -> None:
+    found = read(EXAMPLE.replace('sm="70"', 'sm="80"', 1), HINTS)
+    assert any("a100 (by the first: they are of several kinds)" in k for k in found.assumed)
+    assert not any("several kinds" in line for line in read(EXAMPLE, HINTS).assumed)
+
+
 def test_partitions_of_a_device_are_refused() -> None:
     text = EXAMPLE.replace("0000:07:00.0", "0000:06:00.1")
     with pytest.raises(InputError, match=r"GPUs 0 1 are partitions of the device 0000:06:00"):

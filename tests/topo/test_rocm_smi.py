@@ -196,6 +196,14 @@ def test_lines_within_a_table_that_are_no_rows_are_counted() -> None:
     )
 
 
+def test_hops_may_differ_where_weights_tell() -> None:
+    hops = "HOPS TABLE:\n GPU0 GPU1 GPU2\nGPU0 0 1 2\nGPU1 2 0 2\nGPU2 2 2 0\n"
+    assert read(EXAMPLE + hops, HINTS).topology == read(EXAMPLE, HINTS).topology
+    lines = EXAMPLE.splitlines(keepends=True)
+    with pytest.raises(InputError, match="the table of hops has '1' from GPU 0 to 1, and '2' back"):
+        read("".join(lines[5:]) + hops, HINTS)
+
+
 @pytest.mark.parametrize("functions", [2, 4])
 def test_partitions_of_a_device_are_refused(functions: int) -> None:
     bus_ids = [f"0000:{bus}:00.{n}" for bus in ("05", "26") for n in range(functions)]

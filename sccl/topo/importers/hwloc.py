@@ -169,7 +169,9 @@ def _gpu(tree: Hardware, hints: Hints) -> tuple[Gpu | None, list[str]]:
     if found is None:
         said = f" ({model[:60]})" if model else ""
         return None, [f"which GPUs these are is not known{said}: --gpu says it"]
-    return found, [f"the GPUs are {found.name}, by what they are called; --gpu: others"]
+    kinds = {gpu_named(one.model()) for one in tree.gpus}
+    others = "" if len(kinds) == 1 else " (by the first: they are of several kinds)"
+    return found, [f"the GPUs are {found.name}{others}, by what they are called; --gpu: others"]
 
 
 def _questions(gpus: int, fast: _Fast, gpu: Gpu | None) -> list[str]:

@@ -284,8 +284,12 @@ def _of_nics(tree: Inventory) -> Iterable[str]:
 
 def _of_gpu(tree: Inventory, gpu: Gpu | None, hints: Hints, *, links: bool) -> Iterable[str]:
     if gpu is not None and links:
+        kinds = {place.architecture() for place in tree.gpus}
+        first = "" if len(kinds) == 1 else " (by the first: they are of several kinds)"
         named_by = (
-            "" if hints.gpu else f"the GPUs are {gpu.name}, by their architecture; --gpu: others; "
+            ""
+            if hints.gpu
+            else f"the GPUs are {gpu.name}{first}, by their architecture; --gpu: others; "
         )
         yield f"{named_by}{speed_said(gpu)}"
     if not any(place.gpu is not None for place in tree.gpus):

@@ -98,7 +98,8 @@ def tables_of(text: str) -> Tables:
             "amd-smi topology"
         )
     for table, rows in reading.rows.items():
-        _check_symmetry(table, rows)
+        if table != HOPS or WEIGHT not in reading.rows:  # weights tell more than hops
+            _check_symmetry(table, rows)
     return Tables(
         gpus=tuple(reading.gpus),
         rows={table: dict(sorted(told.items())) for table, told in reading.rows.items()},
