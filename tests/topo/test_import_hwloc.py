@@ -217,6 +217,20 @@ def test_more_nvlinks_than_a_gpu_has_are_questioned() -> None:
     assert "questioned" not in _said(read(EXAMPLE, HINTS))
 
 
+def test_devices_without_a_library_and_second_matrices_are_listed() -> None:
+    bare = '<object type="PCIDev" pci_busid="0000:08:00.0" pci_type="0302 [10de:1db1]"/>'
+    text = EXAMPLE.replace(
+        "      </object>\n    </object>\n  </object>",
+        f"{bare}      </object>\n    </object>\n  </object>",
+    )
+    assert text != EXAMPLE
+    said = _said(read(text, HINTS))
+    assert "not used: 1 PCI devices of GPU class that no library names" in said
+    matrix = EXAMPLE[EXAMPLE.index("  <distances2") : EXAMPLE.index("</topology>")]
+    twice = EXAMPLE.replace("</topology>", f"{matrix}</topology>")
+    assert "not used: second matrix NVLinkBandwidth" in _said(read(twice, HINTS))
+
+
 def test_gpus_of_several_kinds_are_said() -> None:
     mixed = EXAMPLE.replace("Tesla V100-SXM2-16GB", "Tesla P100-SXM2-16GB", 1)
     assert "p100 (by the first: they are of several kinds)" in _said(read(mixed, HINTS))

@@ -241,6 +241,14 @@ def test_more_links_than_a_gpu_has_are_questioned(count: int, questions: int) ->
     assert _lanes(found.topology, 25.0)[0, 1] == count
 
 
+def test_devices_without_a_gpu_are_counted() -> None:
+    bare = '<pci busid="0000:03:00.0" class="0x030200"/>'
+    text = EXAMPLE.replace("</cpu>", f"{bare}</cpu>")
+    line = "1 PCI device of a GPU's class left out: the file has no <gpu> in it"
+    assert line in read(text, HINTS).understood
+    assert line not in read(EXAMPLE, HINTS).understood
+
+
 def test_gpus_of_several_kinds_are_said() -> None:
     found = read(EXAMPLE.replace('sm="70"', 'sm="80"', 1), HINTS)
     assert any("a100 (by the first: they are of several kinds)" in k for k in found.assumed)

@@ -20,7 +20,7 @@ def test_conforms(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", importers.names())
-@pytest.mark.parametrize("prefix", ["node01: ", "0: ", "gpu-a.cluster:"])
+@pytest.mark.parametrize("prefix", ["node01: ", " 0: ", "gpu-a.cluster:"])
 def test_a_prefix_of_all_lines_is_left_out(name: str, prefix: str) -> None:
     example = importers.load(name).EXAMPLE.rstrip("\n") + "\n\n"
     if "\n" not in example.strip():

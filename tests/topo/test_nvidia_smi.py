@@ -200,6 +200,16 @@ def test_a_row_has_a_cell_for_each_gpu_and_nic(old: str, new: str, says: str) ->
         read(EXAMPLE.replace(old, new), HINTS)
 
 
+def test_rows_of_nics_are_those_of_gpus() -> None:
+    row = "mlx5_0\tPIX\tPIX\tSYS\t X "
+    assert row in EXAMPLE
+    assert not any("not whole" in line for line in read(EXAMPLE, HINTS).understood)
+    with pytest.raises(FormatError, match=r"^line 5 has SYS for mlx5_0 and GPU1, line 3 has PIX"):
+        read(EXAMPLE.replace(row, "mlx5_0\tPIX\tSYS\tSYS\t X "), HINTS)
+    found = read(EXAMPLE.replace(row, "mlx5_0\tPIX\tPIX"), HINTS)
+    assert "not used: rows of mlx5_0, which are not whole" in found.understood
+
+
 def test_a_gpu_off_the_switches_is_reached_over_pcie() -> None:
     topology = _read("b200_gpu2_without_nvlink_rows_0_5_no_header.txt", gpu="b200").topology
     slow = {link.edge: link.gb_per_s for link in topology.links if link.lanes == 1}

@@ -41,7 +41,7 @@ NO_IMPORTERS = frozenset(
 )
 """Files that readers share."""
 
-_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,255}: ?")
+_PREFIX = re.compile(r" {0,9}[A-Za-z0-9][A-Za-z0-9_.-]{0,255}: ?")
 """What tools print before each line, such as ``node01: `` or, by its rank, ``0: ``."""
 
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}

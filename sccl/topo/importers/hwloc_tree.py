@@ -215,10 +215,14 @@ def tree_of(root: Element) -> Hardware:
     objects = _objects(root, gpus)
     for child in root.children:
         name = child.get("name")
-        if child.tag in _DISTANCES and name in MATRICES:
-            matrices.setdefault(name, _matrix(child, objects))
+        if child.tag in _DISTANCES and name in MATRICES and name not in matrices:
+            matrices[name] = _matrix(child, objects)
         elif child.tag in _DISTANCES:
-            unused.append(f"matrix {name[:40]}")
+            unused.append(f"{'second ' * (name in matrices)}matrix {name[:40]}")
+    ranks = {id(gpu.element) for gpu in gpus}
+    others = sum(one.kind in _GPU_CLASSES and id(one.element) not in ranks for one in devices)
+    if others:
+        unused.append(f"{others} PCI devices of GPU class that no library names")
     unused += unused_attributes(root, _ATTRIBUTES, _NOT_LOOKED_AT)
     return Hardware(gpus, order, nics(list(_cards(devices, gpus))), matrices, tuple(unused))
 

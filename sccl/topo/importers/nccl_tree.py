@@ -119,6 +119,7 @@ class Inventory:
         cards: NICs that are PCI devices.
         virtual: network interfaces that are none.
         no_ranks: Number of GPUs with rank -1, which are left out.
+        untold: Number of PCI devices of a GPU's class without a ``gpu``, where others have one.
     """
 
     gpus: tuple[Place, ...]
@@ -127,6 +128,7 @@ class Inventory:
     cards: tuple[Nic, ...]
     virtual: int
     no_ranks: int
+    untold: int
 
     def links_to(self, rank: int, tclass: str) -> list[Element]:
         """Return the links of a GPU to devices of a PCI class."""
@@ -187,7 +189,16 @@ def tree_of(system: Element) -> Inventory:
     gpus, order = _ordered(places)
     cards = _cards(devices, gpus)
     virtual = sum(net.tag == "net" for cpu in cpus for nic in cpu.children for net in _nets(nic))
-    return Inventory(gpus, order, len(cpus), cards, virtual, len(every) - len(places))
+    untold = sum(_is_gpu(pci, detailed=False) and not _gpu_in(pci) for pci, _ in devices)
+    return Inventory(
+        gpus,
+        order,
+        len(cpus),
+        cards,
+        virtual,
+        no_ranks=len(every) - len(places),
+        untold=untold if detailed else 0,
+    )
 
 
 def _devices(cpu: Element) -> list[Device]:

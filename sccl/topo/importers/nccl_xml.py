@@ -266,12 +266,15 @@ def _questions(
 def _left_out(tree: Inventory) -> Iterable[str]:
     if tree.no_ranks:
         yield f"{counted(tree.no_ranks, 'GPU')} with rank -1 left out: no rank of the communicator"
+    if tree.untold:
+        devices = counted(tree.untold, "PCI device")
+        yield f"{devices} of a GPU's class left out: the file has no <gpu> in it"
     to_cpus = [sum(map(_count, tree.links_to(rank, CPU_CLASS))) for rank in range(len(tree.gpus))]
     if any(to_cpus):
         with_some = counted(sum(map(bool, to_cpus)), "GPU")
         yield f"{sum(to_cpus)} {_kind(tree)}s of {with_some} to CPUs left out: they join no GPUs"
     if gone := tree.links_elsewhere():
-        yield f"{counted(gone, 'link')} to what is no GPU of the file left out"
+        yield f"{counted(gone, 'link')} to what is no rank of the file left out"
     if c2c := sum(child.tag == "c2c" for g in tree.gpus for child in g.gpu_children()):
         yield f"{counted(c2c, 'GPU')} joined to a CPU by C2C, which joins no GPUs to one another"
 

@@ -7,6 +7,7 @@ header glued together or without a header, and with rows missing.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -56,6 +57,7 @@ class Matrix:
         nics: names of the columns behind the GPUs', with the legend's where it has one.
         header: whether there was one.
         places: what each row says of CPUs and NUMA nodes, in any words; empty: nothing.
+        unread: NICs whose own rows do not have a cell for each GPU and NIC.
     """
 
     gpus: int
@@ -63,6 +65,7 @@ class Matrix:
     nics: tuple[str, ...]
     header: bool
     places: tuple[str, ...]
+    unread: tuple[str, ...]
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -125,6 +128,7 @@ def matrix_of(text: str) -> Matrix:
         nics,
         header is not None,
         tuple(" ".join(by_gpu[gpu].rest) if gpu in by_gpu else "" for gpu in range(gpus)),
+        tuple(_check_nics(lines, nics, by_gpu, gpus)) if header else (),
     )
 
 
@@ -204,6 +208,31 @@ def _check_width(row: _Row, gpus: int, nics: int) -> None:
             f"line {row.line}: {len(row.words)} cells{behind}, expected {gpus + nics}: one for "
             f"each of {gpus} GPUs and {nics} NICs; give the output as nvidia-smi topo -m prints it"
         )
+
+
+def _check_nics(
+    lines: list[str], nics: tuple[str, ...], rows: dict[int, _Row], gpus: int
+) -> Iterator[str]:
+    """Check that rows of NICs repeat the cells of the GPUs' rows; yield the NICs of other rows.
+
+    Raises:
+        FormatError: One differs from a GPU's row.
+    """
+    columns = {nic.split(" ")[0]: gpus + i for i, nic in enumerate(nics)}
+    for number, line in enumerate(lines, 1):
+        name, *words = line.split() or [""]
+        if name not in columns:
+            continue
+        cells = [cell for word in words for cell in _cells(word)]
+        if len(cells) != gpus + len(nics) or not all(map(_CELL.fullmatch, cells)):
+            yield name
+            continue
+        for gpu, row in rows.items():
+            if cells[gpu] != row.words[columns[name]]:
+                raise FormatError(
+                    f"line {number} has {cells[gpu]} for {name[:40]} and GPU{gpu}, line {row.line} "
+                    f"has {row.words[columns[name]]}: expected the same word"
+                )
 
 
 def _check_symmetry(rows: dict[int, _Row]) -> None:

@@ -26,6 +26,7 @@ from sccl.topo.importers.gpus import (
 )
 from sccl.topo.importers.nvidia_matrix import MX, PATHS, Matrix, matrix_of, shows_gpus
 from sccl.topo.importers.pairs import Pairs, Speeds, build, check_cards, named
+from sccl.topo.importers.unused import unused_names
 from sccl.topo.network import Nic
 
 NAME = "nvidia-smi"
@@ -211,6 +212,8 @@ def _told(matrix: Matrix) -> tuple[str, ...]:
         lines.append(
             f"{counted(len(matrix.nics), 'NIC')}, the nearest are {', '.join(near)}{others}"
         )
+    if matrix.unread:
+        lines.append(f"not used: rows of {unused_names(matrix.unread)}, which are not whole")
     return tuple(lines)
 
 
