@@ -20,7 +20,14 @@ from sccl.errors import JudgeError, ParameterError
 from sccl.formats.contract import NOT_SAID, Foreign, FormatOptions, SizedPlan, WrittenFiles
 from sccl.formats.mscclpp_graph import graph_program, unflushed
 from sccl.formats.mscclpp_lowering import MAX_BLOCKS, Manner, gpus_of
-from sccl.formats.mscclpp_plan import ALIGNMENT, GpuPart, PlanPart, plan_of, text_of
+from sccl.formats.mscclpp_plan import (
+    ALIGNMENT,
+    GpuPart,
+    PlanPart,
+    is_other_form,
+    plan_of,
+    text_of,
+)
 from sccl.formats.mscclpp_rules import MAX_MIN_SIZE, MAX_OFFSET_BYTES, broken_rules, crashes
 from sccl.lower.instances import instances_of
 from sccl.lower.step_graph_run import run_graph
@@ -127,8 +134,9 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
 
 def sniff(content: bytes) -> bool:
     """Return whether bytes look like a plan."""
-    words = (b'"gpus"', b'"threadblocks"')
-    return content.lstrip()[:1] == b"{" and all(word in content for word in words)
+    if content.lstrip()[:1] != b"{" or b'"gpus"' not in content:
+        return False
+    return b'"threadblocks"' in content or is_other_form(content)
 
 
 def read(content: bytes, where: str) -> Foreign:

@@ -6,6 +6,7 @@ with these fields), v0.9.0 and 1f5f065 (2026-08).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import msgspec
@@ -188,6 +189,17 @@ class PlanPart(msgspec.Struct):
     written_for: str = ""
 
 
+_TEMPLATE = re.compile(rb'"(is_)?dynamic"\s*:\s*true|\$\{[A-Za-z_]')
+_TRANSITION = re.compile(
+    rb'"(connectedTo|ctype|cids|remoteBufferIds|accessChannelType|channel_access)"\s*:'
+)
+
+
+def is_other_form(content: bytes) -> bool:
+    """Return whether bytes look like a dynamic template, or a plan of the transition of 2025."""
+    return bool(_TEMPLATE.search(content) or _TRANSITION.search(content))
+
+
 def plan_of(content: bytes, where: str) -> PlanPart:
     """Return the plan that a file holds.
 
@@ -201,9 +213,20 @@ def plan_of(content: bytes, where: str) -> PlanPart:
             "0.7 read and 0.8 (2025) and later do not, nor does sccl: write it anew with a later "
             "MSCCL++"
         )
+    if _TEMPLATE.search(content):
+        raise FormatError(
+            f"{where}: a dynamic template of MSCCL++, whose sizes and chunks are filled in when a "
+            "job runs, and not a plan: give a plan that was made of it"
+        )
     try:
         plan = msgspec.json.decode(content, type=PlanPart)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        if _TRANSITION.search(content):
+            raise FormatError(
+                f"{where}: a plan of MSCCL++'s transition format (spring 2025, between the designs "
+                "of 0.7 and 0.8), which no release reads, nor does sccl: write it anew with "
+                "MSCCL++ 0.8 or later"
+            ) from None
         text = " ".join(str(error).split())
         raise FormatError(f"{where}: no MSCCL++ plan: {text}; give one as MSCCL++ writes") from None
     ops = sum(1 for gpu in plan.gpus for block in gpu.threadblocks for _ in block.all_ops())
