@@ -38,10 +38,11 @@ def named_groups(
         shown = ", ".join(f"{name!a:.40}" for name in sorted(members)[:8])
         if len(members) > 1 or not alike:
             where = next(iter(traces.values())).where
+            hint = ", or --alike: they call that group, too" if len(members) == 1 else ""
             raise InputError(
                 f"{where}: it names groups ({shown}) and lists no ranks of them, and "
                 f"{world - len(traces)} of {world} ranks have no trace: give the traces of all "
-                "ranks"
+                f"ranks{hint}"
             )
         members = {name: list(range(world)) for name in members}
         notes = (f"ranks without a trace call the same group, {shown}: it is of all ranks",)
