@@ -610,8 +610,8 @@ def test_show_and_plot_refuse_more_sends_than_they_show(
     assert sccl("solve", *question, "--rounds", "2", "-o", path)[0] == 0
     for module in ("show", "plot"):
         monkeypatch.setattr(f"sccl.tasks.{module}.MAX_SENDS", 11)
-    for verb in (["show"], ["show", "--json"], ["plot", "-o", tmp_path / "a.svg"]):
-        code, _, err = sccl(verb[0], path, *verb[1:])
+    for verb, *more in (("show",), ("show", "--json"), ("plot", "-o", str(tmp_path / "a.svg"))):
+        code, _, err = sccl(verb, path, *more)
         assert code == 2
         assert f"{path} has 12 sends" in err
         assert "at most 11" in err
