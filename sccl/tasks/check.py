@@ -12,12 +12,12 @@ from msgspec import Meta
 
 from sccl.collectives import misnamed
 from sccl.core.algorithm import KSynchronous
-from sccl.core.files.disk import is_folder, is_there
+from sccl.core.files.disk import is_folder
 from sccl.core.files.fields import FileText, Part
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.judge import Violation, violations
-from sccl.tasks.files import LoadedPlan, Told, Unread, load_plans
+from sccl.tasks.files import LoadedPlan, Told, Unread, is_pattern, load_plans
 from sccl.tasks.foreign import Strange, StrangeFault, faults_of, strange_files
 from sccl.tasks.offering import LoadedOptions, faults_of_options, option_digests, option_files
 from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
@@ -144,11 +144,7 @@ class JudgedStrange:
 
 def names_several(words: Sequence[str | Path]) -> bool:
     """Return whether words name several files, of which each is judged by itself."""
-    return (
-        len(words) > 1
-        or any(is_folder(path) for path in map(Path, words))
-        or not all(map(is_there, map(Path, words)))
-    )
+    return len(words) > 1 or any(is_folder(Path(word)) or is_pattern(word) for word in words)
 
 
 def judge_steps(

@@ -207,11 +207,16 @@ def _is_json(path: Path) -> bool:
         return stream.read(1024).lstrip()[:1] in {b"{", b"["}
 
 
+def is_pattern(word: str | Path) -> bool:
+    """Return whether a word is a pattern of names, and not the name of a file or a folder."""
+    return has_magic(str(word)) and not os.path.lexists(word)
+
+
 def _found(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:
     """Yield what words name, and whether a pattern was matched."""
     for word in words:
         text = str(word)
-        if not has_magic(text) or os.path.lexists(text):
+        if not is_pattern(text):
             yield Path(text), False
             continue
         matches = [Path(match) for match in sorted(glob(text, recursive=True))]  # noqa: PTH207
