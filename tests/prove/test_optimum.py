@@ -10,13 +10,16 @@ import pytest
 from sccl.collectives import Spec, custom, named
 from sccl.core.clock import AlphaModel
 from sccl.core.files.shapes import CustomCollectiveWire
+from sccl.core.outcome import Found
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.judge import violations
 from sccl.prove.bounds import least_time
+from sccl.synth import registry
+from sccl.synth.contract import Request
 from sccl.topo import resolve
 from tests.kit import timed
 from tests.kit.best_orders import best_schedule
-from tests.kit.compared_bounds import compare
+from tests.kit.compared_bounds import compare, of_chunks
 from tests.kit.fluid_optimum import most_bytes
 from tests.kit.nightly import is_night, seed
 
@@ -113,6 +116,30 @@ def test_random_orders_attain_the_best_of_a_line(collective: str, model: AlphaMo
     assert violations(found) == []
     alphas = 4 if model is AlphaModel.OCCUPIES else 3
     assert found.clock.us(found.finish) == pytest.approx(4 + 0.7 * alphas)
+
+
+@pytest.mark.parametrize("model", AlphaModel)
+def test_a_budget_of_both_links_of_a_storing_switch_is_used_by_one_at_a_time(
+    model: AlphaModel,
+) -> None:
+    """A chunk is whole at the switch before it goes on, so each link has all of the budget."""
+    links = (Link(0, 2, 1, 1.0, 10.0), Link(2, 1, 1, 1.0, 10.0), Link(1, 0, 1, 1.0, 10.0))
+    bus = Budget("bus", ((0, 2), (2, 1)), 1)
+    hub = Switch("hub", copies=True, buffer_chunks=None, cut_through=False)
+    machine = Topology("hub", 2, links, 1.0, 10.0, budgets=(bus,), switches=(hub,))
+    spec = _one_chunk(2, 0, 1)
+    found = best_schedule(machine, spec.at(1), [30_000], model, random.Random(1))  # noqa: S311
+    assert found is not None
+    assert violations(found) == []
+    assert found.clock.us(found.finish) == 8
+    assert dict(of_chunks(found, spec))[f"time_bound {model}"] <= 8
+    synthesizer = registry.load("tacos")
+    for chunks in (1, 3):
+        plan = registry.plan(
+            synthesizer, Request(machine, spec, 30_000), synthesizer.Options(chunks=chunks)
+        )
+        assert isinstance(plan, Found)
+        assert plan.bound.attained >= (plan.bound.least or 0)
 
 
 @pytest.mark.parametrize("number", range(20))
