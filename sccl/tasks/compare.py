@@ -118,7 +118,7 @@ def compare(
         InputError: something cannot be reached, or there are too many ranks.
         JudgeError: the judge rejects somebody's plan.
     """
-    cuts = least_time(contest.topology, contest.spec)
+    cuts = least_time(contest.topology, contest.spec, contest.model)
     found = Comparison(contest, tuple(sizes), LeastCurve(cuts))
     found.systems = [System(one.name, one.what, one.about, why=NOT_REACHED) for one in entrants]
     pairs = zip(entrants, found.systems, strict=True)

@@ -320,14 +320,14 @@ def _tenants(
 
     if not priorities:
         return ()
-    parts = request.spec.alone()
+    parts, model = request.spec.alone(), plan.clock.model
     finishes = plan.finishes([one.pattern_chunks for one in parts])
     return tuple(
         TenantPart(
             collective=one.name,
             priority=priority,
             finish_us=plan.clock.us(finish),
-            bound_us=float(least_time(request.topology, one).us(request.size_bytes)),
+            bound_us=float(least_time(request.topology, one, model).us(request.size_bytes)),
         )
         for one, priority, finish in zip(parts, priorities, finishes, strict=True)
     )

@@ -19,8 +19,8 @@ _MAX_FILES = 2**16
 _TRACES = (".json", ".json.gz", ".et", ".et.gz", ".txt")
 """How names of traces end, in a folder, where other things may lie beside them."""
 
-_NO_TRACE = "comm_groups.json"
-"""What lies beside traces of Chakra, and says to simulators which ranks are in groups."""
+_NO_TRACES = frozenset({"comm_group.json", "comm_groups.json"})
+"""Names of the file next to traces of Chakra that lists the ranks of groups for simulators."""
 
 
 def contents(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -47,7 +47,7 @@ def contents(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _is_trace(name: str) -> bool:
-    return name.endswith(_TRACES) and name != _NO_TRACE
+    return name.endswith(_TRACES) and name not in _NO_TRACES
 
 
 def _read(stream: IO[bytes], where: str) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import msgspec
@@ -33,6 +33,7 @@ from sccl.topo.importers.infragraph_nodes import (
 )
 from sccl.topo.importers.infragraph_paths import Cost, Enclosure, Pricing, box
 from sccl.topo.importers.plain_yaml import Node, parsed, shaped
+from sccl.topo.importers.unused import unused_fields, unused_line
 from sccl.topo.network import Nic
 
 NAME = "infragraph"
@@ -75,6 +76,9 @@ MAX_RANKS = 16_384
 
 _ALPHA_US = 0.7
 
+_NAMED_TWICE = frozenset({"choice"})
+"""Fields that name which of several others is there."""
+
 _Where = tuple[int, int, int]
 """Which instance, which of its boxes, and which node of that."""
 
@@ -112,12 +116,23 @@ def read(text: str, hints: Hints) -> Imported:
     Raises:
         InputError: it is no InfraGraph, or larger than is read.
     """
-    file, ranks = _file(parsed(text))
+    node = parsed(text)
+    file, ranks = _file(node)
     alpha_us = _ALPHA_US if hints.alpha_us is None else hints.alpha_us
     graph = _Graph(file, Pricing(hints.gpu, alpha_us))
     graph.join()
     graph.simplify()
-    return graph.imported(hints, ranks)
+    imported = graph.imported(hints, ranks)
+    unused = unused_line(unused_fields(node, _shape(node), _NAMED_TWICE))
+    return replace(imported, understood=(*imported.understood, *unused))
+
+
+def _shape(node: Node) -> type[msgspec.Struct]:
+    """Return the shape of a text: with annotations, a device alone, or an infrastructure."""
+    fields = node if isinstance(node, dict) else {}
+    if "infrastructure" in fields:
+        return _Response
+    return Device if "components" in fields else Infrastructure
 
 
 def _file(node: Node) -> tuple[Infrastructure, dict[str, int]]:
