@@ -56,12 +56,22 @@ class Session:
         """
         if self._first is None:
             self._begin(group, store, timeout, make)
-        planned = self.plans is not None and self.plans.enforcer is not None
-        alone = planned or self._recorder is not None
-        group.hosted = HostService(store, group, timeout, "0" if alone else wished())
+        group.hosted = HostService(store, group, timeout, wished())
         if self._debug:
             why = group.hosted.refusal
             self._say(f"bundles serve {group.hosted.shown}{f': no, {why}' if why else ''}")
+        if group is self._first and not group.rank():
+            self._warn_of_plan(group.hosted)
+
+    def _warn_of_plan(self, hosted: HostService) -> None:
+        """Print once that calls under a plan don't go through the bundle that would serve them."""
+        if self.plans is None or self.plans.enforcer is None or hosted.refusal:
+            return
+        sys.stderr.write(
+            f"sccl: calls that the plan covers go over gloo, and without the plan a bundle serves "
+            f"{hosted.shown}, which is often faster on one machine: compare the time of a step "
+            "without --plan\n"
+        )
 
     def _begin(self, group: Any, store: Any, timeout: timedelta, make: Callable[..., Any]) -> None:
         self._first = group
@@ -112,21 +122,18 @@ class Session:
         plans, inner = self.plans, group.over(how.device)
         if plans is not None and does not in BETWEEN_TWO:
             plans.before(group)
+        unplanned = partial(self._unplanned, group, does, carry=partial(carry, inner), how=how)
         if self._recorder is None and (plans is None or plans.takes_none):
-            return self._unplanned(group, does, describe, partial(carry, inner), how)
+            return unplanned(describe)
         described = describe()
         there = None if how.device == CPU else OnDevice(how.device, partial(carry, inner))
         work = None if plans is None else plans.call(group.ranks, described, carry, there)
-        if self._recorder is None and work is None:
-            return self._unplanned(group, does, lambda: described, partial(carry, inner), how)
-        if self._debug:
-            planned = "" if work is None else f", {work.shown}"
-            self._say(f"{does}: {shown_over(how.device)}{planned}")
+        if work is not None and self._debug:
+            self._say(f"{does}: {shown_over(how.device)}, {work.shown}")
         if self._recorder is None:
-            return work
-        own = work
+            return unplanned(lambda: described) if work is None else work
         return self._recorder.call(
-            group.ranks, described, lambda: carry(inner) if own is None else own
+            group.ranks, described, lambda: unplanned(lambda: described) if work is None else work
         )
 
     def _unplanned(

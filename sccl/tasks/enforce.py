@@ -47,12 +47,16 @@ class EnforceOutput(Output, frozen=True, kw_only=True):
     workload: Annotated[WorkloadWire | None, Meta(description="That was recorded, if any.")]
 
 
-def run_job(words: Sequence[str], environment: Mapping[str, str], *, aside: bool) -> None:
+def run_job(
+    words: Sequence[str], environment: Mapping[str, str], end: signal.Signals, *, aside: bool
+) -> None:
     """Run a job to its end; whatever ends this, ends it.
 
     Args:
-        environment: what is added to that of this process.
-        aside: whether what it prints goes to stderr.
+        environment: Variables that are added to those of this process.
+        end: Signal that ends the job. torchrun sends it to its workers, which are in sessions of
+            their own.
+        aside: Whether the job's output goes to stderr.
 
     Raises:
         InputError: there is no such command.
@@ -64,8 +68,7 @@ def run_job(words: Sequence[str], environment: Mapping[str, str], *, aside: bool
             "in: sccl enforce --record w.json -- torchrun job.py"
         )
     out = _STDERR if aside else None
-    # SIGTERM: torchrun ends its workers by it, which are in sessions of their own.
-    with running(words, signal.SIGTERM, env={**os.environ, **environment}, stdout=out) as process:
+    with running(words, end, env={**os.environ, **environment}, stdout=out) as process:
         code = process.wait()
     if code:
         told = f"exit code {code}" if code > 0 else f"signal {-code}"
@@ -83,9 +86,10 @@ def enforced(
             at.
 
     Warns:
-        ScclWarning: the job did not ask for the plan.
+        ScclWarning: The job did not ask for the plan, or it was interrupted.
 
     Raises:
+        KeyboardInterrupt: The user interrupted, and there is no recording to write.
         InputError: there is no such command, the plan is none, nothing was recorded, or nothing in
             it repeats.
         ToolError: the job failed.
@@ -98,19 +102,45 @@ def enforced(
 
             environment[SCRIPT] = str(folder / "script.json")
             write_atomically(folder / "script.json", script_text(script_of_file(plan)))
-        run_job(words, environment, aside=aside)
+        interrupted = False
+        # Python ends by SIGINT as it ends by itself: ranks write their recordings.
+        end = signal.SIGTERM if output is None else signal.SIGINT
+        try:
+            run_job(words, environment, end, aside=aside)
+        except KeyboardInterrupt:
+            if output is None:
+                raise
+            interrupted = True
         if plan is not None and not (folder / f"script{TAKEN}").exists():
             told = f"the job has not asked for the plan, and ran without it: {_ASK}"
             warnings.warn(told, ScclWarning, stacklevel=2)
         if output is None:
             return None
-        files = sorted(folder.glob("rank-*.json"), key=lambda file: int(file.stem[5:]))
-        if not files:
-            raise InputError(
-                f"the job recorded nothing: {_ASK}; it has to let go of its groups, or to end by "
-                "itself"
-            )
-        return import_workload(files, TraceHints(), output.name.partition(".")[0], output)
+        if interrupted:
+            return _interrupted(folder, output)
+        return _imported(folder, output)
+
+
+def _imported(folder: Path, output: Path) -> ImportedWorkload:
+    files = sorted(folder.glob("rank-*.json"), key=lambda file: int(file.stem[5:]))
+    if not files:
+        raise InputError(
+            f"the job recorded nothing: {_ASK}; it has to let go of its groups, or to end by itself"
+        )
+    return import_workload(files, TraceHints(), output.name.partition(".")[0], output)
+
+
+def _interrupted(folder: Path, output: Path) -> ImportedWorkload:
+    """Write the steps that an interrupted job recorded, and print that these are not all."""
+    try:
+        recorded = _imported(folder, output)
+    except InputError as error:
+        told = f"the recording was interrupted, and nothing was written: {error}"
+        warnings.warn(told, ScclWarning, stacklevel=3)
+        raise KeyboardInterrupt from error
+    told = f"the recording was interrupted: {output} has the steps until then"
+    warnings.warn(told, ScclWarning, stacklevel=3)
+    return recorded
 
 
 def enforce_output(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,15 @@ def test_gloo_serves_all_where_there_is_no_bundle(tmp_path: Path) -> None:
     told = said({"SCCL_BUNDLES": str(tmp_path)})
     assert "is not a generated project (it has no program.json)" in told
     assert "rank 0: all_reduce: gloo\n" in told
+
+
+def test_bundles_serve_calls_that_are_recorded(tmp_path: Path) -> None:
+    told = said({"SCCL_RECORD": str(tmp_path)})
+    assert "rank 0: bundles serve ranks 0, 1\n" in told
+    assert "rank 1: all_reduce: bundle\n" in told
+    assert "SCCL_BUNDLES" not in told
+    events = json.loads((tmp_path / "rank-1.json").read_bytes())["events"]
+    assert "allreduce" in {event.get("collective") for event in events}
 
 
 def test_projects_that_are_named_serve_what_they_have(tmp_path: Path) -> None:

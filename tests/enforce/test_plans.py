@@ -153,8 +153,9 @@ def test_who_serves_calls_is_said(tmp_path: Path) -> None:
     done = ended(tmp_path, script_text(script_of(plan)), "2", "1:uneven", ranks=2)
     finished(done)
     told = {line for line in done.stderr.splitlines() if line.startswith("sccl: rank 1: all_")}
+    assert done.stderr.count("sccl: calls that the plan covers go over gloo, and without") == 1
     assert told == {
-        *(f"sccl: rank 1: {name}: gloo" for name in ("all_reduce", "all_to_all_single")),
+        *(f"sccl: rank 1: {name}: bundle" for name in ("all_reduce", "all_to_all_single")),
         "sccl: rank 1: all_to_all_single: gloo, as planned, whole",
         "sccl: rank 1: all_to_all_single: gloo, as planned, each block in parts",
         "sccl: rank 1: all_reduce: gloo, as planned, 2 calls as one",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -24,12 +25,14 @@ from sccl.core.files.recording_shapes import (
 )
 from sccl.core.files.workloads import load_workload
 from sccl.core.workload_ops import HostAction
-from sccl.errors import InputError
+from sccl.errors import InputError, ScclWarning
+from sccl.tasks import enforce
 from sccl.workloads.readers import recording
 from sccl.workloads.readers.contract import WantedStep
 from sccl.workloads.readers.rank_trace import Kernel
 from sccl.workloads.readers.recorded_steps import steps_of
 from tests.kit.paths import PROGRAMS
+from tests.kit.processes import PATIENCE_S
 from tests.kit.torch_jobs import autoloading, environment, finished, run_job, torchrun
 
 
@@ -79,6 +82,45 @@ def test_a_job_is_recorded_planned_and_kept_to_the_plan(tmp_path: Path) -> None:
     assert sorted(again) == plain  # sums of two are the same in any order
     env["SCCL_SCRIPT"] = ""
     assert sorted(finished(run_job("oldest", 2, "torch_steps.py", "6", env=env))) == plain
+
+
+def test_interrupted_recording_has_the_steps_until_then(tmp_path: Path) -> None:
+    written = tmp_path / "w.json"
+    started = [*torchrun("oldest", 2), str(PROGRAMS / "torch_interrupted.py")]
+    with subprocess.Popen(
+        [sys.executable, "-m", "sccl", "enforce", "--record", str(written), "--", *started],
+        env=environment({"PYTHONPATH": autoloading(tmp_path)}),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "6 steps\n"
+            process.send_signal(signal.SIGINT)
+            out, told = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    assert process.returncode == 130, told
+    assert f"written to {written}: 1 collective of 2 ranks" in out
+    assert f"the recording was interrupted: {written} has the steps until then" in told
+    assert [op.count for op in load_workload(written).collectives()] == [7]
+
+
+def test_interrupted_recording_without_steps_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(enforce, "run_job", interrupt)
+    written = tmp_path / "w.json"
+    with (
+        pytest.warns(ScclWarning, match="interrupted, and nothing was written: the job recorded"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        enforce.enforced(["true"], None, written)
+    assert not written.exists()
 
 
 def test_waits_for_futures_in_a_backward_pass_are_recorded(tmp_path: Path) -> None:
