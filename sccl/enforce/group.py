@@ -27,6 +27,7 @@ from sccl.enforce.works import (
     all_to_all_in_contiguous_memory,
     all_to_all_of_lists,
     in_contiguous_memory,
+    lists_in_contiguous_memory,
     named,
 )
 
@@ -175,6 +176,8 @@ _CARRY: dict[str, Callable[[str], Method]] = {
     "all_to_all_single": all_to_all_in_contiguous_memory,
     "broadcast": in_contiguous_memory,
     "reduce": in_contiguous_memory,
+    "reduce_scatter": lists_in_contiguous_memory,
+    "scatter": lists_in_contiguous_memory,
 }
 """Calls that gloo's own methods refuse or get wrong, made from the name of the method."""
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -95,28 +97,44 @@ def named(inner: Any, naming: Naming) -> NamedWork | None:
 
 
 class CopiedWork(CarriedWork):
-    """The work of a call on copies: it copies the results to the tensors of the job."""
+    """The work of a call on copies: it copies the results to the tensors of the job.
+
+    Where gloo's work has no future, as of a reduce_scatter, waits and looks copy them.
+    """
 
     def __init__(
         self, inner: Any, copies: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]
     ) -> None:
         super().__init__(inner)
         self._copies, self._wanted = copies, wanted
-        self._future = inner.get_future().then(self._filled)
+        self._lock = threading.Lock()
+        self._is_filled = False
+        self._future: Any = None
+        with suppress(RuntimeError):
+            self._future = inner.get_future().then(self._filled)
 
     def wait(self, *args: Any, **kwargs: Any) -> bool:
         """Wait until results are in place."""
         self._inner.wait(*args, **kwargs)  # raises what went wrong as it is
-        self._future.wait()
+        if self._future is None:
+            self._fill()
+        else:
+            self._future.wait()
         return True
 
     def get_future(self) -> Any:
         """Return what is done when results are in place."""
-        return self._future
+        return self._inner.get_future() if self._future is None else self._future
 
     def is_completed(self) -> bool:
         """Return whether results are in place."""
-        return bool(self._future.done())
+        if self._future is not None:
+            return bool(self._future.done())
+        if not self._inner.is_completed():
+            return False
+        if self._inner.is_success():
+            self._fill()
+        return True
 
     def result(self) -> Any:
         """Return the results."""
@@ -124,10 +142,17 @@ class CopiedWork(CarriedWork):
 
     def _filled(self, future: Any) -> Any:
         future.value()  # raises what went wrong
-        for tensor, copy in zip(self._wanted, self._copies, strict=True):
-            if copy is not tensor:
-                tensor.detach().copy_(copy.view(tensor.shape))
+        self._fill()
         return list(self._wanted)
+
+    def _fill(self) -> None:
+        with self._lock:
+            if self._is_filled:
+                return
+            self._is_filled = True
+            for tensor, copy in zip(self._wanted, self._copies, strict=True):
+                if copy is not tensor:
+                    tensor.detach().copy_(copy.view(tensor.shape))
 
 
 def all_to_all_of_lists(group: Any, outputs: Any, inputs: Any, *_: Any) -> CopiedWork:
@@ -149,7 +174,7 @@ def in_contiguous_memory(name: str) -> Callable[..., Any]:
         every = tensors if isinstance(tensors, list | tuple) else [tensors]
         if all(map(_is_as_gloo_reads, every)):
             return getattr(group, name)(tensors, *args, **kwargs)
-        copies = [one if _is_as_gloo_reads(one) else one.detach().contiguous() for one in every]
+        copies = list(map(_as_gloo_reads, every))
         return CopiedWork(getattr(group, name)(copies, *args, **kwargs), copies, every)
 
     return carry
@@ -159,14 +184,30 @@ def all_to_all_in_contiguous_memory(name: str) -> Callable[..., Any]:
     """Return a call of gloo's exchange that copies non-contiguous tensors and shared memory."""
 
     def carry(group: Any, output: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
-        came = output if _is_as_gloo_reads(output) else output.detach().contiguous()
-        sent = given if _is_as_gloo_reads(given) else given.detach().contiguous()
+        came, sent = _as_gloo_reads(output), _as_gloo_reads(given)
         if came.untyped_storage().data_ptr() == sent.untyped_storage().data_ptr():
             sent = sent.detach().clone()
         work = getattr(group, name)(came, sent, *args, **kwargs)
         return work if came is output else CopiedWork(work, [came], [output])
 
     return carry
+
+
+def lists_in_contiguous_memory(name: str) -> Callable[..., Any]:
+    """Return a call of gloo's method for lists of outputs and inputs that copies likewise."""
+
+    def carry(group: Any, outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        given = [list(map(_as_gloo_reads, row)) for row in inputs]
+        came = list(map(_as_gloo_reads, outputs))
+        work = getattr(group, name)(came, given, *args, **kwargs)
+        copied = any(copy is not tensor for copy, tensor in zip(came, outputs, strict=True))
+        return CopiedWork(work, came, outputs) if copied else work
+
+    return carry
+
+
+def _as_gloo_reads(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor if _is_as_gloo_reads(tensor) else tensor.detach().contiguous()
 
 
 def _is_as_gloo_reads(tensor: torch.Tensor) -> bool:

@@ -37,7 +37,28 @@ def main() -> None:
         (torch.arange(2.0 * ranks) + 100 * each)[2 * rank : 2 * rank + 2] for each in range(ranks)
     ]
     assert torch.equal(aliased, torch.cat(blocks)), aliased
+    check_lists(rank, ranks)
     dist.destroy_process_group()
+
+
+def column_of(number: float) -> torch.Tensor:
+    """Return a column of a matrix, which is not contiguous."""
+    return (torch.arange(6.0).view(3, 2) + number)[:, 0]
+
+
+def check_lists(rank: int, ranks: int) -> None:
+    blocks = [column_of(10 * place) for place in range(ranks)]
+    for into in (torch.zeros(3), torch.zeros(3, 2)[:, 1]):
+        dist.scatter(into, None if rank else blocks)
+        assert torch.equal(into, blocks[rank]), into
+        dist.reduce_scatter(into, blocks)
+        assert torch.equal(into, ranks * blocks[rank]), into
+    for rows in (torch.zeros(ranks, 3), torch.zeros(ranks, 3, 2)[..., 1]):
+        dist.all_gather(list(rows), blocks[rank])
+        assert torch.equal(rows, torch.stack(blocks)), rows
+        rows.zero_()
+        dist.gather(blocks[rank], None if rank else list(rows))
+        assert rank or torch.equal(rows, torch.stack(blocks)), rows
 
 
 if __name__ == "__main__":
