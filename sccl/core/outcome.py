@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sccl.core.bounds import Distance
 from sccl.core.candidate import Candidate
+from sccl.core.contradictions import require_not_below
 from sccl.core.limit import LimitProof
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ class Measure(StrEnum):
     """The mean of when each of several collectives has finished, by their priorities."""
 
 
+_MEASURED = {
+    Measure.COST: ("the R/C", ""),
+    Measure.TIME_US: ("the completion time", "us"),
+    Measure.WEIGHTED_US: ("the weighted mean of completion times", "us"),
+}
+"""The name and the unit of each measure in a sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """What a plan takes, and what none takes less than.
@@ -46,6 +55,9 @@ class Bound:
         least: proved: no plan of ``scope`` takes less; None: nothing is known.
         scope: the class of plans that ``least`` is about; empty: all for the topology.
         proofs: of ``least``; empty: elementary, as by the bandwidth bound.
+
+    Raises:
+        ContradictionError: the plan takes less than ``least``.
     """
 
     measure: Measure
@@ -53,6 +65,16 @@ class Bound:
     least: Fraction | None = None
     scope: str = ""
     proofs: tuple[LimitProof, ...] = ()
+
+    def __post_init__(self) -> None:
+        what, unit = _MEASURED[self.measure]
+        require_not_below(
+            self.attained,
+            self.least,
+            result=f"{what} of a plan",
+            limit=f"the lower bound on {what}{f' ({self.scope})' if self.scope else ''}",
+            unit=unit,
+        )
 
     @property
     def gap(self) -> Fraction | None:
