@@ -55,9 +55,6 @@ class Bound:
         least: proved: no plan of ``scope`` takes less; None: nothing is known.
         scope: the class of plans that ``least`` is about; empty: all for the topology.
         proofs: of ``least``; empty: elementary, as by the bandwidth bound.
-
-    Raises:
-        ContradictionError: the plan takes less than ``least``.
     """
 
     measure: Measure
@@ -66,7 +63,12 @@ class Bound:
     scope: str = ""
     proofs: tuple[LimitProof, ...] = ()
 
-    def __post_init__(self) -> None:
+    def require_holds(self) -> None:
+        """Check that the plan does not take less than ``least``.
+
+        Raises:
+            ContradictionError: It does.
+        """
         what, unit = _MEASURED[self.measure]
         require_not_below(
             self.attained,

@@ -41,7 +41,7 @@ def test_only_what_is_below_a_bound_is_a_defect(attained: Fraction, bound: Fract
 
 def test_both_values_are_named() -> None:
     with pytest.raises(ContradictionError) as found:
-        Bound(Measure.TIME_US, Fraction(10), Fraction(12), "any chunks")
+        Bound(Measure.TIME_US, Fraction(10), Fraction(12), "any chunks").require_holds()
     said = str(found.value)
     assert "the completion time of a plan is 10 us" in said
     assert "the lower bound on the completion time (any chunks) is 12 us" in said
@@ -51,9 +51,9 @@ def test_both_values_are_named() -> None:
 def test_values_that_are_nearly_the_same_are_told_apart() -> None:
     """Numbers are compared exactly; those that round to the same text are shown as fractions."""
     third, less = Fraction(1, 3), Fraction(1, 3) - Fraction(1, 10**20)
-    Bound(Measure.COST, third, third)
+    Bound(Measure.COST, third, third).require_holds()
     with pytest.raises(ContradictionError, match="and the lower bound on the R/C is 1/3: one"):
-        Bound(Measure.COST, less, third)
+        Bound(Measure.COST, less, third).require_holds()
 
 
 def test_a_contradiction_passes_from_process_to_process() -> None:
