@@ -121,6 +121,11 @@ def print_json(value: Any) -> None:
     _printed.append(True)
 
 
+def print_file(text: str) -> None:
+    """Print the text of a JSON file on stdout, with control characters in strings escaped."""
+    typer.echo(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text), nl=False)
+
+
 def tell_first_use() -> None:
     """Say on a terminal why this takes longer than it will the next time."""
     if err().is_terminal:

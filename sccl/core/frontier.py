@@ -6,11 +6,13 @@ allreduce has up to four, whose points lie upon one another.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+from sccl.core.answer import Origin
 from sccl.core.bounds import Bounds
 from sccl.core.candidate import Candidate, Range
 from sccl.core.contradictions import require_not_below
@@ -27,6 +29,22 @@ State = Literal["proved", "best found", "approached"]
 attains."""
 
 
+def state_words(state: State, within: str, rests_on: Iterable[Origin]) -> str:
+    """Return the state of a point in words, such as ``"proved (stored) for k = 2"``.
+
+    Args:
+        state: of the point.
+        within: the range of k and C that its proof covers; empty: all.
+        rests_on: the origins that its proof, or what lacks for a proof, rests on.
+    """
+    if state == "proved":
+        origins = (one if one.is_verified else f"trusted {one}" for one in rests_on)
+        return proved_for(within, ", ".join(origins))
+    origins = (one for one in rests_on if not one.is_verified)
+    doubts = ", ".join(origins)
+    return f"{state} (not verified: {doubts})" if doubts else state
+
+
 @dataclass(frozen=True, slots=True)
 class Refuted:
     """A candidate that has no algorithm, and why.
@@ -34,19 +52,32 @@ class Refuted:
     Attributes:
         evidence: why that may be believed, in words.
         seconds: that finding it out took; None: its file does not say.
+        origin: where the refutation came from.
     """
 
     candidate: Candidate
     evidence: str
     seconds: float | None
+    origin: Origin = Origin.HERE
+
+    @property
+    def evidence_words(self) -> str:
+        """Return the evidence, and its origin unless that is this process."""
+        known = self.origin is Origin.HERE
+        return self.evidence if known else f"{self.evidence} ({self.origin.value})"
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A candidate that would improve the frontier and was not decided, and why."""
+    """A candidate that would improve the frontier and was not decided, and why.
+
+    Attributes:
+        origin: who claims that it has no algorithm, which is not verified; None: nobody does.
+    """
 
     candidate: Candidate
     reason: str
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +99,8 @@ class Point:
         rounds_per_step: of the algorithm, as far as the frontier says it.
         seconds: that finding it took; None: its file does not say.
         from_store: whether they are those of an earlier search, whose answer was kept.
+        rests_on: origins other than this process of the refutations that the proof needs; of a
+            point that is not proved, those that would prove it if they were verified.
     """
 
     steps: int
@@ -84,6 +117,7 @@ class Point:
     rounds_per_step: tuple[int, ...] = ()
     seconds: float | None = None
     from_store: bool = False
+    rests_on: tuple[Origin, ...] = ()
 
     @classmethod
     def of(cls, algorithm: AnyAlgorithm) -> Point:
@@ -142,10 +176,9 @@ class Point:
 
     @property
     def state_words(self) -> str:
-        """Return its state, and what its proof is restricted to."""
-        if self.state != "proved":
-            return self.state
-        return proved_for(self.within.words if self.within else "")
+        """Return its state, the origin of its proof, and the range that the proof covers."""
+        within = self.within.words if self.within else ""
+        return state_words(self.state, within, self.rests_on)
 
     @property
     def text(self) -> str:

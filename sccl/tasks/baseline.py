@@ -161,7 +161,7 @@ def placed_on(
         schedule=require_valid(schedule, f"the classical algorithm {name!r}"),
         steps=pattern.steps,
         sends=pattern.num_sends,
-        least_us=_least_us(request),
+        least_us=_least_us(request, schedule.clock.model),
     )
 
 
@@ -187,12 +187,12 @@ LONGEST_WAY = 64
 """Links of a hop's way, for which ticks are made long enough."""
 
 
-def _least_us(request: Request) -> Fraction | None:
+def _least_us(request: Request, model: AlphaModel) -> Fraction | None:
     from sccl.errors import InputError  # noqa: PLC0415
     from sccl.prove.bounds import least_time  # noqa: PLC0415 - loads the LP solver
 
     try:
-        return least_time(request.topology, request.spec).us(request.size_bytes)
+        return least_time(request.topology, request.spec, model).us(request.size_bytes)
     except InputError:  # too large to be worked out: what was made stands by itself
         return None
 

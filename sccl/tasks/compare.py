@@ -120,7 +120,7 @@ def compare(
         JudgeError: the judge rejects somebody's plan.
         ContradictionError: a plan takes less than the lower bound of its size.
     """
-    cuts = least_time(contest.topology, contest.spec)
+    cuts = least_time(contest.topology, contest.spec, contest.model)
     found = Comparison(contest, tuple(sizes), LeastCurve(cuts))
     found.systems = [System(one.name, one.what, one.about, why=NOT_REACHED) for one in entrants]
     pairs = zip(entrants, found.systems, strict=True)

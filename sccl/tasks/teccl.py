@@ -327,11 +327,11 @@ def _tenants(
 
     if not priorities:
         return ()
-    parts = request.spec.alone()
+    parts, model = request.spec.alone(), plan.clock.model
     finishes = plan.finishes([one.pattern_chunks for one in parts])
     found = []
     for one, priority, finish in zip(parts, priorities, finishes, strict=True):
-        least = least_time(request.topology, one).us(request.size_bytes)
+        least = least_time(request.topology, one, model).us(request.size_bytes)
         _require_not_before(plan, finish, least, f"of {one.name} among several collectives")
         found.append(
             TenantPart(

@@ -22,6 +22,7 @@ from sccl.core.files.claims import (
 )
 from sccl.prove.check.prices import short
 from sccl.prove.check.question import Case
+from sccl.prove.check.times import holds_for_both
 
 _TREES = "allreduces by trees (each chunk goes up to a rank, or two that exchange, and down)"
 _EVERY = "allreduces of every class (each send carries contributions to one chunk)"
@@ -39,7 +40,9 @@ def classes(case: Case) -> list[str]:
 def class_of(case: Case, claim: ParetoWire | LimitPointWire | TimePointWire) -> str:
     """Return the class within which a plan is claimed to be optimal, or near it."""
     if isinstance(claim, TimePointWire):
-        return f"{_PLANS}, whether alphas travel or occupy their links"
+        if holds_for_both(case.topology):
+            return f"{_PLANS}, whether alphas travel or occupy their links"
+        return f"{_PLANS}, where alphas travel"
     if isinstance(claim, LimitPointWire):
         if claim.trees:
             return f"{_TREES}, for every k and C"

@@ -169,7 +169,9 @@ def _proved(one: ClassFrontier, found: Frontier) -> ClassFrontier:
     return replace(
         one,
         points=tuple(
-            replace(point, proved=True, within=None) if found.undominated(point) else point
+            replace(point, proved=True, within=None, rests_on=())
+            if found.undominated(point)
+            else point
             for point in one.points
         ),
     )

@@ -170,8 +170,7 @@ class _Cuts:
                 yield from (claim for claim in bounds if isinstance(claim, BandwidthWire))
             yield TimeBandwidthWire(**_told(Floor(Fraction(size_bytes), whole, each)))
             return
-        slope = best.share / sum((rate for _, rate in best.pipes), Fraction(0))
-        told = _told(Floor(Fraction(size_bytes), cut, slope))
+        told = _told(Floor(Fraction(size_bytes), cut, best.us_per_byte(size_bytes)))
         if isinstance(best.of, Sides):
             left, sources, goals = (
                 tuple(sorted(some)) for some in (best.of.left, best.of.sources, best.of.goals)
