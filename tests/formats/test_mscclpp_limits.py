@@ -381,7 +381,7 @@ def test_dynamic_templates_are_named() -> None:
 def test_plans_of_the_transition_format_are_named() -> None:
     ops = [{"name": "signal", "cids": [0], "ctype": "memory"}]
     block_part = {"id": 0, "ops": ops, "channels": [], "remoteBufferIds": []}
-    gpu = {"id": 0, "input_chunks": 1, "output_chunks": 1, "scratch_chunks": 0}
+    gpu: dict[str, object] = {"id": 0, "input_chunks": 1, "output_chunks": 1, "scratch_chunks": 0}
     gpu |= {"threadblocks": [block_part], "remote_buffers": []}
     gpu |= {"channels": [{"type": "memory", "connectedTo": [1]}]}
     told = {"name": "x", "collective": "allgather", "inplace": True, "protocol": "Simple"}
