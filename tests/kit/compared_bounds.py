@@ -20,7 +20,7 @@ from sccl.collectives import Spec, is_allreduce
 from sccl.core.clock import AlphaModel
 from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
-from sccl.errors import InputError
+from sccl.errors import InputError, JudgeError
 from sccl.judge import violations
 from sccl.prove.bounds import least_time
 from sccl.prove.check.late import by_late
@@ -132,11 +132,14 @@ def limits(case: Case, _: random.Random) -> Bounds:
 
 
 def _plan(name: str, request: Request, **options: object) -> Found | None:
-    """Return a synthesizer's plan; None: it refuses, or finds none."""
+    """Return a synthesizer's plan; None: it refuses, or finds none.
+
+    A schedule that the judge rejects is a defect, but of the schedule and not of a bound.
+    """
     synthesizer = registry.load(name)
     try:
         outcome = registry.plan(synthesizer, request, synthesizer.Options(**options), EFFORT)
-    except InputError:
+    except (InputError, JudgeError):
         return None
     best = outcome.best if isinstance(outcome, GaveUp) else outcome
     return best if isinstance(best, Found) else None

@@ -8,12 +8,14 @@ from fractions import Fraction
 import pytest
 
 from sccl.collectives import Spec, custom, named
+from sccl.collectives import resolve as collective_of
 from sccl.core.clock import AlphaModel
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.outcome import Found
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.judge import violations
 from sccl.prove.bounds import least_time
+from sccl.prove.check.times import by_groups
 from sccl.synth import registry
 from sccl.synth.contract import Request
 from sccl.topo import resolve
@@ -116,6 +118,14 @@ def test_random_orders_attain_the_best_of_a_line(collective: str, model: AlphaMo
     assert violations(found) == []
     alphas = 4 if model is AlphaModel.OCCUPIES else 3
     assert found.clock.us(found.finish) == pytest.approx(4 + 0.7 * alphas)
+
+
+def test_groups_between_which_nothing_is_sent_prove_nothing() -> None:
+    """Ranks 0 and 2 reduce together, so rank 1 by itself needs nothing, however far it is."""
+    machine = resolve("full:3")
+    reduced = collective_of("allreduce@0,2", 3)
+    with pytest.raises(ValueError, match="in one of these groups"):
+        by_groups(machine, reduced.at(2), Fraction(1), [[0, 2], [1]], lambda _: None)
 
 
 @pytest.mark.parametrize("model", AlphaModel)

@@ -116,7 +116,8 @@ def by_groups(
         reduced: an allreduce, of all ranks or in process groups.
 
     Raises:
-        ValueError: the groups are fewer than two, overlap, hold no rank, or leave a rank out.
+        ValueError: the groups are fewer than two, overlap, hold no rank, or leave a rank out; or
+            all ranks that reduce together are in one group.
     """
     sets = [frozenset(group) for group in groups]
     spend(10 * len(machine.links) + 4 * sum(map(len, sets)))
@@ -138,6 +139,8 @@ def by_groups(
     for (held, _), chunks in reduced.classes().items():
         spend(1 + len(held))
         sends += 2 * (len({group_of[rank] for rank in held}) - 1) * reduced.amount(chunks)
+    if not sends:
+        raise ValueError("all ranks that reduce together are in one of these groups")
     return _carried(machine, Fraction(sends, reduced.chunks), windows, size_bytes)
 
 

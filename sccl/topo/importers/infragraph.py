@@ -107,7 +107,13 @@ def sniff(text: str) -> bool:
     words = ("components", "choice", "count")
     head = text[:65536]
     keyed = all(re.search(rf'(?:^|[\s{{,"\']){word}["\']?\s*:', head) for word in words)
-    return keyed and "xpu" in text
+    return (keyed and "xpu" in text) or _is_older(head)
+
+
+def _is_older(head: str) -> bool:
+    """Return whether a text is of version 0.1.0: ``type`` in place of ``choice``."""
+    keyed = (r"devices", r"components", r"connections", r"type[\"']?\s*:\s*[\"']?(?:xpu|npu)\b")
+    return all(re.search(rf'(?:^|[\s{{,"\']){word}', head) for word in keyed)
 
 
 def read(text: str, hints: Hints) -> Imported:
@@ -116,6 +122,12 @@ def read(text: str, hints: Hints) -> Imported:
     Raises:
         InputError: it is no InfraGraph, or larger than is read.
     """
+    if _is_older(text[:65536]):
+        raise FormatError(
+            "it is of the schema of InfraGraph 0.1.0 (components have a 'type', devices have "
+            "'connections'), expected that of 0.4.0 and later (components have a 'choice' and a "
+            "'count', devices have 'edges'): write the file anew for a later version"
+        )
     node = parsed(text)
     file, ranks = _file(node)
     alpha_us = _ALPHA_US if hints.alpha_us is None else hints.alpha_us
