@@ -72,7 +72,7 @@ def _report_skipped(
         return
     shown = ", ".join(f"{name!a:.62}"[1:-1] for name in skipped[:_SHOWN])
     more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
-    on_skipped(f"{path}: {counted(len(skipped), 'file')} that are no traces: {shown}{more}")
+    on_skipped(f"{path}: {counted(len(skipped), 'file')} without traces: {shown}{more}")
 
 
 def _read(stream: IO[bytes], where: str) -> bytes:

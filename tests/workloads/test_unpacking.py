@@ -87,11 +87,11 @@ def test_contents_reports_files_that_are_no_traces(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"no trace")
     list(contents(tmp_path, skipped.append))
     shown = r"b.md, c\x1b.pt, comm_group.json, d, e and 1 more"
-    assert skipped == [f"{tmp_path}: 6 files that are no traces: {shown}"]
+    assert skipped == [f"{tmp_path}: 6 files without traces: {shown}"]
     skipped.clear()
     made = archive(tmp_path / "all.tar", {"x/0.json": b"{4}", "x/notes": b"", "x/._0": b""})
     list(contents(made, skipped.append))
-    assert skipped == [f"{made}: 2 files that are no traces: x/notes, link.json"]
+    assert skipped == [f"{made}: 2 files without traces: x/notes, link.json"]
     with pytest.raises(InputError, match=r"none.tar: there are no traces \(.json, .*this archive"):
         list(contents(archive(tmp_path / "none.tar", {"x/notes": b""})))
 
