@@ -55,7 +55,7 @@ class ExitCode(IntEnum):
     UNKNOWN = 3
     """A solver gave up; or a frontier has open candidates."""
     FAILED = 4
-    """A solver broke, or a result failed the judge: a defect."""
+    """A solver broke, or a result failed the judge or is below a proved bound: a defect."""
     INTERRUPTED = 130
     """By Ctrl-C; 143 by SIGTERM, 129 by SIGHUP: 128 and the signal (``signals.exit_code``)."""
     CLOSED_PIPE = 141

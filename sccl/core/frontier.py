@@ -15,6 +15,7 @@ from typing import Literal
 from sccl.core.answer import Origin
 from sccl.core.bounds import Bounds
 from sccl.core.candidate import Candidate, Range
+from sccl.core.contradictions import require_not_below
 from sccl.core.cost import Costs
 from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
@@ -151,6 +152,13 @@ class Point:
             algorithm=algorithm,
             file=file,
         )
+
+    @property
+    def costs(self) -> tuple[Fraction, ...]:
+        """Return its R/C, and that of its algorithm if it has one."""
+        if self.chunks is None or self.rounds is None:
+            return (self.cost,)
+        return (self.cost, Fraction(self.rounds, self.chunks))
 
     @property
     def candidate(self) -> Candidate:
@@ -318,6 +326,39 @@ class Frontier:
             if not found or cost < found[-1][1].cost:
                 found.append((name, replace(point, optimal=self._optimal(point))))
         return tuple(found)
+
+    def require_consistent(self) -> Frontier:
+        """Return it, if no point of it is below a bound or a limit that it states.
+
+        Raises:
+            ContradictionError: One is.
+        """
+        for one in self.classes:
+            for limit in one.limits:
+                limit.require_consistent()
+            for point in one.points:
+                self._require_above(point, one)
+        return self
+
+    def _require_above(self, point: Point, one: ClassFrontier) -> None:
+        """Check that a point of a class is below no bound or limit.
+
+        Raises:
+            ContradictionError: It is.
+        """
+        of = f"of {point.text} for {self.name} ({one.scope})"
+        steps, lowest = [one.steps or 0], [one.bandwidth or Fraction(0)]
+        if self.bounds is not None:
+            steps.append(self.bounds.steps)
+            lowest.append(self.bounds.bandwidth)
+        lowest += [x.lower for x in (*one.limits, *self.every) if x.steps >= point.steps]
+        require_not_below(
+            point.steps, max(steps), result=f"the S {of}", limit="the lower bound on S"
+        )
+        for cost in point.costs:
+            require_not_below(
+                cost, max(lowest), result=f"the R/C {of}", limit="the lower bound on R/C"
+            )
 
     def undominated(self, point: Point) -> bool:
         """Return whether no algorithm of any class has less R/C, or as much in fewer steps."""

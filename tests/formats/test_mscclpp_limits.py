@@ -357,7 +357,10 @@ def test_fields_that_the_executor_does_not_read_are_told() -> None:
     changed["gpus"][0]["semaphore"] = []
     block(changed)["ops"][0]["scr_buff"] = []
     notes = mscclpp.read(json.dumps(changed).encode(), "it").notes
-    told = "fields that the executor does not read: 'buffer_allignment', 'scr_buff', 'semaphore'"
+    told = (
+        "fields that the executor does not read: buffer_allignment, gpus[].semaphore, "
+        "gpus[].threadblocks[].ops[].scr_buff"
+    )
     assert told in notes
     notes = mscclpp.read(json.dumps(plan()).encode(), "it").notes
     assert not any("does not read" in note for note in notes)
@@ -378,7 +381,7 @@ def test_dynamic_templates_are_named() -> None:
 def test_plans_of_the_transition_format_are_named() -> None:
     ops = [{"name": "signal", "cids": [0], "ctype": "memory"}]
     block_part = {"id": 0, "ops": ops, "channels": [], "remoteBufferIds": []}
-    gpu = {"id": 0, "input_chunks": 1, "output_chunks": 1, "scratch_chunks": 0}
+    gpu: dict[str, object] = {"id": 0, "input_chunks": 1, "output_chunks": 1, "scratch_chunks": 0}
     gpu |= {"threadblocks": [block_part], "remote_buffers": []}
     gpu |= {"channels": [{"type": "memory", "connectedTo": [1]}]}
     told = {"name": "x", "collective": "allgather", "inplace": True, "protocol": "Simple"}

@@ -49,8 +49,9 @@ STRIDED = [*range(1, 96, 2)]
 
 def in_group(config: list[dict[str, Any]], begin: int = 0) -> bytes:
     ranks = [*range(begin), *STRIDED[begin:]]
-    named = {"Process Group Name": "12", "Group size": 48}
-    one = call(10, **named, **{"Process Group Ranks": shortened(ranks, last=True)})
+    named: dict[str, Any] = {"Process Group Name": "12", "Group size": 48}
+    named |= {"Process Group Ranks": shortened(ranks, last=True)}
+    one = call(10, **named)
     return trace([one], 96, rank=1, pg_config=config)
 
 
@@ -89,7 +90,7 @@ def test_kineto_says_that_splits_are_cut(ranks: int, cut: bool) -> None:
 
 
 @pytest.mark.parametrize(("told", "assumed"), [({"In split size": "[]"}, False), ({}, True)])
-def test_kineto_says_that_no_splits_are_told(told: dict[str, str], assumed: bool) -> None:
+def test_kineto_says_that_no_splits_are_told(told: dict[str, Any], assumed: bool) -> None:
     found = workload_of(trace([call(10, "all_to_all", **told)]))
     assert any("no splits are told" in line for line in found.assumed) is assumed
 
@@ -140,7 +141,7 @@ def test_kineto_reports_events_that_are_not_read() -> None:
 
 
 def test_kineto_reports_metadata_that_is_not_used() -> None:
-    named = {"Process Group Rank List": "[1, 0]", "Group size": 2, "Seq": 4}
+    named: dict[str, Any] = {"Process Group Rank List": "[1, 0]", "Group size": 2, "Seq": 4}
     found = workload_of(trace([call(10, **named), event("x", "cpu_op", 1, 2, other=3)]))
     assert found.unread == ("metadata of collectives: 'Process Group Rank List', 'Seq'",)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from sccl.collectives import is_allreduce
 from sccl.core.clock import AlphaModel
 from sccl.core.files.claims import (
     BandwidthWire,
@@ -67,18 +66,14 @@ def _floor(
         whole = case.spec.at(case.spec.unit)
         return by_cut(machine, whole, size, sides, spend), "links out of the cut, by use"
     if isinstance(claim, TimeGroupsWire):
-        if not is_allreduce(case.spec):
-            raise ValueError("what groups send one another is known of allreduce alone")
         whole = case.spec.at(case.spec.unit)
         found = by_groups(machine, whole, size, claim.groups, spend)
         return found, "links between the groups, by use"
     if isinstance(claim, TimeBandwidthWire):
         known = [Fraction(c.at_least) for c in claims if isinstance(c, BandwidthWire)]
-        if not known or case.dual.phases > 1:
+        if not known:
             raise ValueError("no claim before says what R/C is at least")
         return by_bandwidth(machine, size, max(known)), "R/C, and an alpha"
-    if case.dual.phases > 1:
-        raise ValueError("prices of slots, and what comes late, are of one phase; there are two")
     machine = case.machine(claim.machine)
     chunks = case.unit.chunks * case.dual.chunk_factor
     if isinstance(claim, TimeLateWire):

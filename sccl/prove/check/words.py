@@ -70,8 +70,7 @@ def _steps_in_words(case: Case, claim: StepClaim) -> str:
         case StepsWire():
             return f"S >= {claim.at_least}{_for(case, _COMPOSITIONS)}"
         case BandwidthWire():
-            whole = _COMPOSITIONS if len(case.phases) == 1 else _EQUAL
-            return f"R/C >= {_number(claim.at_least)}{_for(case, whole)}"
+            return _bandwidth_in_words(case, claim)
         case LimitClaimWire() | EveryWire():
             return _limit_in_words(case, claim)
         case AlgorithmClaimWire():
@@ -81,6 +80,13 @@ def _steps_in_words(case: Case, claim: StepClaim) -> str:
         case ParetoWire() | LimitPointWire():
             return f"{_triple(claim)} is Pareto-optimal among {class_of(case, claim)}"
     assert_never(claim)
+
+
+def _bandwidth_in_words(case: Case, claim: BandwidthWire) -> str:
+    least = _number(claim.at_least)
+    if case.spec.counts:  # a lemma of times, which are of bytes
+        return f"some lane carries at least {least} times the bytes of an element"
+    return f"R/C >= {least}{_for(case, _COMPOSITIONS if len(case.phases) == 1 else _EQUAL)}"
 
 
 def _limit_in_words(case: Case, claim: LimitClaimWire | EveryWire) -> str:

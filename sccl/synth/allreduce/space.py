@@ -155,7 +155,7 @@ class AllreduceSpace:
                 found = replace(found, stopped=INTERRUPTED)
             classes = tuple(_proved(one, found) for one in found.classes)
             found = replace(found, classes=classes)
-        return replace(found, seconds=time.perf_counter() - begin)
+        return replace(found, seconds=time.perf_counter() - begin).require_consistent()
 
     def _bounded(self, one: ClassFrontier) -> ClassFrontier:
         """Return a class with bounds that are no weaker than those of all algorithms."""

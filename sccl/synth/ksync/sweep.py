@@ -228,7 +228,7 @@ class _Sweep:
             refuted=search.refuted,
             stopped=search.stopped,
             seconds=seconds,
-        )
+        ).require_consistent()
 
 
 def _with_what_is_known(covered: Range, topology: Topology, dual: Dual, bounds: Bounds) -> Range:
