@@ -49,8 +49,12 @@ def enforce(job: Job, plan: Plan = None, record: Record = None, json: options.Js
     them. Where the job calls what the plan does not expect, it goes on without the plan until a
     step is as planned again.
 
-    Results are those of gloo to the bit, but for collectives that a plan splits or carries itself:
-    these may add up in another order. SCCL_CHANNELS=fast=eth0,slow=eth1 says over which network
+    Calls that the plan covers go over gloo, and all others as they go without 'sccl enforce', so a
+    plan pays where ranks are on several networks or machines. Bundles are often faster on one
+    machine. Ctrl-C of a recording writes the steps until then.
+
+    Results are those of the job without a plan, but for collectives that the plan covers: these may
+    add up in another order. SCCL_CHANNELS=fast=eth0,slow=eth1 says over which network
     interface each channel of the plan's fabric goes.
     """
     if record is None and plan is None:
