@@ -120,7 +120,7 @@ class ControlSettings:
     Attributes:
         deadline_s: for all ranks to vote.
         log: to which decisions are appended before they are told.
-        key: with which plans are signed.
+        key: with which plans, votes, and decisions are signed.
     """
 
     deadline_s: float
@@ -150,6 +150,11 @@ class Controller:
         self._planning: Planning | None = None
         self._begin(current(store))
 
+    @property
+    def key(self) -> bytes | None:
+        """Return the key with which plans, votes, and decisions are signed."""
+        return self._settings.key
+
     def __enter__(self) -> Self:
         return self
 
@@ -173,7 +178,7 @@ class Controller:
         self._took_us: dict[object, float] = {}  # of plans that were taken back, by what they do
         ledger.watch()
         for version in range(1, ledger.versions() + 1):
-            if ledger.logged(version) == b"commit":
+            if ledger.logged(version, settings.key) == b"commit":
                 self._took(version)
 
     def propose(self, content: bytes) -> int:

@@ -54,9 +54,15 @@ class OptimizerOutput(Output, frozen=True, kw_only=True):
 
 
 def optimizer_output(
-    ledger: Ledger, decision: Decision | None = None, inputs: dict[str, str] | None = None
+    ledger: Ledger,
+    decision: Decision | None = None,
+    inputs: dict[str, str] | None = None,
+    key: bytes | None = None,
 ) -> OptimizerOutput:
     """Return how a job stands with its plans.
+
+    Args:
+        key: Key with which plans, votes, and decisions are signed.
 
     Raises:
         StoreError: its store cannot be reached.
@@ -69,7 +75,7 @@ def optimizer_output(
         generation=ledger.job.generation,
         ranks=ledger.ranks,
         committed=None if decision is None else decision.committed,
-        plans=tuple(_proposed(ledger, version) for version in range(1, ledger.versions() + 1)),
+        plans=tuple(_proposed(ledger, version, key) for version in range(1, ledger.versions() + 1)),
         last=None
         if last is None
         else MeasuredIterationPart(
@@ -81,8 +87,8 @@ def optimizer_output(
     )
 
 
-def _proposed(ledger: Ledger, version: int) -> ProposedPart:
-    votes, logged = ledger.votes(version), ledger.logged(version)
+def _proposed(ledger: Ledger, version: int, key: bytes | None) -> ProposedPart:
+    votes, logged = ledger.votes(version, key), ledger.logged(version, key)
     against = [(rank, vote) for rank, vote in votes.items() if not vote.yes]
     return ProposedPart(
         version=version,
@@ -120,7 +126,7 @@ def decided(controller: Controller, version: int) -> Decision:
         for decision in controller.step():
             if decision.version == version:
                 return decision
-        logged = controller.ledger.logged(version)
+        logged = controller.ledger.logged(version, controller.key)
         if logged is not None:  # another coordinator was first, and tells it
             return Decision(version, logged == b"commit")
         time.sleep(EVERY_S)

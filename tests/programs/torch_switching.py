@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -49,15 +50,15 @@ def halting(store: dist.TCPStore, life: int, halts: list[str]) -> None:
             fatal = signal.SIGSTOP if how == "stops" else signal.SIGKILL
             signal.pthread_kill(threading.get_ident(), fatal)  # at once, and not soon
 
-    def voted(self: Ledger, version: int, rank: int, one: RankVote) -> None:
+    def voted(self: Ledger, version: int, rank: int, one: RankVote, *more: Any) -> None:
         come_to("unvoted")
-        vote(self, version, rank, one)
+        vote(self, version, rank, one, *more)
         come_to("voted")
 
     def heard(self: Follower[object]) -> None:
-        before = self.contribution()
+        before = set(self.contribution())
         hear(self)
-        if self.contribution() > before:
+        if set(self.contribution()) - before:
             come_to("committed")
 
     setattr(Ledger, "vote", voted)  # noqa: B010 - of a class, and so typed otherwise

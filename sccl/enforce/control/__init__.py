@@ -19,7 +19,7 @@ from sccl.enforce.control.feedback import (
     encoded,
     merged,
 )
-from sccl.enforce.control.follower import Follower, Listener, SwitchError
+from sccl.enforce.control.follower import Follower, Listener
 from sccl.enforce.control.ledger import JobWire, Ledger, RankVote, announce, current, job_of
 from sccl.enforce.control.stores import (
     JobStore,
@@ -50,7 +50,6 @@ __all__ = [
     "RemoteJobStore",
     "Replanning",
     "StoreError",
-    "SwitchError",
     "TorchJobStore",
     "Wish",
     "announce",

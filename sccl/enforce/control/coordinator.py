@@ -41,7 +41,7 @@ class Coordinator:
     Args:
         now: seconds of a clock that never goes back.
         log: a file to which each decision is appended before it is told; None: none.
-        key: with which plans are signed.
+        key: with which plans, votes and decisions are signed.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Coordinator:
         self._states: dict[int, CoordinatorState] = {}
         self._until: dict[int, float] = {}
         self._why: dict[int, str] = {}
+        self._digests: dict[int, str] = {}
 
     def propose(self, content: bytes) -> int:
         """Write a plan down for the ranks to vote, and return its version.
@@ -95,9 +96,9 @@ class Coordinator:
         return [version for version, state in self._states.items() if state not in over]
 
     def _find(self, version: int) -> CoordinatorState:
-        logged = self._ledger.logged(version)
+        logged = self._ledger.logged(version, self._key)
         if logged is not None:
-            decided = self._ledger.told(version) is not None
+            decided = self._ledger.told(version, self._key) is not None
             commit = logged == COMMIT
             event = CoordinatorEvent.FOUND_COMMIT if commit else CoordinatorEvent.FOUND_ABORT
             state = self._go(version, event)
@@ -106,7 +107,7 @@ class Coordinator:
         return self._go(version, CoordinatorEvent.FOUND)
 
     def _count(self, version: int) -> CoordinatorState:
-        votes = self._ledger.votes(version)
+        votes = self._ledger.votes(version, self._key, self._digest(version))
         against = [f"rank {rank}: {vote.why}" for rank, vote in votes.items() if not vote.yes]
         if against:
             self._why[version] = against[0]
@@ -121,7 +122,7 @@ class Coordinator:
         return self._go(version, CoordinatorEvent.NOT_ALL_YES)
 
     def _write(self, version: int, choice: bytes) -> CoordinatorState:
-        commit = self._ledger.log(version, choice) == COMMIT
+        commit = self._ledger.log(version, choice, self._digest(version), self._key) == COMMIT
         has, hasnt = CoordinatorEvent.LOG_HAS_COMMIT, CoordinatorEvent.LOG_HAS_ABORT
         return self._go(version, has if commit else hasnt)
 
@@ -131,9 +132,15 @@ class Coordinator:
             decision = Decision(version, committed=True)
         if self._log is not None:
             append(self._log, decision, self._ledger)
-        self._ledger.tell(version, logged)
+        self._ledger.tell(version, logged, self._digest(version), self._key)
         self._go(version, CoordinatorEvent.TELL)
         return decision
+
+    def _digest(self, version: int) -> str:
+        """Return the digest of a plan as it was when this coordinator first saw it."""
+        if not self._digests.get(version):
+            self._digests[version] = self._ledger.digest(version, self._key)
+        return self._digests[version]
 
     def _go(self, version: int, event: CoordinatorEvent) -> CoordinatorState:
         state = COORDINATOR[self._states.get(version, CoordinatorState.IDLE), event]
