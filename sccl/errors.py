@@ -67,6 +67,24 @@ class JudgeError(ScclError):
     """A result failed the independent judge: a defect of sccl or of a solver, never the user's."""
 
 
+class ContradictionError(ScclError):
+    """A result is below a proved lower bound: a defect of sccl, never the user's.
+
+    Args:
+        conflict: Both values and what they are, as a clause.
+    """
+
+    def __init__(self, conflict: str) -> None:
+        super().__init__(conflict)
+        self.conflict = conflict
+
+    def __str__(self) -> str:
+        return (
+            f"{self.conflict}: one of the two is wrong, which is a defect of sccl; please report "
+            "it with the command you ran"
+        )
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str], hint: str) -> UnknownNameError:
     """Return the error for a name that does not exist, with the nearest names that do.
 

@@ -28,7 +28,14 @@ from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.subject import Subject
 from sccl.view.shown import Bounds
 from sccl.view.text.reasons import in_words
-from sccl.view.words import EVERY_WORDS, above_words, class_summary, summary, unswept_words
+from sccl.view.words import (
+    EVERY_WORDS,
+    above_words,
+    class_summary,
+    origin_notes,
+    summary,
+    unswept_words,
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -89,7 +96,7 @@ class Searched(Shared):
     def _table(self) -> str:
         """Return the points, the bounds and what is known of each class."""
         found = self.value
-        notes = [*self.bounds.reasons]
+        notes = [*self.bounds.reasons, *origin_notes(found)]
         if not found.several:
             rows = [point.cells for point in self.points]
             return table(COLUMNS, rows) + "".join(map(paragraph, [*notes, self.summary]))

@@ -17,7 +17,7 @@ from sccl.api.machine import Topology
 from sccl.api.progress import Progress, notes, told
 from sccl.api.schedule import Schedule
 from sccl.collectives import Spec
-from sccl.core.answer import Sat, verdict
+from sccl.core.answer import Sat, Unsat, verdict
 from sccl.core.candidate import Range
 from sccl.core.files.disk import read_text
 from sccl.core.files.kinds import ALGORITHMS, FRONTIER, SCHEDULE, TOPOLOGY
@@ -73,12 +73,15 @@ class Answer:
         algorithm: if there is one; the independent judge has accepted it.
         reason: why, in words.
         seconds: what it took.
+        origin: where an ``"unsat"`` came from: ``"here"``, ``"stored"`` (the user's own store), or
+            ``"store-file"`` and the like if that was trusted; else empty.
     """
 
     verdict: str
     algorithm: Algorithm | None
     reason: str
     seconds: float
+    origin: str = ""
 
     def __repr__(self) -> str:
         return f"Answer({self.verdict}: {self.reason})"
@@ -102,6 +105,7 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     seed: int = 0,
     symmetry: str = "auto",
     store: Store = True,
+    trust_store: bool = False,
 ) -> Answer:
     """Return whether there is an algorithm of C chunks, S steps and R rounds.
 
@@ -117,6 +121,8 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
         timeout_s: seconds, after which the answer is unknown; None: no end.
         symmetry: ``"auto"``, ``"none"``, ``"translations"`` or a file with generators.
         store: whether verdicts are kept in the user's cache folder; or the file for them.
+        trust_store: whether an unsat of a store file, or of another version, is accepted without
+            verification.
 
     Raises:
         InputError: the numbers, the collective or the settings do not fit the machine.
@@ -129,10 +135,11 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     """
     subject = _subject(collective, topology, root)
     posed = pose(subject.topology, subject.spec, chunks, steps, rounds)
-    settings = _settings(solver, timeout_s, seed, symmetry, store)
+    settings = _settings(solver, timeout_s, seed, symmetry, store, trust_store=trust_store)
     answer = find_algorithm(subject.spec, posed, settings)
     found = Algorithm(answer.algorithm) if isinstance(answer, Sat) else None
-    return Answer(verdict(answer), found, reason_of(answer), answer.seconds)
+    origin = answer.origin.value if isinstance(answer, Unsat) else ""
+    return Answer(verdict(answer), found, reason_of(answer), answer.seconds, origin)
 
 
 @checked
@@ -151,6 +158,8 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     jobs: int = 1,
     cluster: str | None = None,
     store: Store = True,
+    trust_store: bool = False,
+    trust_cluster: bool = False,
     progress: Progress = True,
 ) -> Frontier:
     """Return the Pareto frontier between latency (S) and bandwidth (R/C), as far as it is found.
@@ -172,6 +181,9 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
         jobs: queries at a time, each in a process of its own.
         cluster: address of a Dask scheduler.
         store: whether verdicts are kept in the user's cache folder; or the file for them.
+        trust_store: whether an unsat of a store file, or of another version, is accepted without
+            verification.
+        trust_cluster: whether an unsat of a cluster worker is accepted without verification.
         progress: whether to show what is going on; or a function that is told, line by line.
 
     Raises:
@@ -183,7 +195,17 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     """
     subject = _subject(collective, topology, root)
     where = Cluster(cluster) if cluster else None
-    settings = _settings(solver, timeout_s, seed, symmetry, store, jobs, where)
+    settings = _settings(
+        solver,
+        timeout_s,
+        seed,
+        symmetry,
+        store,
+        jobs,
+        where,
+        trust_store=trust_store,
+        trust_cluster=trust_cluster,
+    )
     covered = Range(k, max_steps, max_chunks)
     with notes(progress) as notify:
         machine, spec = subject.topology, subject.spec
@@ -271,6 +293,9 @@ def _settings(  # noqa: PLR0913, PLR0917 - they are what it is made of
     store: Store = True,
     jobs: int = 1,
     cluster: Cluster | None = None,
+    *,
+    trust_store: bool = False,
+    trust_cluster: bool = False,
 ) -> Settings:
     return Settings(
         backends.check_name(solver),
@@ -280,4 +305,6 @@ def _settings(  # noqa: PLR0913, PLR0917 - they are what it is made of
         cluster,
         None if isinstance(store, bool) else Path(store),
         no_store=store is False,
+        trust_store=trust_store,
+        trust_cluster=trust_cluster,
     )

@@ -14,10 +14,11 @@ from sccl.api.algorithm import Algorithm
 from sccl.api.arguments import checked
 from sccl.api.chart import Chart
 from sccl.api.latex import Latex, tabular
+from sccl.core.answer import Origin
 from sccl.core.files.disk import check_can_write, write_atomically
 from sccl.core.frontier import Frontier as Known
 from sccl.core.frontier import Point as KnownPoint
-from sccl.core.words import proved_for
+from sccl.core.frontier import state_words
 from sccl.errors import InputError, ToolError
 from sccl.tasks.explore import shown
 from sccl.view import charts
@@ -48,6 +49,10 @@ class Point:
         within: the k and C that the proof is restricted to, such as ``"k = 2"``; empty: none.
         above_every: of an allreduce, by which part R/C is above what no algorithm of any class
             beats in as many steps: 0: none has less; None: that is not known.
+        rests_on: where refutations that the proof needs came from, other than this process:
+            ``"stored"`` (the user's own store), ``"other-version"``, ``"store-file"``,
+            ``"cluster"``; of a point that is not proved, those that would prove it if they were
+            verified.
     """
 
     steps: int
@@ -62,6 +67,7 @@ class Point:
     within: str = ""
     of_class: str = ""
     above_every: Fraction | None = None
+    rests_on: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -81,12 +87,14 @@ class Point:
             point.within.words if point.proved and point.within else "",
             of_class,
             above,
+            tuple(origin.value for origin in point.rests_on),
         )
 
     @property
     def state(self) -> str:
-        """Return ``"proved"``, ``"proved for k = 2"`` (and the like), or ``"best found"``."""
-        return proved_for(self.within) if self.proved else "best found"
+        """Return ``"proved"``, ``"proved (stored) for k = 2"``, ``"best found"``, or the like."""
+        origins = map(Origin, self.rests_on)
+        return state_words("proved" if self.proved else "best found", self.within, origins)
 
     @property
     def text(self) -> str:

@@ -129,7 +129,8 @@ def simulate(
         size: of the buffer that C chunks make up: bytes, or text such as ``"1GB"``; None: 1 MiB,
             and of schedules their own.
         alpha: what links do during alpha; None: it travels, and of schedules their own.
-        stepping: when sends start; None: when what they send is there, and schedules as they say.
+        stepping: when sends start; None: when their data are there, in the order of steps on each
+            link, and schedules as they say.
         alpha_us: latency of every link, microseconds; None: the machine's.
         gb_per_s: speed of every lane, 10^9 bytes per second; None: the machine's.
 

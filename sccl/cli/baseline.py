@@ -65,8 +65,8 @@ Steps = Annotated[
     Stepping,
     typer.Option(
         "--stepping",
-        help="Whether a send starts when what it sends is there, or when the step before it has "
-        "ended everywhere.",
+        help="Whether a send starts when its data are there and the link has begun with those of "
+        "earlier steps, or when the step before it has ended everywhere.",
     ),
 ]
 

@@ -71,6 +71,7 @@ def bounds(
                 every = bound_of_every(topology, spec, whole, steps)
             if whole is None or (steps % 2 == 0 and steps >= found.steps):
                 limit = step_limit(topology, spec, steps, found, effort.seconds).limit
+                limit.require_consistent()
     if json:
         found_json = msgspec.to_builtins(bounds_to_wire(found))
         if whole is not None:

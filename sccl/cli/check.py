@@ -24,6 +24,7 @@ from sccl.tasks.check import (
     judge_files,
     judge_steps,
     judge_strange,
+    names_several,
 )
 from sccl.tasks.training_files import notes_on_training, told_training
 from sccl.view.text.notes import share_bar
@@ -58,12 +59,13 @@ def check(
     are offered anew. Exit code 1 if there is a violation, or a file that no runtime would run.
     """
     unread: dict[Path, InputError] = {}
-    training, offers, rest = judge_steps(files, costs)
-    strange, ours = judge_strange(rest, unread)
+    broken = unread if names_several(files) else None
+    training, offers, rest = judge_steps(files, costs, broken)
+    strange, ours = judge_strange(rest, broken)
     judged: list[Judged] = []
     if ours:
         with share_bar(err(), "reading") as bar:
-            judged = judge_files(ours, bar, lambda done, of: bar(done, of, "judging"))
+            judged = judge_files(ours, bar, lambda done, of: bar(done, of, "judging"), broken)
     if json:
         print_output(check_output(judged, strange, training, offers))
     else:

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import on_a_line, out, print_output, reported
+from sccl.cli.report import on_a_line, out, print_file, print_output, reported
 from sccl.core.fabric import Channel, Fabric, SharedBudget
 from sccl.core.files.fabrics import fabric_to_wire
 from sccl.core.files.text import text_of
@@ -62,7 +62,7 @@ def show(name: Name, json: options.Json = False) -> None:
     """Show the channels of a fabric, and what they share; with --json, as a file."""
     one = fabric_of(name)
     if json:
-        typer.echo(text_of(fabric_to_wire(one)), nl=False)
+        print_file(text_of(fabric_to_wire(one)))
         return
     console = out()
     console.print(_channels(one))

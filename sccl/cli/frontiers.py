@@ -19,6 +19,7 @@ from sccl.view.words import (
     above_words,
     class_summary,
     completeness,
+    origin_notes,
     unswept_words,
 )
 
@@ -243,7 +244,9 @@ def _print_open(console: Console, frontier: Frontier) -> None:
     if len(frontier.open) > _MOST_OPEN:
         more = len(frontier.open) - _MOST_OPEN
         console.print(f"  ... and {more} more (all of them with --json)")
-    if frontier.open:
+    for note in origin_notes(frontier):
+        console.print(note, markup=False, soft_wrap=True)
+    if any(one.origin is None for one in frontier.open):
         console.print(
             "An open candidate may hide a better algorithm: try a larger --timeout, or "
             "another --solver."

@@ -81,7 +81,9 @@ def _check_limits(covered: Range, workers: WorkersOptions, kept: KeptOptions) ->
         "--max-chunks": covered.max_chunks is not None,
         "--jobs": workers.jobs != 1,
         "--cluster": workers.cluster is not None,
+        "--trust-cluster": workers.trust_cluster,
         "--store": kept.store is not None,
+        "--trust-store": kept.trust_store,
     }
     if any(given.values()):
         raise ParameterError(

@@ -19,7 +19,16 @@ from sccl.cli.planning import (
     PlanSearch,
     plan_settings,
 )
-from sccl.cli.report import ExitCode, err, on_a_line, out, print_output, reported, tell_first_use
+from sccl.cli.report import (
+    ExitCode,
+    err,
+    on_a_line,
+    out,
+    print_file,
+    print_output,
+    reported,
+    tell_first_use,
+)
 from sccl.core.cost import duration_text
 from sccl.core.files.offered_options import offered_options_to_wire
 from sccl.core.files.text import text_of
@@ -95,7 +104,7 @@ def _tell_offered(offered: OfferedOptions, output: Path | None, *, json: bool) -
     if output is not None:
         write_options(output, offered)
     if json:
-        typer.echo(text_of(offered_options_to_wire(offered)), nl=False)
+        print_file(text_of(offered_options_to_wire(offered)))
         return
     print_offered(out(), offered)
     if output is not None:

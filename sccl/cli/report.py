@@ -55,7 +55,7 @@ class ExitCode(IntEnum):
     UNKNOWN = 3
     """A solver gave up; or a frontier has open candidates."""
     FAILED = 4
-    """A solver broke, or a result failed the judge: a defect."""
+    """A solver broke, or a result failed the judge or is below a proved bound: a defect."""
     INTERRUPTED = 130
     """By Ctrl-C; 143 by SIGTERM, 129 by SIGHUP: 128 and the signal (``signals.exit_code``)."""
     CLOSED_PIPE = 141
@@ -119,6 +119,11 @@ def print_json(value: Any) -> None:
     """Print plain values as JSON on stdout: one document, and nothing after it."""
     typer.echo(json.dumps(_readable(value), indent=1))
     _printed.append(True)
+
+
+def print_file(text: str) -> None:
+    """Print the text of a JSON file on stdout, with control characters in strings escaped."""
+    typer.echo(_CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text), nl=False)
 
 
 def tell_first_use() -> None:

@@ -32,6 +32,19 @@ Symmetry = Annotated[
     ),
 ]
 NoStore = Annotated[bool, typer.Option("--no-store", help="Neither look into the store nor write.")]
+TrustStore = Annotated[
+    bool,
+    typer.Option(
+        "--trust-store",
+        help="Accept an 'unsat' of a store file, or of another version, without verification.",
+    ),
+]
+TrustCluster = Annotated[
+    bool,
+    typer.Option(
+        "--trust-cluster", help="Accept an 'unsat' of a cluster worker without verification."
+    ),
+]
 Jobs = Annotated[int, typer.Option("--jobs", help="Queries at a time, each in a process.")]
 ClusterAddress = Annotated[
     str | None,
@@ -57,6 +70,7 @@ class KeptOptions:
 
     store: options.Store = None
     no_store: NoStore = False
+    trust_store: TrustStore = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,7 @@ class WorkersOptions:
 
     jobs: Jobs = 1
     cluster: ClusterAddress = None
+    trust_cluster: TrustCluster = False
     tls_ca: TlsCa = None
     tls_cert: TlsCert = None
     tls_key: TlsKey = None
@@ -82,6 +97,8 @@ def settings_of(
         InputError: there is no such solver, or a number makes no sense.
     """
     kept, workers = kept or KeptOptions(), workers or WorkersOptions()
+    if kept.trust_store and kept.no_store:
+        raise ParameterError("--trust-store and --no-store are both given: leave one out")
     return Settings(
         backends.check_name(search.solver),
         checked_effort(timeout, search.seed),
@@ -90,6 +107,8 @@ def settings_of(
         _cluster(workers.cluster, workers.tls_ca, workers.tls_cert, workers.tls_key),
         kept.store,
         kept.no_store,
+        kept.trust_store,
+        workers.trust_cluster,
     )
 
 

@@ -19,7 +19,7 @@ from sccl.core.words import gap_text
 from sccl.errors import ParameterError
 from sccl.tasks.files import load_plans
 from sccl.tasks.offering import option_files
-from sccl.tasks.show import show_output
+from sccl.tasks.show import check_can_show, show_output
 from sccl.tasks.show_training import ShownTrainingPart, models_told, shown_training
 from sccl.tasks.training_files import training_files, write_timeline
 from sccl.tasks.workload import holds_workload, workload_show_output
@@ -142,6 +142,7 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
 
 def _print(console: Console, one: LoadedPlan) -> None:
     if isinstance(one.plan, KSynchronous):
+        check_can_show(str(one.file), one.plan)
         print_algorithm(console, expand(one.plan), intact=one.intact)
         return
     from sccl.view.text.schedule import print_schedule  # noqa: PLC0415 - NumPy is slow to load

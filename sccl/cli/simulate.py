@@ -66,8 +66,8 @@ Steps = Annotated[
     Stepping | None,
     typer.Option(
         "--stepping",
-        help="Whether a send starts when what it sends is there, or when the step before it has "
-        "ended everywhere.",
+        help="Whether a send starts when its data are there and the link has begun with those of "
+        "earlier steps, or when the step before it has ended everywhere.",
         show_default="pipelined; schedules and programs say when",
     ),
 ]
@@ -231,6 +231,7 @@ def _why(step: PathPart) -> str:
         "onward": "it comes from the link before",
         "link": f"{waited}the link",
         "limit": f"{waited}a budget or a switch",
+        "order": f"{waited}a send of an earlier step",
     }[step.waited_for]
 
 

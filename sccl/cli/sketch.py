@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import on_a_line, out, print_output, reported
+from sccl.cli.report import on_a_line, out, print_file, print_output, reported
 from sccl.cli.subject import Root, TacclTopology, TopoOrProfile
 from sccl.core.files.sketches import sketch_to_wire
 from sccl.core.files.text import text_of
@@ -102,7 +102,7 @@ def show(
     """Show what a sketch says as a table; with --json, as a file of sccl's own."""
     found, fit = fit_of(file, topo, profile)
     if json:
-        typer.echo(text_of(sketch_to_wire(found)), nl=False)
+        print_file(text_of(sketch_to_wire(found)))
         return
     table = Table("Of", "What", title=escape(on_a_line(found.name)), title_justify="left")
     for of, what in rows_of(found, fit):

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sccl.cli import complete, options
-from sccl.cli.report import on_a_line, out, print_json, print_output, reported
+from sccl.cli.report import on_a_line, out, print_file, print_json, print_output, reported
 from sccl.core.files.disk import write_atomically
 from sccl.core.files.kinds import SHAPES, json_schema
 from sccl.core.files.text import text_of
@@ -80,7 +80,7 @@ def show(name: Name, json: options.Json = False) -> None:
     """Show adjacency with lanes, diameter, degrees, budgets and costs."""
     topology = resolve_topology(name)
     if json:
-        typer.echo(text_of(topology_to_wire(topology)), nl=False)
+        print_file(text_of(topology_to_wire(topology)))
         return
     print_topology(out(), topology)
 

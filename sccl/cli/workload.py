@@ -106,7 +106,8 @@ def import_(
     """Make a workload of one step of a training job, from traces of its ranks.
 
     A profiler's trace and an execution trace of the same rank are paired. Ranks are checked against
-    one another. What traces say is printed, and what they do not say and was assumed.
+    one another. What traces say is printed, what they do not say and was assumed, and what was not
+    used of them.
     """
     options.writable(output)
     hints = TraceHints(format_name, rank, ranks, step, alike, host_time)
@@ -119,7 +120,8 @@ def import_(
 
 def _print_imported(console: Console, imported: ImportedWorkload, output: Path | None) -> None:
     read = imported.read
-    for prefix, lines in (("", read.understood), ("assumed: ", read.assumed)):
+    parts = (("", read.understood), ("assumed: ", read.assumed), ("not used: ", read.unread))
+    for prefix, lines in parts:
         for line in lines[:_SHOWN]:
             console.print(f"{prefix}{on_a_line(line)}", markup=False, soft_wrap=True)
         if len(lines) > _SHOWN:

@@ -3,10 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from typing import Literal
 
 from sccl.core.symmetric import AnyAlgorithm
+
+
+class Origin(StrEnum):
+    """Where an unsat came from."""
+
+    HERE = "here"
+    """A solver or a bound of this process, or of worker processes that it started."""
+    STORED = "stored"
+    """The user's own store, by the same version and the same solver."""
+    OTHER_VERSION = "other-version"
+    """The user's own store, by another version."""
+    STORE_FILE = "store-file"
+    """A store that was named, which others may have written."""
+    CLUSTER = "cluster"
+    """A worker of a cluster."""
+
+    @property
+    def is_verified(self) -> bool:
+        """Return whether an unsat of this origin proves something without being derived again."""
+        return self in {Origin.HERE, Origin.STORED}
+
+    @property
+    def words(self) -> str:
+        """Return the origin in words, as the subject of a sentence."""
+        return _ORIGIN_WORDS[self]
+
+
+_ORIGIN_WORDS = {
+    Origin.HERE: "this process",
+    Origin.STORED: "the user's own store",
+    Origin.OTHER_VERSION: "the store of another version of sccl",
+    Origin.STORE_FILE: "the store file",
+    Origin.CLUSTER: "the cluster",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +67,21 @@ class Unsat:
 
     Attributes:
         evidence: why that may be believed, in words.
+        origin: where it came from.
+        trusted: whether the user accepts that origin without verification.
     """
 
     evidence: str
     solver: str
     seconds: float
     from_store: bool = False
+    origin: Origin = Origin.HERE
+    trusted: bool = False
+
+    @property
+    def is_accepted(self) -> bool:
+        """Return whether it counts as a proof: its origin is verified, or the user trusts it."""
+        return self.origin.is_verified or self.trusted
 
 
 @dataclass(frozen=True, slots=True)

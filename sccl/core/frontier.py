@@ -6,13 +6,16 @@ allreduce has up to four, whose points lie upon one another.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+from sccl.core.answer import Origin
 from sccl.core.bounds import Bounds
 from sccl.core.candidate import Candidate, Range
+from sccl.core.contradictions import require_not_below
 from sccl.core.cost import Costs
 from sccl.core.limit import StepLimit
 from sccl.core.symmetric import AnyAlgorithm
@@ -26,6 +29,22 @@ State = Literal["proved", "best found", "approached"]
 attains."""
 
 
+def state_words(state: State, within: str, rests_on: Iterable[Origin]) -> str:
+    """Return the state of a point in words, such as ``"proved (stored) for k = 2"``.
+
+    Args:
+        state: of the point.
+        within: the range of k and C that its proof covers; empty: all.
+        rests_on: the origins that its proof, or what lacks for a proof, rests on.
+    """
+    if state == "proved":
+        origins = (one if one.is_verified else f"trusted {one}" for one in rests_on)
+        return proved_for(within, ", ".join(origins))
+    origins = (one for one in rests_on if not one.is_verified)
+    doubts = ", ".join(origins)
+    return f"{state} (not verified: {doubts})" if doubts else state
+
+
 @dataclass(frozen=True, slots=True)
 class Refuted:
     """A candidate that has no algorithm, and why.
@@ -33,19 +52,32 @@ class Refuted:
     Attributes:
         evidence: why that may be believed, in words.
         seconds: that finding it out took; None: its file does not say.
+        origin: where the refutation came from.
     """
 
     candidate: Candidate
     evidence: str
     seconds: float | None
+    origin: Origin = Origin.HERE
+
+    @property
+    def evidence_words(self) -> str:
+        """Return the evidence, and its origin unless that is this process."""
+        known = self.origin is Origin.HERE
+        return self.evidence if known else f"{self.evidence} ({self.origin.value})"
 
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A candidate that would improve the frontier and was not decided, and why."""
+    """A candidate that would improve the frontier and was not decided, and why.
+
+    Attributes:
+        origin: who claims that it has no algorithm, which is not verified; None: nobody does.
+    """
 
     candidate: Candidate
     reason: str
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +99,8 @@ class Point:
         rounds_per_step: of the algorithm, as far as the frontier says it.
         seconds: that finding it took; None: its file does not say.
         from_store: whether they are those of an earlier search, whose answer was kept.
+        rests_on: origins other than this process of the refutations that the proof needs; of a
+            point that is not proved, those that would prove it if they were verified.
     """
 
     steps: int
@@ -83,6 +117,7 @@ class Point:
     rounds_per_step: tuple[int, ...] = ()
     seconds: float | None = None
     from_store: bool = False
+    rests_on: tuple[Origin, ...] = ()
 
     @classmethod
     def of(cls, algorithm: AnyAlgorithm) -> Point:
@@ -119,6 +154,13 @@ class Point:
         )
 
     @property
+    def costs(self) -> tuple[Fraction, ...]:
+        """Return its R/C, and that of its algorithm if it has one."""
+        if self.chunks is None or self.rounds is None:
+            return (self.cost,)
+        return (self.cost, Fraction(self.rounds, self.chunks))
+
+    @property
     def candidate(self) -> Candidate:
         """Return the (C, S, R) of its algorithm, which has to be there."""
         assert self.chunks is not None
@@ -134,10 +176,9 @@ class Point:
 
     @property
     def state_words(self) -> str:
-        """Return its state, and what its proof is restricted to."""
-        if self.state != "proved":
-            return self.state
-        return proved_for(self.within.words if self.within else "")
+        """Return its state, the origin of its proof, and the range that the proof covers."""
+        within = self.within.words if self.within else ""
+        return state_words(self.state, within, self.rests_on)
 
     @property
     def text(self) -> str:
@@ -285,6 +326,39 @@ class Frontier:
             if not found or cost < found[-1][1].cost:
                 found.append((name, replace(point, optimal=self._optimal(point))))
         return tuple(found)
+
+    def require_consistent(self) -> Frontier:
+        """Return it, if no point of it is below a bound or a limit that it states.
+
+        Raises:
+            ContradictionError: One is.
+        """
+        for one in self.classes:
+            for limit in one.limits:
+                limit.require_consistent()
+            for point in one.points:
+                self._require_above(point, one)
+        return self
+
+    def _require_above(self, point: Point, one: ClassFrontier) -> None:
+        """Check that a point of a class is below no bound or limit.
+
+        Raises:
+            ContradictionError: It is.
+        """
+        of = f"of {point.text} for {self.name} ({one.scope})"
+        steps, lowest = [one.steps or 0], [one.bandwidth or Fraction(0)]
+        if self.bounds is not None:
+            steps.append(self.bounds.steps)
+            lowest.append(self.bounds.bandwidth)
+        lowest += [x.lower for x in (*one.limits, *self.every) if x.steps >= point.steps]
+        require_not_below(
+            point.steps, max(steps), result=f"the S {of}", limit="the lower bound on S"
+        )
+        for cost in point.costs:
+            require_not_below(
+                cost, max(lowest), result=f"the R/C {of}", limit="the lower bound on R/C"
+            )
 
     def undominated(self, point: Point) -> bool:
         """Return whether no algorithm of any class has less R/C, or as much in fewer steps."""

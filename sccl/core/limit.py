@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sccl.core.contradictions import require_not_below
 from sccl.core.topology import ConstraintKey
 from sccl.core.words import solved_as
 
@@ -73,6 +74,21 @@ class StepLimit:
     lower: Fraction
     upper: Fraction | None
     proofs: tuple[LimitProof, ...] = ()
+
+    def require_consistent(self) -> StepLimit:
+        """Return it, if what is attained is not below what is proved.
+
+        Raises:
+            ContradictionError: It is.
+        """
+        if self.upper is not None:
+            require_not_below(
+                self.upper,
+                self.lower,
+                result=f"the best R/C that is known for S={self.steps}",
+                limit="the lower bound on R/C for as many steps",
+            )
+        return self
 
     @property
     def best(self) -> Fraction:

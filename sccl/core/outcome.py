@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sccl.core.bounds import Distance
 from sccl.core.candidate import Candidate
+from sccl.core.contradictions import require_not_below
 from sccl.core.limit import LimitProof
 
 if TYPE_CHECKING:
@@ -37,6 +38,14 @@ class Measure(StrEnum):
     """The mean of when each of several collectives has finished, by their priorities."""
 
 
+_MEASURED = {
+    Measure.COST: ("the R/C", ""),
+    Measure.TIME_US: ("the completion time", "us"),
+    Measure.WEIGHTED_US: ("the weighted mean of completion times", "us"),
+}
+"""The name and the unit of each measure in a sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """What a plan takes, and what none takes less than.
@@ -53,6 +62,21 @@ class Bound:
     least: Fraction | None = None
     scope: str = ""
     proofs: tuple[LimitProof, ...] = ()
+
+    def require_holds(self) -> None:
+        """Check that the plan does not take less than ``least``.
+
+        Raises:
+            ContradictionError: It does.
+        """
+        what, unit = _MEASURED[self.measure]
+        require_not_below(
+            self.attained,
+            self.least,
+            result=f"{what} of a plan",
+            limit=f"the lower bound on {what}{f' ({self.scope})' if self.scope else ''}",
+            unit=unit,
+        )
 
     @property
     def gap(self) -> Fraction | None:

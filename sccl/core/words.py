@@ -44,9 +44,15 @@ def solved_as(collective: str, *, on_reversed: bool) -> str:
     return f"{collective}{' on the reversed topology' if on_reversed else ''}"
 
 
-def proved_for(within: str) -> str:
-    """Return what is said of a point that is proved within a range of k and C; empty: for any."""
-    return f"proved for {within}" if within else "proved"
+def proved_for(within: str, origins: str = "") -> str:
+    """Return the state of a proved point.
+
+    Args:
+        within: the range of k and C that the proof covers; empty: all.
+        origins: where refutations came from that the proof needs; empty: from this process alone.
+    """
+    proved = f"proved ({origins})" if origins else "proved"
+    return f"{proved} for {within}" if within else proved
 
 
 def rounded(number: Fraction | int) -> str:

@@ -23,7 +23,12 @@ from sccl.enforce.inner import CPU, device_of, gloo_group, kind_of
 from sccl.enforce.peers import CallError, failed, peers, ranks_in_words
 from sccl.enforce.releases import NAMES
 from sccl.enforce.session import Session, session
-from sccl.enforce.works import all_to_all_of_lists, named
+from sccl.enforce.works import (
+    all_to_all_in_contiguous_memory,
+    all_to_all_of_lists,
+    in_contiguous_memory,
+    named,
+)
 
 Method = Callable[..., Any]
 
@@ -164,8 +169,14 @@ class ScclGroup(dist.ProcessGroup):
             inner.set_timeout(timeout)
 
 
-_CARRY = {"all_to_all": all_to_all_of_lists}
-"""What gloo's own methods don't do."""
+_CARRY: dict[str, Callable[[str], Method]] = {
+    "all_reduce": in_contiguous_memory,
+    "all_to_all": lambda _: all_to_all_of_lists,
+    "all_to_all_single": all_to_all_in_contiguous_memory,
+    "broadcast": in_contiguous_memory,
+    "reduce": in_contiguous_memory,
+}
+"""Calls that gloo's own methods refuse or get wrong, made from the name of the method."""
 
 
 def _own_method(name: str) -> Method:
@@ -177,7 +188,7 @@ def _own_method(name: str) -> Method:
 
 def _method(does: str, name: str) -> Method:
     describe, own = DESCRIBE[does], _own_method(name)
-    over_gloo = _CARRY.get(does, own)
+    over_gloo = _CARRY[does](name) if does in _CARRY else own
 
     def method(self: ScclGroup, *args: Any, **kwargs: Any) -> Any:
         # Torch names no arguments but the last, its options.

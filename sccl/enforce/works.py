@@ -94,12 +94,14 @@ def named(inner: Any, naming: Naming) -> NamedWork | None:
     return None if inner is None else NamedWork(inner, naming)
 
 
-class SplitWork(CarriedWork):
-    """One whose results come in one tensor, and are put into those that a job wants filled."""
+class CopiedWork(CarriedWork):
+    """The work of a call on copies: it copies the results to the tensors of the job."""
 
-    def __init__(self, inner: Any, came: torch.Tensor, wanted: Sequence[torch.Tensor]) -> None:
+    def __init__(
+        self, inner: Any, copies: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]
+    ) -> None:
         super().__init__(inner)
-        self._came, self._wanted = came, wanted
+        self._copies, self._wanted = copies, wanted
         self._future = inner.get_future().then(self._filled)
 
     def wait(self, *args: Any, **kwargs: Any) -> bool:
@@ -122,15 +124,50 @@ class SplitWork(CarriedWork):
 
     def _filled(self, future: Any) -> Any:
         future.value()  # raises what went wrong
-        parts = self._came.split([one.numel() for one in self._wanted])
-        for one, part in zip(self._wanted, parts, strict=True):
-            one.copy_(part.view(one.shape))
+        for tensor, copy in zip(self._wanted, self._copies, strict=True):
+            if copy is not tensor:
+                tensor.detach().copy_(copy.view(tensor.shape))
         return list(self._wanted)
 
 
-def all_to_all_of_lists(group: Any, outputs: Any, inputs: Any, *_: Any) -> SplitWork:
+def all_to_all_of_lists(group: Any, outputs: Any, inputs: Any, *_: Any) -> CopiedWork:
     """Return the work of an exchange of tensors of any sizes: gloo's own takes them of one size."""
     given = torch.cat([one.reshape(-1) for one in inputs])
     came = given.new_empty(sum(one.numel() for one in outputs))
     sizes = [[one.numel() for one in those] for those in (outputs, inputs)]
-    return SplitWork(group.all_to_all_single(came, given, *sizes), came, outputs)
+    work = group.all_to_all_single(came, given, *sizes)
+    return CopiedWork(work, came.split(sizes[0]), outputs)
+
+
+def in_contiguous_memory(name: str) -> Callable[..., Any]:
+    """Return a call of gloo's method for tensors in place, which copies non-contiguous ones.
+
+    Gloo takes the elements of a tensor as consecutive in memory, whatever its strides are.
+    """
+
+    def carry(group: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
+        every = tensors if isinstance(tensors, list | tuple) else [tensors]
+        if all(map(_is_as_gloo_reads, every)):
+            return getattr(group, name)(tensors, *args, **kwargs)
+        copies = [one if _is_as_gloo_reads(one) else one.detach().contiguous() for one in every]
+        return CopiedWork(getattr(group, name)(copies, *args, **kwargs), copies, every)
+
+    return carry
+
+
+def all_to_all_in_contiguous_memory(name: str) -> Callable[..., Any]:
+    """Return a call of gloo's exchange that copies non-contiguous tensors and shared memory."""
+
+    def carry(group: Any, output: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
+        came = output if _is_as_gloo_reads(output) else output.detach().contiguous()
+        sent = given if _is_as_gloo_reads(given) else given.detach().contiguous()
+        if came.untyped_storage().data_ptr() == sent.untyped_storage().data_ptr():
+            sent = sent.detach().clone()
+        work = getattr(group, name)(came, sent, *args, **kwargs)
+        return work if came is output else CopiedWork(work, [came], [output])
+
+    return carry
+
+
+def _is_as_gloo_reads(tensor: torch.Tensor) -> bool:
+    return tensor.layout != torch.strided or bool(tensor.is_contiguous())

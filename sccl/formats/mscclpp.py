@@ -20,7 +20,15 @@ from sccl.errors import JudgeError, ParameterError
 from sccl.formats.contract import NOT_SAID, Foreign, FormatOptions, SizedPlan, WrittenFiles
 from sccl.formats.mscclpp_graph import graph_program, unflushed
 from sccl.formats.mscclpp_lowering import MAX_BLOCKS, Manner, gpus_of
-from sccl.formats.mscclpp_plan import ALIGNMENT, GpuPart, PlanPart, plan_of, text_of
+from sccl.formats.mscclpp_plan import (
+    ALIGNMENT,
+    GpuPart,
+    PlanPart,
+    is_other_form,
+    plan_of,
+    text_of,
+    unread_fields,
+)
 from sccl.formats.mscclpp_rules import MAX_MIN_SIZE, MAX_OFFSET_BYTES, broken_rules, crashes
 from sccl.lower.instances import instances_of
 from sccl.lower.step_graph_run import run_graph
@@ -30,6 +38,8 @@ ABOUT = "MSCCL++ execution plans, one file an algorithm, for its executor"
 SOURCE = "microsoft/mscclpp v0.9.0 and 1f5f065 (2026-08), src/core/executor"
 TAKES = (Algorithm,)
 BY_SIZE = False
+_SHOWN = 12
+"""Names of fields, in a note."""
 MIXES = True
 
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "reducescatter")
@@ -127,8 +137,9 @@ def write(plans: Sequence[SizedPlan], options: MscclppOptions) -> WrittenFiles:
 
 def sniff(content: bytes) -> bool:
     """Return whether bytes look like a plan."""
-    words = (b'"gpus"', b'"threadblocks"')
-    return content.lstrip()[:1] == b"{" and all(word in content for word in words)
+    if content.lstrip()[:1] != b"{" or b'"gpus"' not in content:
+        return False
+    return b'"threadblocks"' in content or is_other_form(content)
 
 
 def read(content: bytes, where: str) -> Foreign:
@@ -146,6 +157,10 @@ def read(content: bytes, where: str) -> Foreign:
     )
     program, ended = graph_program(plan), tuple(crashes(plan))
     notes = (*broken_rules(plan), *unflushed(plan))
+    if unread := unread_fields(content):
+        shown = ", ".join(f"{name!a:.40}" for name in unread[:_SHOWN])
+        more = f" and {len(unread) - _SHOWN} more" if len(unread) > _SHOWN else ""
+        notes = (*notes, f"fields that the executor does not read: {shown}{more}")
     if program.collective.name == "custom":
         notes = (NOT_SAID, *notes)
     return Foreign(program, about, () if ended else notes, ended)

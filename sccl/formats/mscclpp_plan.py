@@ -6,7 +6,10 @@ with these fields), v0.9.0 and 1f5f065 (2026-08).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import cache
+from typing import get_args
 
 import msgspec
 
@@ -188,6 +191,17 @@ class PlanPart(msgspec.Struct):
     written_for: str = ""
 
 
+_TEMPLATE = re.compile(rb'"(is_)?dynamic"\s*:\s*true|\$\{[A-Za-z_]')
+_TRANSITION = re.compile(
+    rb'"(connectedTo|ctype|cids|remoteBufferIds|accessChannelType|channel_access)"\s*:'
+)
+
+
+def is_other_form(content: bytes) -> bool:
+    """Return whether bytes look like a dynamic template, or a plan of the transition of 2025."""
+    return bool(_TEMPLATE.search(content) or _TRANSITION.search(content))
+
+
 def plan_of(content: bytes, where: str) -> PlanPart:
     """Return the plan that a file holds.
 
@@ -201,9 +215,20 @@ def plan_of(content: bytes, where: str) -> PlanPart:
             "0.7 read and 0.8 (2025) and later do not, nor does sccl: write it anew with a later "
             "MSCCL++"
         )
+    if _TEMPLATE.search(content):
+        raise FormatError(
+            f"{where}: a dynamic template of MSCCL++, whose sizes and chunks are filled in when a "
+            "job runs, and not a plan: give a plan that was made of it"
+        )
     try:
         plan = msgspec.json.decode(content, type=PlanPart)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        if _TRANSITION.search(content):
+            raise FormatError(
+                f"{where}: a plan of MSCCL++'s transition format (spring 2025, between the designs "
+                "of 0.7 and 0.8), which no release reads, nor does sccl: write it anew with "
+                "MSCCL++ 0.8 or later"
+            ) from None
         text = " ".join(str(error).split())
         raise FormatError(f"{where}: no MSCCL++ plan: {text}; give one as MSCCL++ writes") from None
     ops = sum(1 for gpu in plan.gpus for block in gpu.threadblocks for _ in block.all_ops())
@@ -215,6 +240,38 @@ def plan_of(content: bytes, where: str) -> PlanPart:
     for wrong in _not_there(plan):
         raise FormatError(f"{where}: {wrong}: the plan cannot be loaded")
     return plan
+
+
+def unread_fields(content: bytes) -> list[str]:
+    """Return the names of fields of a plan that the executor does not read, sorted."""
+    found: set[str] = set()
+    _add_unread(msgspec.json.decode(content), PlanPart, found)
+    return sorted(found)
+
+
+def _add_unread(value: object, part: type[msgspec.Struct], found: set[str]) -> None:
+    if isinstance(value, list):
+        for one in value:
+            _add_unread(one, part, found)
+    elif isinstance(value, dict):
+        parts = _parts_of(part)
+        found.update(name for name in value if name not in parts)
+        for name, inner in parts.items():
+            if inner is not None and name in value:
+                _add_unread(value[name], inner, found)
+
+
+@cache
+def _parts_of(part: type[msgspec.Struct]) -> dict[str, type[msgspec.Struct] | None]:
+    """Return the fields of a part, each with the part that it holds, or holds a list of."""
+    found: dict[str, type[msgspec.Struct] | None] = {}
+    for field in msgspec.structs.fields(part):
+        types = [field.type, *get_args(field.type)]
+        found[field.encode_name] = next(
+            (one for one in types if isinstance(one, type) and issubclass(one, msgspec.Struct)),
+            None,
+        )
+    return found
 
 
 def text_of(plan: PlanPart) -> bytes:

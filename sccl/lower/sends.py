@@ -42,6 +42,7 @@ def messages_of(program: Program) -> Messages:
         waits_for=np.array([ready[s] for s in sends], np.int32),
         arrival_opens=np.array([_arrival(code[s], ready, awaited) for s in sends], np.int32),
         start_opens=np.array([done[s] for s in sends], np.int32),
+        step=np.full(len(sends), _NOTHING, np.int32),  # blocks say in which order they send
         barriers=np.zeros(len(code) + len(sends), np.bool_),
         opened=np.array(opened, np.int32),
         counted_at=np.array(counted_at, np.int32),

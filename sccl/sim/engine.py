@@ -14,7 +14,9 @@ The rules, which ``tests/kit/slow_simulator.py`` follows tick by tick:
    are its own until the chunk has passed, budgets until it has passed the last link (less the alpha
    in which the next one to use them sends no byte), the place until the next segment starts, or has
    ended where a switch stores chunks whole.
-4. A message that keeps its times waits for no budget, since it may use it more slowly than a link
+4. Segments of messages with steps come in turn: none before all those have started that use one of
+   its links, budgets or switches before it (:mod:`sccl.sim.turns`).
+5. A message that keeps its times waits for no budget, since it may use it more slowly than a link
    does; but others wait for what it takes.
 
 So a link serves in the order of coming, and what waits at its head keeps those behind it waiting,
@@ -34,7 +36,7 @@ from sccl.sim.why import Why
 _ENDS, _ARRIVES, _TRIES, _COMES = (kind << 60 for kind in range(4))
 _NUMBER = (1 << 60) - 1
 
-_RELEASE, _ARRIVAL, _BARRIER, _START, _ONWARD, _LINK, _LIMIT = (int(why) for why in Why)
+_RELEASE, _ARRIVAL, _BARRIER, _START, _ONWARD, _LINK, _LIMIT, _ORDER = (int(why) for why in Why)
 
 
 @compiled_in_place
@@ -200,12 +202,44 @@ def _take_limits(given: Fixed, now: State, message: int, last: int, out: Rows) -
 
 
 @compiled_in_place
+def _event(given: Fixed, now: State, message: int) -> int:
+    """Return the number of a message's present segment among those of all messages."""
+    within = now.segment[message] - given.route_first[given.route[message]]
+    return int(given.event_first[message] + within)
+
+
+@compiled_in_place
+def _is_early(given: Fixed, now: State, message: int, tick: int) -> bool:
+    """Return whether others have to start before a message that is ready, which is noted."""
+    event = _event(given, now, message)
+    if now.ahead[event] == 0:
+        return False
+    now.due[event] = tick
+    return True
+
+
+@compiled_in_place
+def _pass_turn(given: Fixed, now: State, event: int, tick: int, row: int) -> None:
+    """Note that a segment of a message has started; those that are due and are next come."""
+    now.began[event] = now.counts[3]
+    now.counts[3] += 1
+    for i in range(given.next_first[event], given.next_first[event + 1]):
+        other = given.next_[i]
+        now.ahead[other] -= 1
+        if now.ahead[other] == 0 and now.due[other] != NONE:
+            message = given.event_of[other]
+            now.ready_why[message], now.ready_by[message] = _ORDER, row
+            _push(now, tick, _COMES | message)
+
+
+@compiled_in_place
 def _start(given: Fixed, now: State, message: int, tick: int, out: Rows) -> None:
     """Let a message start on a segment, and the next one in the queue be tried after it."""
     segment = now.segment[message]
     last = _take_links(given, now, message, tick, out)
     first = last - (given.use_first[segment + 1] - given.use_first[segment]) + 1
     _take_limits(given, now, message, last, out)
+    _pass_turn(given, now, _event(given, now, message), tick, first)
     link = given.use_link[given.use_first[segment]]
     behind = now.behind[message]
     now.head[link] = behind
@@ -238,7 +272,8 @@ def _come(given: Fixed, now: State, message: int, tick: int) -> bool:
     now.counts[1] += 1
     now.place[message] = number
     now.came[number], now.came_for[number] = message, now.segment[message]
-    now.ready[message] = tick
+    due = now.due[_event(given, now, message)]
+    now.ready[message] = tick if due == NONE else due
     now.behind[message] = NONE
     now.blocked[message] = NONE
     alone = now.head[link] == NONE
@@ -304,6 +339,8 @@ def advance(given: Fixed, now: State, out: Rows, events: int) -> bool:
             _arrive(given, now, number, tick)
             continue
         message = now.came[number] if code < _COMES else number
+        if code >= _COMES and _is_early(given, now, message, tick):
+            continue
         if code >= _COMES and not _come(given, now, message, tick):
             continue
         if not _blocked(given, now, message, tick):

@@ -38,7 +38,7 @@ NOTHING = -1
 _TYPES = {
     "chunk": np.int32, "src": np.int32, "dst": np.int32, "reduce": np.bool_,
     "release": np.int64, "at_least": np.int64,
-    "waits_for": np.int32, "arrival_opens": np.int32, "start_opens": np.int32,
+    "waits_for": np.int32, "arrival_opens": np.int32, "start_opens": np.int32, "step": np.int32,
 }  # fmt: skip
 
 _GATES = ("waits_for", "arrival_opens", "start_opens")
@@ -65,6 +65,8 @@ class Messages:
         waits_for: the gate that has to open before it starts.
         arrival_opens: the gate that counts its arrival.
         start_opens: the gate that counts its start.
+        step: its step, in whose order links serve; those of collectives that run at once are a step
+            apart. NOTHING: it has none, and links serve it as it comes.
         barriers: of each gate, whether it is a barrier between steps; others are of places.
         opened: gates whose opening is counted, in two columns beside those of messages.
         counted_at: at which gate that of each is.
@@ -85,6 +87,7 @@ class Messages:
     waits_for: NDArray[np.int32]
     arrival_opens: NDArray[np.int32]
     start_opens: NDArray[np.int32]
+    step: NDArray[np.int32]
     barriers: NDArray[np.bool_]
     opened: NDArray[np.int32]
     counted_at: NDArray[np.int32]
@@ -108,6 +111,7 @@ class Messages:
         times = {"release": MAX_TIME, "at_least": MAX_TIME}
         for name, end in (ends | times).items():
             self._check(name, 0, end)
+        self._check("step", NOTHING, MAX_NODES)
         for name in _GATES:
             self._check(name, NOTHING, len(self.barriers))
         for name in _ONWARD:
@@ -177,11 +181,13 @@ class Messages:
             )
         order = np.lexsort(table[::-1])
         at, of, start, end = (column[order] for column in table)
-        if stepping is Stepping.BARRIER:
-            gates = _barriers(at)
-        else:
+        level = np.unique(at, return_inverse=True)[1].astype(np.int32)
+        open_ = np.full(len(at), NOTHING)
+        gates: _Gates = (open_, open_, open_, np.zeros(0, np.bool_))
+        if stepping is not Stepping.BARRIER:
             gates = _versions(of, start, end, at, at + 1)
-        return cls._made(of, start, end, reduces[order], gates)
+        made = replace(cls._made(of, start, end, reduces[order], gates), step=level)
+        return made.with_barriers() if stepping is Stepping.BARRIER else made
 
     @classmethod
     def of_algorithm(
@@ -239,8 +245,31 @@ class Messages:
         none = np.zeros(len(chunk), np.int64)
         num_chunks = int(chunk.max()) + 1 if len(chunk) else 1
         onward = np.empty(0, np.int32)
-        columns = (chunk, src, dst, reduce, none, none, *gates, onward, onward)
-        return cls(*columns, num_chunks)  # type: ignore[arg-type]
+        *opens, barriers = gates
+        no_step = np.full(len(chunk), NOTHING)
+        columns = (chunk, src, dst, reduce, none, none, *opens, no_step, barriers, onward, onward)
+        return cls(*columns, num_chunks)  # type: ignore[arg-type, call-arg]
+
+    @property
+    def has_steps(self) -> bool:
+        """Return whether links serve some messages in the order of their steps."""
+        return bool((self.step != NOTHING).any())
+
+    def with_barriers(self) -> Messages:
+        """Return the messages of which those with steps wait for all of the step before."""
+        stepped = self.step != NOTHING
+        steps, level = np.unique(self.step, return_inverse=True)
+        before = np.searchsorted(steps, self.step - 1)
+        follows = stepped & (self.step > 0) & (steps[before] == self.step - 1)
+        first = len(self.barriers)
+        return replace(
+            self,
+            waits_for=np.where(follows, first + before, np.where(stepped, NOTHING, self.waits_for)),
+            arrival_opens=np.where(stepped, first + level, self.arrival_opens),
+            start_opens=np.where(stepped, NOTHING, self.start_opens),
+            step=np.full(len(self), NOTHING),
+            barriers=np.concatenate((self.barriers, np.ones(len(steps), np.bool_))),
+        )
 
     def carried(self) -> MoreChunks:
         """Return all that is carried, message after message, the own chunk of each first."""
@@ -270,14 +299,17 @@ def together(parts: Sequence[Messages]) -> Messages:
     chunks = np.cumsum([0, *(part.num_chunks for part in parts)])
     gates = np.cumsum([0, *(len(part.barriers) for part in parts)])
     firsts = np.cumsum([0, *(len(part) for part in parts)])
+    steps = np.cumsum([0, *(int(part.step.max(initial=NOTHING)) + 2 for part in parts)])
     columns: dict[str, list[NDArray[Any]]] = {f.name: [] for f in fields(Messages)[:-2]}
-    for part, first_chunk, first_gate in zip(parts, chunks, gates, strict=False):
+    for part, first_chunk, first_gate, first_step in zip(parts, chunks, gates, steps, strict=False):
         for name, column in columns.items():
             own = getattr(part, name)
             if name in _ONWARD:
                 own = own + first_gate
             elif name in _GATES:
                 own = np.where(own == NOTHING, NOTHING, own + first_gate)
+            elif name == "step":
+                own = np.where(own == NOTHING, NOTHING, own + first_step)
             column.append(own + first_chunk if name == "chunk" else own)
     whole = {name: np.concatenate(column) for name, column in columns.items()}
     more = [
@@ -290,13 +322,6 @@ def together(parts: Sequence[Messages]) -> Messages:
 
 _Gates = tuple[Whole, Whole, Whole, NDArray[np.bool_]]
 """waits_for, arrival_opens and start_opens, and which gates are barriers."""
-
-
-def _barriers(step: Whole) -> _Gates:
-    """Return a gate for each step, which opens when all of the step has arrived."""
-    steps, level = np.unique(step, return_inverse=True)
-    no_starts = np.full(len(step), NOTHING)
-    return level - 1, level, no_starts, np.ones(len(steps), np.bool_)
 
 
 def _versions(chunk: Whole, src: Whole, dst: Whole, read_at: Whole, written_at: Whole) -> _Gates:

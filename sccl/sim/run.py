@@ -13,6 +13,7 @@ from sccl.sim.routes import MessageRoutes, routes
 from sccl.sim.state import NONE, Fixed, Numbers, Rows, State
 from sccl.sim.tables import Segments, segments, sizes
 from sccl.sim.timeline import Timeline
+from sccl.sim.turns import Turns, free_turns, turns_of
 
 EVENTS = 2**20
 """That happen before signals are heard: a quarter of a second."""
@@ -49,13 +50,24 @@ def simulate(
         ways = routes(topology, messages.src, messages.dst)
     parts = segments(ways, topology, clock)
     first_row = np.concatenate(([0], np.cumsum(np.diff(ways.first)[ways.of])))
-    given = _fixed(messages, size, ways.of, first_row, parts)
-    _check_length(given, messages, clock)
-    out = _rows(int(first_row[-1]))
-    now = _state(given, messages, len(topology.links), parts.left)
-    while advance(given, now, out, EVENTS):
-        pass  # a signal is heard between calls
-    _check_all_sent(messages, out.arrive[first_row[1:] - 1])
+    segment = _segments_of(ways.of, parts)
+    links = len(topology.links)
+
+    def run(sent: Messages, turns: Turns) -> tuple[Rows, State]:
+        """Return what happens to messages, and the state after it."""
+        given = _fixed(sent, size, ways.of, first_row, parts, turns)
+        _check_length(given, sent, clock)
+        out = _rows(int(first_row[-1]))
+        now = _state(given, sent, links, parts.left, turns)
+        while advance(given, now, out, EVENTS):
+            pass  # a signal is heard between calls
+        _check_all_sent(sent, out.arrive[first_row[1:] - 1])
+        return out, now
+
+    turns = free_turns(len(segment))
+    if messages.has_steps:
+        turns = turns_of(run(messages.with_barriers(), turns)[1].began, segment, parts, links)
+    out, _ = run(messages, turns)
     lengths = np.diff(first_row)
     within = np.arange(len(out.start)) - np.repeat(first_row[:-1], lengths)
     link = ways.link[np.repeat(ways.first[ways.of], lengths) + within]
@@ -72,8 +84,21 @@ def replay(schedule: Schedule) -> Timeline:
     return simulate(Messages.of_schedule(schedule), schedule.topology, schedule.clock)
 
 
-def _fixed(
-    messages: Messages, size: Numbers, route: Numbers, first_row: Numbers, parts: Segments
+def _segments_of(route: Numbers, parts: Segments) -> Numbers:
+    """Return the segments of the routes of all messages, message after message."""
+    many = np.diff(parts.route_first)[route]
+    within = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    found: Numbers = np.repeat(parts.route_first[route], many) + within
+    return found
+
+
+def _fixed(  # noqa: PLR0913, PLR0917 - what the engine reads, from six tables
+    messages: Messages,
+    size: Numbers,
+    route: Numbers,
+    first_row: Numbers,
+    parts: Segments,
+    turns: Turns,
 ) -> Fixed:
     """Return what the engine reads; a gate that counts nothing is open."""
     waits, onward = _kept(messages)
@@ -83,6 +108,7 @@ def _fixed(
     free = order[: gate_first[0]]
     early = free[np.argsort(messages.release[free], kind="stable")]
     by_gate = np.argsort(onward[0], kind="stable")
+    many = np.diff(parts.route_first)[route]
     return Fixed(
         early,
         messages.release,
@@ -97,6 +123,10 @@ def _fixed(
         order,
         np.searchsorted(onward[0][by_gate], gates),
         onward[1][by_gate],
+        np.cumsum(many) - many,
+        np.repeat(np.arange(len(route)), many),
+        turns.next_first,
+        turns.next_,
         *parts[:-1],
     )
 
@@ -143,10 +173,10 @@ def _rows(count: int) -> Rows:
     return Rows(ready, start, free, arrive, np.zeros(count, np.int8), by)
 
 
-def _state(given: Fixed, messages: Messages, links: int, left: Numbers) -> State:
+def _state(given: Fixed, messages: Messages, links: int, left: Numbers, turns: Turns) -> State:
     """Return the state before the first tick."""
     many = len(messages)
-    all_segments = int(np.diff(given.route_first)[given.route].sum())
+    all_segments = len(given.event_of)
     events = many + all_segments + 1  # each comes, is tried or arrives; and each segment ends
 
     def none(count: int) -> Numbers:
@@ -154,7 +184,7 @@ def _state(given: Fixed, messages: Messages, links: int, left: Numbers) -> State
         return np.full(count, NONE, np.int64)
 
     return State(
-        counts=np.zeros(3, np.int64),
+        counts=np.zeros(4, np.int64),
         tick=np.empty(events, np.int64),
         code=np.empty(events, np.int64),
         segment=given.route_first[given.route],
@@ -176,6 +206,9 @@ def _state(given: Fixed, messages: Messages, links: int, left: Numbers) -> State
         freed_by=none(len(left)),
         shut=_gate_counts(messages, given.onward),
         opening=none(len(given.onward) + 1),
+        ahead=turns.ahead.copy(),
+        due=none(all_segments),
+        began=none(all_segments),
     )
 
 

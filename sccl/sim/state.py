@@ -23,6 +23,9 @@ class Fixed(NamedTuple):
         first_row: of each message, where its rows begin, one for each link on its way.
         gate_first: of each gate, where those that wait for it begin in ``gated``.
         onward_first: of each gate, where the gates that count its opening begin in ``onward``.
+        event_first: of each message, where its segments begin among those of all messages.
+        event_of: of each segment of a message, the message.
+        next_first: of each of them, where those begin in ``next_`` that start after it.
     """
 
     early: Numbers
@@ -38,6 +41,10 @@ class Fixed(NamedTuple):
     gated: Numbers
     onward_first: Numbers
     onward: Numbers
+    event_first: Numbers
+    event_of: Numbers
+    next_first: Numbers
+    next_: Numbers
     route_first: Numbers
     use_first: Numbers
     use_link: Numbers
@@ -77,7 +84,8 @@ class State(NamedTuple):
     """What changes.
 
     Attributes:
-        counts: events on the heap, messages that came to a queue, early ones among them.
+        counts: events on the heap, messages that came to a queue, early ones among them, and
+            segments that started.
         tick: of each event on the heap.
         code: its kind and number: of a message that comes or arrives, or of a place in a queue.
         segment: of each message, the segment that it is on or waits for.
@@ -100,6 +108,9 @@ class State(NamedTuple):
         freed_by: of each limit, the row that gave back of it last.
         shut: of each gate, for how much more it waits.
         opening: gates that are counted at because others open, in no order.
+        ahead: of each segment of a message, how many have to start before it.
+        due: of each, the tick at which it was ready before its turn; NONE: it was not.
+        began: of each, its place in the order of starts.
     """
 
     counts: Numbers
@@ -124,3 +135,6 @@ class State(NamedTuple):
     freed_by: Numbers
     shut: Numbers
     opening: Numbers
+    ahead: Numbers
+    due: Numbers
+    began: Numbers

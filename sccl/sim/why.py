@@ -12,7 +12,8 @@ class Why(IntEnum):
     arrival of the step before. ``START``: the start of another, which sends what was at its place
     before. ``ONWARD``: the link before, on the message's own way. ``LINK``: another that its link,
     or a later one of its segment, was busy with. ``LIMIT``: another that gave back of a budget, or
-    left a place in a switch.
+    left a place in a switch. ``ORDER``: the start of another that its link, or a budget or switch,
+    serves before it.
     """
 
     RELEASE = 0
@@ -22,3 +23,4 @@ class Why(IntEnum):
     ONWARD = 4
     LINK = 5
     LIMIT = 6
+    ORDER = 7

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.answer import Answer, Unknown
+from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
 from sccl.core.files.answers import answer_to_wire, instance_of_wire
 from sccl.core.files.shapes import InstanceWire
 from sccl.core.files.text import parse
@@ -21,7 +21,7 @@ from sccl.solvers.effort import Effort
 from sccl.synth.ahead import Ahead, Expect, Worker
 from sccl.synth.ask import Solve
 from sccl.synth.cluster import Cluster, connected
-from sccl.synth.store import Store, remembering
+from sccl.synth.store import Settle, Store, fits, recalling, remembering
 from sccl.topo.symmetry.group import Group
 from sccl.topo.symmetry.groups import groups
 
@@ -31,6 +31,10 @@ _SYMMETRIC_RANKS = 12  # below, the solvers need no help, and symmetric searches
 
 Face = Callable[[Instance, str, Effort, Sequence[Group]], Answer]
 """What answers an instance, by a solver of that name, perhaps under symmetry; importable."""
+
+
+Refute = Callable[[Instance], Unsat | None]
+"""Refutes an instance by bounds, without a search; None: they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,33 +80,58 @@ def settled_symmetry(topology: Topology, spec: Spec, symmetry: str) -> str:
 
 
 @contextmanager
-def answering(
-    how: How, jobs: int, cluster: Cluster | None, store: Store | None
+def answering(  # noqa: PLR0913, PLR0917 - how, where, and on whose word
+    how: How,
+    jobs: int,
+    cluster: Cluster | None,
+    store: Store | None,
+    refute: Refute = lambda _: None,
+    trusted: frozenset[Origin] = frozenset(),
 ) -> Iterator[tuple[Solve, Expect]]:
     """Provide what answers instances, and what wants to know which are likely to come next.
 
     Args:
         store: where answers are looked up and kept; None: nowhere.
+        refute: derives an unsat of others again by bounds, if they suffice.
+        trusted: the origins whose unsat the user accepts without verification.
 
     Raises:
         InputError: the number of jobs makes no sense, or the cluster's address or TLS files.
         ToolError: Dask is not installed, or the cluster does not answer.
     """
     key = f"{how.solver}, symmetry {how.symmetry}, seed {how.effort.seed}"
-    with _answering(how, jobs, cluster) as (solve, expect):
+
+    def settle(unsat: Unsat, instance: Instance) -> Unsat | None:
+        """Verify an unsat by bounds, accept it, or mark it; None: solve the instance again."""
+        if unsat.origin.is_verified:
+            return unsat
+        if (derived := refute(instance)) is not None:
+            return derived
+        if unsat.origin in trusted:
+            return replace(unsat, trusted=True)
+        # The user's own store is to have answers of this version and these solvers again. A solver
+        # of a cluster would not verify what a cluster said.
+        is_outdated = unsat.origin is Origin.OTHER_VERSION
+        is_solved_here = unsat.origin is Origin.CLUSTER and cluster is None
+        return None if is_outdated or is_solved_here else unsat
+
+    with _answering(how, jobs, cluster, settle) as (solve, expect):
         if store is None:
             yield solve, expect
             return
+        recall = recalling(store, key, how.effort.timeout_s, settle)
 
         def unknown_yet(instances: Iterable[Instance]) -> None:
             """Expect the instances that the store has no answer to."""
-            expect(i for i in instances if store.get(i, key, how.effort.timeout_s) is None)
+            expect(i for i in instances if recall(i) is None)
 
-        yield remembering(solve, store, key, how.effort.timeout_s), unknown_yet
+        yield remembering(solve, store, key, how.effort.timeout_s, settle), unknown_yet
 
 
 @contextmanager
-def _answering(how: How, jobs: int, cluster: Cluster | None) -> Iterator[tuple[Solve, Expect]]:
+def _answering(
+    how: How, jobs: int, cluster: Cluster | None, settle: Settle
+) -> Iterator[tuple[Solve, Expect]]:
     if not 1 <= jobs <= MAX_JOBS:
         raise ParameterError(f"jobs is {jobs}, expected 1 to {MAX_JOBS}")
     if cluster is None and jobs == 1:
@@ -110,7 +139,7 @@ def _answering(how: How, jobs: int, cluster: Cluster | None) -> Iterator[tuple[S
         return
     work = partial(answer_text, how)
     if cluster is not None:
-        with _on_cluster(cluster, work, jobs) as found:
+        with _on_cluster(cluster, work, jobs, settle) as found:
             yield found
         return
     from sccl.solvers.workers import Workers  # noqa: PLC0415 - loads what only processes need
@@ -124,16 +153,27 @@ def _answering(how: How, jobs: int, cluster: Cluster | None) -> Iterator[tuple[S
 
 
 @contextmanager
-def _on_cluster(cluster: Cluster, work: Worker, jobs: int) -> Iterator[tuple[Solve, Expect]]:
+def _on_cluster(
+    cluster: Cluster, work: Worker, jobs: int, settle: Settle
+) -> Iterator[tuple[Solve, Expect]]:
     with connected(cluster) as found:
         ahead = Ahead(found.executor, work, max(jobs, found.cores), found.look)
 
         def solve(instance: Instance) -> Answer:
-            """Ask the cluster, and say so if it is gone."""
+            """Ask the cluster, verify its answer, and complain if it is gone."""
             try:
-                return ahead.solve(instance)
+                answer = ahead.solve(instance)
             except Exception as error:
                 raise found.failed(error) from error
+            if isinstance(answer, Sat) and not fits(answer, instance):
+                raise SolverError(
+                    f"a worker of the cluster at {cluster.address} answered with an algorithm that "
+                    "is not valid for the instance"
+                )
+            if isinstance(answer, Unsat):
+                of_cluster = replace(answer, origin=Origin.CLUSTER)
+                return settle(of_cluster, instance) or of_cluster
+            return answer
 
         def expect(instances: Iterable[Instance]) -> None:
             """Have instances answered ahead, and say so if the cluster is gone."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import time
+import warnings
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sccl.errors import InputError, ScclError, SolverError, ToolError
+from sccl.errors import InputError, ScclError, ScclWarning, SolverError, ToolError
 
 _REACH = "10s"
 _LOOK_S = 2.0
@@ -28,6 +29,11 @@ class Cluster:
     ca_file: Path | None = None
     cert: Path | None = None
     key: Path | None = None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Return whether the connection is by TLS."""
+        return bool(self.ca_file or self.cert or self.key) or self.address.startswith("tls://")
 
 
 class Connection:
@@ -100,6 +106,14 @@ def connected(cluster: Cluster) -> Iterator[Connection]:
         ) from error
     for name in ("client", "comm", "core", "batched"):  # what is wrong we say ourselves
         logging.getLogger(f"distributed.{name}").setLevel(logging.CRITICAL)
+    if not cluster.is_encrypted:
+        warnings.warn(
+            f"the cluster at {cluster.address} is used without TLS: whoever reaches its scheduler "
+            "can run code on the workers and in this process; give --tls-ca, --tls-cert and "
+            "--tls-key, or use a network of your own",
+            ScclWarning,
+            stacklevel=2,
+        )
     with _client(dask, cluster) as client:
         yield Connection(client, cluster.address)
 

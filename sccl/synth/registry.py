@@ -55,6 +55,7 @@ def plan(
     Raises:
         InputError: it does not take the request, or the options do not fit it.
         JudgeError: it gave a plan that is not valid, or for another topology or collective.
+        ContradictionError: it gave a plan below the lower bound that it proved.
         KeyboardInterrupt: the user interrupted before anything was found.
     """
     check_request(synthesizer, request)
@@ -79,6 +80,7 @@ def _judged(synthesizer: Synthesizer, request: Request, found: Found, notify: No
 
     Raises:
         JudgeError: it is not.
+        ContradictionError: it takes less than the lower bound that stands beside it.
     """
     made, made_by = found.plan, f"synthesiser {synthesizer.NAME!r}"
     asked = request.spec.at(made.collective.chunks)
@@ -87,6 +89,7 @@ def _judged(synthesizer: Synthesizer, request: Request, found: Found, notify: No
     if not isinstance(made, Algorithm | SymmetricAlgorithm) and not _whole(made, request):
         raise JudgeError(f"{made_by} gave a schedule of fewer bytes than asked for")
     plan = require_valid(made, made_by, lambda done, of: notify(Rejudged(done, of)))
+    found.bound.require_holds()
     return replace(found, plan=plan)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import platformdirs
 
 import sccl
+from sccl.core.answer import Origin
 from sccl.errors import InputError, ParameterError, ScclWarning
 from sccl.solvers.effort import UNIT_S, Effort
 from sccl.synth.cluster import Cluster
@@ -31,6 +32,8 @@ class Settings:
         cluster: where they are answered; None: here.
         store: the file in which verdicts are kept; None: in the user's cache folder.
         no_store: whether there is none.
+        trust_store: whether an unsat of a store counts as proved, whoever wrote it.
+        trust_cluster: whether an unsat of a cluster's workers counts as proved.
     """
 
     solver: str
@@ -40,6 +43,14 @@ class Settings:
     cluster: Cluster | None = None
     store: Path | None = None
     no_store: bool = False
+    trust_store: bool = False
+    trust_cluster: bool = False
+
+    @property
+    def trusted(self) -> frozenset[Origin]:
+        """Return the origins whose unsat the user accepts without verification."""
+        of_store = {Origin.OTHER_VERSION, Origin.STORE_FILE} if self.trust_store else set()
+        return frozenset(of_store | ({Origin.CLUSTER} if self.trust_cluster else set()))
 
     def units(self, most: float) -> float:
         """Return what may be spent on a part of a question, in units of effort."""
@@ -84,7 +95,7 @@ def keeping(file: Path | None, *, no_store: bool) -> Iterator[Store | None]:
         yield None
         return
     try:
-        opened = Store(file or default_store(), version=sccl.__version__)
+        opened = Store(file or default_store(), version=sccl.__version__, own=_is_own(file))
     except InputError as error:
         if file:
             raise
@@ -95,6 +106,11 @@ def keeping(file: Path | None, *, no_store: bool) -> Iterator[Store | None]:
         yield opened
     finally:
         opened.close()
+
+
+def _is_own(file: Path | None) -> bool:
+    """Return whether a store is that of the user, by the name that was given or by default."""
+    return file is None or file.resolve() == default_store().resolve()
 
 
 def checked_effort(timeout: float | None, seed: int, units: float | None = None) -> Effort:

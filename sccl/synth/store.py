@@ -1,8 +1,8 @@
 """Verdicts kept in one SQLite file, so that a repeated or wider sweep goes on where one stopped.
 
 One row per instance and solver, written as soon as the answer is there: whoever is killed loses the
-query in flight. Several sweeps may share a file. Answers are JSON; an algorithm is judged again
-when it is read, since anyone may have written the file.
+query in flight. Several sweeps may share a file. Answers are JSON. An algorithm is judged again
+when it is read, since anyone may have written the file. An unsat names its origin.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
+from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, verdict
 from sccl.core.files.answers import (
     answer_of_wire,
     answer_to_wire,
@@ -58,6 +58,8 @@ _COLUMNS = (
 _PATIENCE_S = 2.0
 """For another process to let go of the file; whoever writes holds it for milliseconds."""
 _PAUSE_S = 0.01
+_derived: set[tuple[str, str]] = set()
+"""The (instance, solver) of each unsat that this process derived and put into any store."""
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
@@ -102,6 +104,7 @@ class Store:
     then it warns once, and the sweep goes on without.
 
     Args:
+        own: whether it is the user's own store, and not a file that others may have written.
         writing: whether it has to be possible to write to it, which is tried; else a store that is
             not there is empty, and stays away.
 
@@ -110,8 +113,8 @@ class Store:
             version.
     """
 
-    def __init__(self, path: Path, *, version: str, writing: bool = True) -> None:
-        self.path, self.version = path, version
+    def __init__(self, path: Path, *, version: str, own: bool = True, writing: bool = True) -> None:
+        self.path, self.version, self.own = path, version, own
         self._warned = self._full = False
         with self._complaining():
             if writing:
@@ -197,9 +200,8 @@ class Store:
     def get(self, instance: Instance, solver: str, timeout_s: float | None) -> Answer | None:
         """Return what is known of an instance; None if nothing, or nothing that would do.
 
-        Unsat holds whoever said it, and so does an algorithm; but runs are to be repeatable, so
-        only this solver's answers count. Unknown counts if it was given as much time as there is
-        now, by this version.
+        Runs are to be repeatable, so only this solver's answers count. Unknown counts if it was
+        given as much time as there is now, by this version. Unsat names its origin.
         """
         key = digest(instance_to_wire(instance))
         try:
@@ -221,15 +223,29 @@ class Store:
         if isinstance(answer, Unknown):
             longer = given is None or (timeout_s is not None and given >= timeout_s)
             return answer if longer and version == self.version else None
-        return answer if _fits(answer, instance) else None
+        if isinstance(answer, Unsat):
+            return replace(answer, origin=self._origin(answer, (key, solver), version))
+        return answer if fits(answer, instance) else None
+
+    def _origin(self, answer: Unsat, key: tuple[str, str], version: str) -> Origin:
+        if key in _derived:
+            return Origin.HERE
+        if not self.own:
+            return Origin.STORE_FILE
+        if answer.origin is Origin.CLUSTER:
+            return Origin.CLUSTER
+        return Origin.STORED if version == self.version else Origin.OTHER_VERSION
 
     def put(self, instance: Instance, solver: str, timeout_s: float | None, answer: Answer) -> None:
         """Keep an answer, if that works."""
+        question = instance_to_wire(instance)
+        key = digest(question)
+        if isinstance(answer, Unsat) and answer.origin is Origin.HERE:
+            _derived.add((key, solver))
         if self._full:
             return
-        question = instance_to_wire(instance)
         values = (
-            digest(question),
+            key,
             solver,
             verdict(answer),
             answer.seconds,
@@ -355,11 +371,8 @@ def _question(text: str, where: str) -> Instance:
     return instance_of_wire(parse(text, InstanceWire, where), where)
 
 
-def _fits(answer: Answer, instance: Instance) -> bool:
-    """Return whether an answer from the file may be believed: an algorithm is judged again."""
-    if isinstance(answer, Unsat):
-        return True
-    assert isinstance(answer, Sat)
+def fits(answer: Sat, instance: Instance) -> bool:
+    """Return whether an algorithm of unknown origin answers an instance and is valid."""
     a = answer.algorithm
     asked = (a.topology, a.collective, a.steps, a.rounds)
     if asked != (instance.topology, instance.collective, instance.steps, instance.rounds):
@@ -371,18 +384,50 @@ def _fits(answer: Answer, instance: Instance) -> bool:
     return True
 
 
-def remembering(solve: Solve, store: Store, solver: str, timeout_s: float | None) -> Solve:
+Settle = Callable[[Unsat, Instance], Unsat | None]
+"""From an unsat of a store to what it counts for; None: the instance has to be solved again."""
+
+
+def recalling(
+    store: Store, solver: str, timeout_s: float | None, settle: Settle = lambda unsat, _: unsat
+) -> Callable[[Instance], Answer | None]:
+    """Return what looks an instance up; it returns None if the instance has to be solved.
+
+    Args:
+        solver: its name, with whatever else decides its answers.
+        settle: says what an unsat of the store counts for.
+    """
+
+    def recall(instance: Instance) -> Answer | None:
+        known = store.get(instance, solver, timeout_s)
+        if known is None:
+            return None
+        known = replace(known, from_store=True)
+        return settle(known, instance) if isinstance(known, Unsat) else known
+
+    return recall
+
+
+def remembering(
+    solve: Solve,
+    store: Store,
+    solver: str,
+    timeout_s: float | None,
+    settle: Settle = lambda unsat, _: unsat,
+) -> Solve:
     """Return ``solve`` with a memory.
 
     Args:
         solver: its name, with whatever else decides its answers.
+        settle: says what an unsat of the store counts for.
     """
+    recall = recalling(store, solver, timeout_s, settle)
 
     def ask(instance: Instance) -> Answer:
         """Return what the store has, else ask and keep the answer."""
-        known = store.get(instance, solver, timeout_s)
+        known = recall(instance)
         if known is not None:
-            return replace(known, from_store=True)
+            return known
         answer = solve(instance)
         store.put(instance, solver, timeout_s, answer)
         return answer

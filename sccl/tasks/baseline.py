@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.clock import AlphaModel
+from sccl.core.contradictions import require_not_below
 from sccl.core.files.fields import Count, FileText, FractionText, Part
 from sccl.core.stepping import Stepping
 from sccl.synth.contract import Request
@@ -75,6 +76,9 @@ class Placed:
         steps: S.
         sends: how many hops are sent in all.
         least_us: what nothing takes less than, whatever its chunks; None: it is not known.
+
+    Raises:
+        ContradictionError: the schedule takes less than that.
     """
 
     algorithm: Algorithm | None
@@ -82,6 +86,15 @@ class Placed:
     steps: int
     sends: int
     least_us: Fraction | None
+
+    def __post_init__(self) -> None:
+        require_not_below(
+            self.finish_us,
+            self.least_us,
+            result="the completion time of the classical algorithm",
+            limit="the lower bound on the completion time",
+            unit="us",
+        )
 
     @property
     def plan(self) -> Algorithm | Schedule:
@@ -148,7 +161,7 @@ def placed_on(
         schedule=require_valid(schedule, f"the classical algorithm {name!r}"),
         steps=pattern.steps,
         sends=pattern.num_sends,
-        least_us=_least_us(request),
+        least_us=_least_us(request, schedule.clock.model),
     )
 
 
@@ -174,12 +187,12 @@ LONGEST_WAY = 64
 """Links of a hop's way, for which ticks are made long enough."""
 
 
-def _least_us(request: Request) -> Fraction | None:
+def _least_us(request: Request, model: AlphaModel) -> Fraction | None:
     from sccl.errors import InputError  # noqa: PLC0415
     from sccl.prove.bounds import least_time  # noqa: PLC0415 - loads the LP solver
 
     try:
-        return least_time(request.topology, request.spec).us(request.size_bytes)
+        return least_time(request.topology, request.spec, model).us(request.size_bytes)
     except InputError:  # too large to be worked out: what was made stands by itself
         return None
 

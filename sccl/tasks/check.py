@@ -12,11 +12,12 @@ from msgspec import Meta
 
 from sccl.collectives import misnamed
 from sccl.core.algorithm import KSynchronous
+from sccl.core.files.disk import is_folder
 from sccl.core.files.fields import FileText, Part
 from sccl.core.words import counted
-from sccl.errors import InputError, ParameterError
+from sccl.errors import ParameterError
 from sccl.judge import Violation, violations
-from sccl.tasks.files import LoadedPlan, Told, load_plans
+from sccl.tasks.files import LoadedPlan, Told, Unread, is_pattern, load_plans
 from sccl.tasks.foreign import Strange, StrangeFault, faults_of, strange_files
 from sccl.tasks.offering import LoadedOptions, faults_of_options, option_digests, option_files
 from sccl.tasks.outputs import Alpha, Output, alpha_of, plan_digests
@@ -141,20 +142,26 @@ class JudgedStrange:
         return not self.faults and not self.strange.foreign.refused
 
 
+def names_several(words: Sequence[str | Path]) -> bool:
+    """Return whether words name several files, of which each is judged by itself."""
+    return len(words) > 1 or any(is_folder(Path(word)) or is_pattern(word) for word in words)
+
+
 def judge_steps(
-    words: Iterable[str | Path], costs: Path | None = None
+    words: Iterable[str | Path], costs: Path | None = None, unread: Unread | None = None
 ) -> tuple[list[JudgedTraining], list[JudgedOptions], list[str | Path]]:
     """Return the verdicts on training plans and on options, and the words that name anything else.
 
     Args:
         costs: the file of the table of costs by which they were made.
+        unread: takes the files that cannot be read; None: they are refused.
 
     Raises:
         InputError: a file says that it is one and is none; there are costs, and no such file.
     """
     table = None if costs is None else load_cost_table(costs)
-    offers, others = option_files(words)
-    plans, rest = training_files(others, table)
+    offers, others = option_files(words, unread)
+    plans, rest = training_files(others, table, unread)
     if costs is not None and not plans and not offers:
         raise ParameterError(
             f"{costs} is a table of costs, and no training plan is given: give one, or leave out "
@@ -168,12 +175,12 @@ def judge_steps(
 
 
 def judge_strange(
-    words: Iterable[str | Path], unread: dict[Path, InputError] | None = None
+    words: Iterable[str | Path], unread: Unread | None = None
 ) -> tuple[list[JudgedStrange], list[str | Path]]:
     """Return the verdicts on files of others, and the words that name anything else.
 
     Args:
-        unread: takes, of words that name several files, those that cannot be read, and why.
+        unread: takes the files that cannot be read, and why; None: they are refused.
 
     Raises:
         InputError: a file cannot be read, or is larger than is judged.
@@ -183,18 +190,22 @@ def judge_strange(
 
 
 def judge_files(
-    files: Iterable[str | Path], reading: Told = lambda *_: None, judging: Told = lambda *_: None
+    files: Iterable[str | Path],
+    reading: Told = lambda *_: None,
+    judging: Told = lambda *_: None,
+    unread: Unread | None = None,
 ) -> list[Judged]:
     """Return what the judge says of each plan; all are read before any verdict.
 
     Args:
+        unread: takes the files that cannot be read; None: they are refused.
         reading: how many bytes of a packed schedule were read, and of how many.
         judging: likewise, how many of its transfers have been judged.
 
     Raises:
         InputError: there is none, or a file is no algorithm and no schedule.
     """
-    loaded = load_plans(files, reading)
+    loaded = load_plans(files, reading, unread)
     return [Judged(one, (*_misnamed(one), *violations(one.plan, judging))) for one in loaded]
 
 

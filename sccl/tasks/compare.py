@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from sccl.collectives import Spec
+from sccl.core.contradictions import require_not_below
 from sccl.core.files.disk import check_can_write, make_directory, slug
 from sccl.core.topology import Topology
 from sccl.errors import InputError, TopologyError
@@ -117,8 +118,9 @@ def compare(
     Raises:
         InputError: something cannot be reached, or there are too many ranks.
         JudgeError: the judge rejects somebody's plan.
+        ContradictionError: a plan takes less than the lower bound of its size.
     """
-    cuts = least_time(contest.topology, contest.spec)
+    cuts = least_time(contest.topology, contest.spec, contest.model)
     found = Comparison(contest, tuple(sizes), LeastCurve(cuts))
     found.systems = [System(one.name, one.what, one.about, why=NOT_REACHED) for one in entrants]
     pairs = zip(entrants, found.systems, strict=True)
@@ -136,7 +138,25 @@ def compare(
             )
     except KeyboardInterrupt:
         found.ended = "interrupted"
+    _require_consistent(found)
     return found
+
+
+def _require_consistent(found: Comparison) -> None:
+    """Check that no plan takes less than the lower bound of its size.
+
+    Raises:
+        ContradictionError: one does.
+    """
+    for system in found.systems:
+        for row in system.rows.values():
+            require_not_below(
+                row.us,
+                found.least.us(row.size_bytes),
+                result=f"the completion time of {system.name} at {row.size_bytes} bytes",
+                limit=f"the lower bound on it (by {found.least.shown_by(row.size_bytes)})",
+                unit="us",
+            )
 
 
 def _quick_first(pair: tuple[Entrant, System]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
@@ -106,11 +107,38 @@ def _holds_one(path: Path, kinds: frozenset[Kind]) -> bool:
         return False  # who reads it says what is wrong with it
 
 
-def files_of(words: Iterable[str | Path], kinds: frozenset[Kind]) -> list[Path]:
+Unread = dict[Path, InputError]
+"""Files that cannot be read, and why."""
+
+
+@contextmanager
+def skipping(file: Path, unread: Unread | None) -> Iterator[None]:
+    """Note that a file cannot be read, and go on.
+
+    Args:
+        unread: takes the file and the error; None: the error is raised.
+
+    Raises:
+        InputError: the file cannot be read, and nothing takes it.
+    """
+    try:
+        yield
+    except InputError as error:
+        if unread is None:
+            raise
+        unread.setdefault(file, error)
+
+
+def files_of(
+    words: Iterable[str | Path], kinds: frozenset[Kind], unread: Unread | None = None
+) -> list[Path]:
     """Return the files of some kinds, each once: those that are named, and those in folders.
 
     A file that is named and is none that lies beside them is returned too: who reads it says what
     is wrong with it.
+
+    Args:
+        unread: takes the files that cannot be read; None: they are refused.
 
     Raises:
         InputError: nothing matches a pattern, a folder holds none, or a file cannot be read.
@@ -118,8 +146,8 @@ def files_of(words: Iterable[str | Path], kinds: frozenset[Kind]) -> list[Path]:
     found: dict[Path, Path] = {}
     for path, matched in _found(words):
         if is_folder(path):
-            chosen = _in_folder(path, kinds)
-            if not (chosen or matched):
+            chosen = _in_folder(path, kinds, unread)
+            if not (chosen or matched or unread):
                 for file in sorted(path.iterdir()):
                     refuse_foreign(file)
                 names = sorted(kind.name for kind in kinds - {SYMMETRIC_ALGORITHM})
@@ -127,17 +155,29 @@ def files_of(words: Iterable[str | Path], kinds: frozenset[Kind]) -> list[Path]:
                     f"{path} holds no {' and no '.join(names)}, expected the --out folder of "
                     "'sccl pareto'; give another"
                 )
-        elif matched or path.suffix == ".json":
-            kind = kind_of_file(path)
-            chosen = [path] if kind in kinds or not (matched or kind in _BESIDE) else []
-            if chosen and kind is None:
-                refuse_foreign(path)
         else:
-            refuse_foreign(path)
-            chosen = [path]
+            chosen = []
+            with skipping(path, unread):
+                chosen = _named_file(path, kinds, matched=matched)
         for file in chosen:
             found.setdefault(file.resolve(), file)
     return list(found.values())
+
+
+def _named_file(path: Path, kinds: frozenset[Kind], *, matched: bool) -> list[Path]:
+    """Return a file that is named or matched, unless it lies beside those of some kinds.
+
+    Raises:
+        InputError: it cannot be read, or is in the format of others.
+    """
+    if not matched and path.suffix != ".json":
+        refuse_foreign(path)
+        return [path]
+    kind = kind_of_file(path)
+    chosen = kind in kinds or not (matched or kind in _BESIDE)
+    if chosen and kind is None:
+        refuse_foreign(path)
+    return [path] if chosen else []
 
 
 def refuse_foreign(path: Path) -> None:
@@ -167,11 +207,16 @@ def _is_json(path: Path) -> bool:
         return stream.read(1024).lstrip()[:1] in {b"{", b"["}
 
 
+def is_pattern(word: str | Path) -> bool:
+    """Return whether a word is a pattern of names, and not the name of a file or a folder."""
+    return has_magic(str(word)) and not os.path.lexists(word)
+
+
 def _found(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:
     """Yield what words name, and whether a pattern was matched."""
     for word in words:
         text = str(word)
-        if not has_magic(text) or os.path.lexists(text):
+        if not is_pattern(text):
             yield Path(text), False
             continue
         matches = [Path(match) for match in sorted(glob(text, recursive=True))]  # noqa: PTH207
@@ -181,23 +226,33 @@ def _found(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:
         yield from ((path, True) for path in chosen)
 
 
-def _in_folder(path: Path, kinds: frozenset[Kind]) -> list[Path]:
-    files = [file for file in sorted(path.glob("*.json")) if not is_folder(file)]
-    return [file for file in files if kind_of_file(file) in kinds]
+def _in_folder(path: Path, kinds: frozenset[Kind], unread: Unread | None) -> list[Path]:
+    chosen = []
+    for file in sorted(path.glob("*.json")):
+        if is_folder(file) or file in (unread or ()):
+            continue
+        with skipping(file, unread):
+            chosen += [file] if kind_of_file(file) in kinds else []
+    return chosen
 
 
-def algorithm_files(words: Iterable[str | Path], kinds: frozenset[Kind] = ALGORITHMS) -> list[Path]:
+def algorithm_files(
+    words: Iterable[str | Path],
+    kinds: frozenset[Kind] = ALGORITHMS,
+    unread: Unread | None = None,
+) -> list[Path]:
     """Return the files of algorithms: frontiers and claims beside them are passed over.
 
     Args:
         kinds: others than algorithms that are taken, too.
+        unread: takes the files that cannot be read; None: they are refused.
 
     Raises:
         InputError: there is none.
     """
     given = list(words)
-    found = files_of(given, kinds)
-    if not found:
+    found = files_of(given, kinds, unread)
+    if not found and not unread:
         where = f", expected at {_several(kept)}" if (kept := _kept_with(given)) else ""
         raise InputError(
             f"{_several(given)}: only frontiers or claims are given, and no algorithm: give those "
@@ -286,13 +341,22 @@ def write_plan(path: Path, plan: Plan, told: Told = lambda *_: None) -> None:
     write_pieces_atomically(path, (piece.encode() for piece in pieces(plan)))
 
 
-def load_plans(words: Iterable[str | Path], told: Told = lambda *_: None) -> list[LoadedPlan]:
+def load_plans(
+    words: Iterable[str | Path], told: Told = lambda *_: None, unread: Unread | None = None
+) -> list[LoadedPlan]:
     """Return the algorithms and schedules of files, folders and patterns, right or wrong.
+
+    Args:
+        unread: takes the files that cannot be read; None: they are refused.
 
     Raises:
         InputError: there is none, or a file is neither.
     """
-    return [LoadedPlan(file, *load_plan(file, told)) for file in algorithm_files(words, PLANS)]
+    loaded = []
+    for file in algorithm_files(words, PLANS, unread):
+        with skipping(file, unread):
+            loaded.append(LoadedPlan(file, *load_plan(file, told)))
+    return loaded
 
 
 def load_plan(file: Path, told: Told) -> tuple[Plan, bool]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from glob import glob
 from os.path import isfile
 from pathlib import Path
-from typing import NoReturn
+from typing import BinaryIO, NoReturn, cast
 
 from sccl import formats
-from sccl.core.files.disk import is_folder, is_packed, reading
+from sccl.core.files.disk import is_folder, is_packed, read_filled, reading
 from sccl.core.files.kinds import Kind
 from sccl.core.files.text import kind_in
 from sccl.errors import FormatError, InputError, TooLargeError
@@ -65,7 +65,7 @@ def strange_files(
     """Return what is in files of others' formats, and the words that name anything else.
 
     Args:
-        unread: takes, of words that name several files, those that cannot be read, and why.
+        unread: takes the files that cannot be read, and why; None: they are refused.
 
     Raises:
         InputError: a file of such a format is not one that can be read.
@@ -74,10 +74,9 @@ def strange_files(
     rest: list[str | Path] = []
     for word in words:
         named = _named(word)
-        broken = unread if len(named) > 1 else None
-        strange = [one for path in named if (one := _strange(path, broken)) is not None]
+        strange = [one for path in named if (one := _strange(path, unread)) is not None]
         found += strange
-        theirs = {one.file for one in strange} | set(broken or ()) & set(named)
+        theirs = {one.file for one in strange} | set(unread or ()) & set(named)
         if not theirs:
             rest.append(word)
         elif len(theirs) < len(named):
@@ -106,7 +105,7 @@ def _strange(path: Path, unread: dict[Path, InputError] | None) -> Strange | Non
     except InputError as error:
         if unread is None:
             raise
-        unread[path] = error
+        unread.setdefault(path, error)
         return None
     return Strange(path, "sha256:" + hashlib.sha256(content).hexdigest(), form, foreign)
 
@@ -147,12 +146,14 @@ def content_of(path: Path) -> bytes:
         InputError: it cannot be read, or is longer than formats of others are read to.
     """
     with reading(path) as stream:
-        content = stream.read(MAX_BYTES + 1)
+        content = read_filled(stream, MAX_BYTES, str(path))
     if content[:2] == b"\x1f\x8b":
         try:
             with gzip.open(io.BytesIO(content)) as stream:
-                content = stream.read(MAX_BYTES + 1)
+                content = read_filled(cast("BinaryIO", stream), MAX_BYTES, str(path))
         except (OSError, EOFError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
             raise FormatError(f"{path}: it begins as gzip does, and is none: {error}") from error
     if len(content) > MAX_BYTES:
         raise TooLargeError(

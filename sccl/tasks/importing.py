@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from sccl.core.files.disk import read_text, reading, write_atomically
+from sccl.core.files.disk import read_filled, read_text, reading, write_atomically
 from sccl.core.files.fields import Count, FileText
 from sccl.core.files.shapes import NetworkWire, TopologyWire
 from sccl.core.files.text import parse, text_of
@@ -70,10 +70,10 @@ def read_machine(
     stdin = str(file) == "-"
     where = "standard input" if stdin else str(file)
     if stdin:
-        content = sys.stdin.buffer.read(MAX_BYTES + 1)
+        content = read_filled(sys.stdin.buffer, MAX_BYTES, where)
     else:
         with reading(file) as stream:
-            content = stream.read(MAX_BYTES + 1)
+            content = read_filled(stream, MAX_BYTES, where)
     if len(content) > MAX_BYTES:
         raise TooLargeError(
             f"{where} is longer than the {MAX_BYTES >> 20} MiB that descriptions of machines are "

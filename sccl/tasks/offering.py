@@ -16,7 +16,7 @@ from sccl.core.files.text import digest, text_of
 from sccl.core.training_plan import OfferedOptions, Option, RefusedRecipe
 from sccl.core.workload import Workload
 from sccl.core.workload_ops import CommOp
-from sccl.tasks.files import held_files
+from sccl.tasks.files import Unread, held_files, skipping
 from sccl.tasks.planning import Told
 from sccl.tasks.training_files import naming
 from sccl.topo import resolve
@@ -51,14 +51,23 @@ class OfferedKind:
     refused: tuple[RefusedRecipe, ...]
 
 
-def option_files(words: Iterable[str | Path]) -> tuple[list[LoadedOptions], list[str | Path]]:
+def option_files(
+    words: Iterable[str | Path], unread: Unread | None = None
+) -> tuple[list[LoadedOptions], list[str | Path]]:
     """Return the options that are named, and the words that name anything else.
+
+    Args:
+        unread: takes the files that cannot be read; None: they are refused.
 
     Raises:
         InputError: a file says that it holds some and holds none, or was edited.
     """
     held, rest = held_files(words, frozenset({OPTION}))
-    return [LoadedOptions(path, load_offered_options(path, resolve)) for path in held], rest
+    loaded = []
+    for path in held:
+        with skipping(path, unread):
+            loaded.append(LoadedOptions(path, load_offered_options(path, resolve)))
+    return loaded, rest
 
 
 def offer_options(

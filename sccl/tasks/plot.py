@@ -26,7 +26,7 @@ from sccl.core.files.kinds import (
 )
 from sccl.core.frontier import Frontier
 from sccl.core.topology import Topology
-from sccl.errors import InputError
+from sccl.errors import InputError, TooLargeError
 from sccl.tasks.files import (
     ALGORITHM_OR_FRONTIER,
     files_of,
@@ -46,6 +46,10 @@ from sccl.view import charts
 
 if TYPE_CHECKING:
     from sccl.core.schedule import Schedule
+
+
+MAX_SENDS = 1_000_000
+"""Of a plan that is drawn: a chart of so many takes seconds and some hundred MiB."""
 
 
 class What(StrEnum):
@@ -112,19 +116,34 @@ def _held(path: Path, what: What | None) -> Sequence[Source]:
 def _plan(path: Path, kind: Kind | None) -> Source:
     if kind in STEPPED:
         return training_files([path])[0][0]
-    return expand(load_algorithm(path)[0]) if kind in ALGORITHMS else _schedule(path)
+    return _algorithm(path) if kind in ALGORITHMS else _schedule(path)
+
+
+def _algorithm(path: Path) -> Algorithm:
+    algorithm = load_algorithm(path)[0]
+    _check_can_draw(path, algorithm.num_sends)
+    return expand(algorithm)
+
+
+def _check_can_draw(path: Path, sends: int) -> None:
+    if sends > MAX_SENDS:
+        raise TooLargeError(
+            f"{path} has {sends} sends, more than can be drawn (at most {MAX_SENDS}); give a "
+            "smaller plan"
+        )
 
 
 def _schedule(path: Path) -> Schedule:
     plan = load_plan(path, lambda *_: None)[0]
     assert not isinstance(plan, KSynchronous)
+    _check_can_draw(path, plan.num_sends)
     return judged_schedule(plan, str(path))
 
 
 def _of_folder(path: Path, what: What | None) -> Sequence[Source]:
     found = files_of([path], ALGORITHM_OR_FRONTIER)
     frontiers = frontier_files(found)
-    algorithms = [expand(load_algorithm(file)[0]) for file in found if file not in frontiers]
+    algorithms = [_algorithm(file) for file in found if file not in frontiers]
     if algorithms and what in charts.OF_ALGORITHMS:
         return algorithms
     return of_folder(frontiers, algorithms)

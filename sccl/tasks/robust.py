@@ -94,6 +94,10 @@ class ReachedPart(Part, frozen=True, kw_only=True):
     chunks: Annotated[int | None, Meta(description="C; null: none was written down.")]
     rounds: int | None
     proved: Annotated[bool, Meta(description="Whether nothing of its class dominates it.")]
+    rests_on: Annotated[
+        tuple[str, ...],
+        Meta(description="Origins, other than this process, that its proof rests on."),
+    ] = ()
 
 
 class SurvivedPart(Part, frozen=True, kw_only=True):
@@ -302,6 +306,7 @@ def _reached(point: Point) -> ReachedPart:
         chunks=point.chunks,
         rounds=point.rounds,
         proved=point.proved,
+        rests_on=tuple(origin.value for origin in point.rests_on),
     )
 
 

@@ -11,6 +11,7 @@ from sccl.core.algorithm import Algorithm, KSynchronous
 from sccl.core.files.fields import Count, FileText, FractionText, Part
 from sccl.core.files.offered_options import offered_options_to_wire
 from sccl.core.files.training_plan_shapes import OfferedOptionsWire
+from sccl.core.symmetric import AnyAlgorithm
 from sccl.errors import TooLargeError
 from sccl.judge import violations
 from sccl.tasks.files import LoadedPlan
@@ -23,6 +24,9 @@ from sccl.view.text.show import utilisation
 
 if TYPE_CHECKING:
     from sccl.core.packed import AnySchedule
+
+MAX_SENDS = 100_000
+"""Of an algorithm that is shown or drawn send by send."""
 
 MAX_TRANSFERS = 100_000
 """That are shown as data; longer schedules are a matter for tables."""
@@ -99,6 +103,19 @@ class ShowOutput(Output, frozen=True, kw_only=True):
     ] = ()
 
 
+def check_can_show(file: str, plan: AnyAlgorithm) -> None:
+    """Check that an algorithm has few enough sends to be shown, before they are written out.
+
+    Raises:
+        TooLargeError: it has more.
+    """
+    if plan.num_sends > MAX_SENDS:
+        raise TooLargeError(
+            f"{file} has {plan.num_sends} sends, more than can be shown (at most {MAX_SENDS}); "
+            "give a smaller algorithm, or verify this one with 'sccl check'"
+        )
+
+
 def show_output(
     loaded: Sequence[LoadedPlan],
     training: Sequence[LoadedTraining] = (),
@@ -109,6 +126,9 @@ def show_output(
     Raises:
         TooLargeError: one has more sends or transfers than are written out.
     """
+    for one in loaded:
+        if isinstance(one.plan, KSynchronous):
+            check_can_show(str(one.file), one.plan)
     return ShowOutput(
         inputs=plan_digests({str(one.file): one.plan for one in loaded})
         | training_digests(training)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 
 from sccl.collectives import spec_of_collective
 from sccl.core.algorithm import Algorithm, KSynchronous
 from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
+from sccl.core.contradictions import require_not_below
 from sccl.core.outcome import Plan
 from sccl.core.schedule import Schedule
 from sccl.core.stepping import Stepping
@@ -220,6 +222,7 @@ def run_of(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> R
 
     Raises:
         InputError: the size, or what else is asked for, does not fit a plan or its machine.
+        ContradictionError: a plan finishes before its lower bound.
     """
     _check_fits(sources, size_bytes, terms)
     topology = terms.on(sources[0].topology)
@@ -231,10 +234,19 @@ def run_of(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> R
     timeline = simulate(whole, topology, clock)
     parts, first = [], 0
     for source, own, messages in zip(sources, sizes, sent, strict=True):
-        bound = _bound(source, Clock.of(topology, own, clock.model, clock.tick_ps), topology)
+        bound, why = _bound(source, Clock.of(topology, own, clock.model, clock.tick_ps), topology)
         finish = timeline.finish_of(first, first + len(messages))
+        if bound:
+            us = Fraction(clock.tick_ps, 10**6)
+            require_not_below(
+                finish * us,
+                bound.ticks * us,
+                result=f"the simulated completion time of {source.name}",
+                limit=f"the lower bound on it ({bound.about})",
+                unit="us",
+            )
         size = source.size_bytes(size_bytes)
-        parts.append(Member(source, size, own, first, len(messages), finish, *bound))
+        parts.append(Member(source, size, own, first, len(messages), finish, bound, why))
         first += len(messages)
     steps = any(isinstance(source.plan, Algorithm) for source in sources)
     return Run(tuple(parts), timeline, stepping if steps else None)

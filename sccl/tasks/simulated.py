@@ -19,7 +19,7 @@ from sccl.tasks.terms import Terms
 
 Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 Share = Annotated[float, Meta(ge=0, le=1, description="1 is all of the time.")]
-WaitedFor = Literal["release", "arrival", "barrier", "start", "onward", "link", "limit"]
+WaitedFor = Literal["release", "arrival", "barrier", "start", "onward", "link", "limit", "order"]
 
 
 class SimulatedPart(Part, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class PathPart(Part, frozen=True, kw_only=True):
             "arrival: that it brought what is sent. barrier: the end of the step before. start: "
             "that it started, and so left the place, or the thread block. onward: the link "
             "before, on its own way. link: that it left the link. limit: a budget or a place in a "
-            "switch."
+            "switch. order: that it started, since a link, budget or switch serves it first."
         ),
     ]
     with_chunks: Annotated[
@@ -84,7 +84,11 @@ class RunPart(Part, frozen=True, kw_only=True):
     alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
     stepping: Annotated[
         Literal["pipelined", "barrier"] | None,
-        Meta(description="When steps start; null: schedules and programs say when."),
+        Meta(
+            description="When sends start. pipelined: when their data are there, in the order of "
+            "steps on each link. barrier: when the step before has ended. null: schedules and "
+            "programs say when."
+        ),
     ]
     finish_us: Annotated[float, Meta(ge=0, description="When the last of all arrives.")]
     utilisation: Annotated[Share, Meta(description="Of all links, on average.")]
@@ -178,7 +182,7 @@ def _step(run: Run, step: CriticalStep) -> PathPart:
     before = sum(p.source.collective.num_chunks for p in run.parts[: run.parts.index(part)])
     names: dict[str, WaitedFor] = {
         "RELEASE": "release", "ARRIVAL": "arrival", "BARRIER": "barrier", "START": "start",
-        "ONWARD": "onward", "LINK": "link", "LIMIT": "limit",
+        "ONWARD": "onward", "LINK": "link", "LIMIT": "limit", "ORDER": "order",
     }  # fmt: skip
     return PathPart(
         file=part.source.file,

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from sccl.collectives import Spec, spec_of_collective
+from sccl.core.clock import AlphaModel
 from sccl.core.cost import bytes_text
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
@@ -51,6 +52,7 @@ class Asked:
     spec: Spec
     size_bytes: int
     at_least: int
+    model: AlphaModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +77,14 @@ def drawn_of(run: Run, *, alone: bool) -> Drawn:
     made = run.timeline
     name = " and ".join(part.source.name for part in run.parts)
     shares = Shares(name, made.finish_us, tuple(made.utilisation(_PARTS).tolist()))
-    asked = tuple(_asked(part, made.topology) for part in run.parts)
+    asked = tuple(_asked(part, made.topology, made.clock.model) for part in run.parts)
     return Drawn(shares, _busy_links(run, shares) if alone else None, asked)
 
 
-def _asked(part: Member, topology: Topology) -> Asked:
+def _asked(part: Member, topology: Topology, model: AlphaModel) -> Asked:
     collective = part.source.collective
     least = min(part.size_bytes, int(collective.served(part.chunk_bytes)))
-    return Asked(topology, spec_of_collective(collective), part.size_bytes, least)
+    return Asked(topology, spec_of_collective(collective), part.size_bytes, least, model)
 
 
 def schedule_chart(schedule: Schedule) -> ChartType:
@@ -164,17 +166,18 @@ def _least(drawn: Sequence[Drawn]) -> Iterator[tuple[int, float]]:
     It holds for others at once, too, which leave it no more of the links.
     """
     asked = [one for some in drawn for one in some.asked]
-    sizes: dict[tuple[Topology, Spec], set[int]] = {}
+    sizes: dict[tuple[Topology, Spec, AlphaModel], set[int]] = {}
     for one in asked:
-        sizes.setdefault((one.topology, one.spec), set()).add(one.at_least)
-    found: dict[tuple[Topology, Spec], LeastCurve | None] = {}
-    for question, own in sizes.items():
-        found[question] = None
-        if question[0].ranks <= MOST_RANKS:
+        sizes.setdefault((one.topology, one.spec, one.model), set()).add(one.at_least)
+    curves: dict[tuple[Topology, Spec, AlphaModel], LeastCurve | None] = {}
+    for question, of_question in sizes.items():
+        topology, spec, model = question
+        curves[question] = None
+        if topology.ranks <= MOST_RANKS:
             with suppress(InputError):
-                found[question] = least_by_size(*question, sorted(own))
+                curves[question] = least_by_size(topology, spec, sorted(of_question), model)
     for one in asked:
-        curve = found[one.topology, one.spec]
+        curve = curves[one.topology, one.spec, one.model]
         yield one.size_bytes, float(curve.us(one.at_least)) if curve else 0.0
 
 

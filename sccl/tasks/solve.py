@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from sccl.collectives import Spec, is_allreduce
-from sccl.core.answer import Answer, Sat, verdict
+from sccl.core.answer import Answer, Sat, Unknown, Unsat, verdict
 from sccl.core.files.fields import Count, FileText, Seconds
 from sccl.errors import ParameterError
 from sccl.prove.bounds import require_reachable
@@ -20,6 +20,7 @@ from sccl.tasks.outputs import Output, question_digests
 from sccl.topo.symmetry.groups import groups
 from sccl.transform import Question
 from sccl.view.text.reasons import reason_of, solver_of
+from sccl.view.words import UNVERIFIED_HINT
 
 
 def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer:
@@ -39,7 +40,18 @@ def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer
                     f"{symmetry} turns chunks with a period that does not divide those of a class "
                     f"at C={chunks}: give a multiple of the period as the number of chunks"
                 )
-        return ask(question, solve)
+        return _accepted(ask(question, solve))
+
+
+def _accepted(answer: Answer) -> Answer:
+    """Return an answer; unknown in place of an unsat that nobody verified and the user distrusts.
+
+    Neither an exit code nor a verdict has room for a mark.
+    """
+    if not isinstance(answer, Unsat) or answer.is_accepted:
+        return answer
+    why = f"unsat according to {answer.origin.words} (not verified here): {UNVERIFIED_HINT}"
+    return Unknown(why, answer.solver, answer.seconds, answer.from_store)
 
 
 def _without_halves(spec: Spec, question: Question) -> Sat | None:
@@ -74,6 +86,13 @@ class SolveOutput(Output, frozen=True, kw_only=True):
     group: Annotated[
         str | UnsetType, Meta(description="The symmetries that the algorithm was sought under.")
     ] = UNSET
+    origin: Annotated[
+        str | UnsetType,
+        Meta(
+            description="Where an 'unsat' came from: here, stored, other-version, store-file, "
+            "cluster; all but the first two only with --trust-store or --trust-cluster."
+        ),
+    ] = UNSET
     file: FileText | None
 
 
@@ -96,5 +115,6 @@ def solve_output(spec: Spec, question: Question, answer: Answer, file: str | Non
         seconds=round(answer.seconds, 3),
         solver=solver_of(answer),
         group=answer.group or UNSET if isinstance(answer, Sat) else UNSET,
+        origin=answer.origin.value if isinstance(answer, Unsat) else UNSET,
         file=file,
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from msgspec import Meta
 
+from sccl.core.contradictions import require_not_below
 from sccl.core.files.fields import Count, FileText, Part, Seconds
 from sccl.core.outcome import Found, Outcome
 from sccl.core.sketch import Sketch
@@ -274,6 +275,8 @@ def teccl_output(  # noqa: PLR0913 - what is told
     assert bound.least is not None
     mean = (bound.attained, bound.least) if priorities else None
     least = bound.least if mean is None else _least(request, plan)
+    if mean is not None:
+        _require_not_before(plan, plan.finish, least, "of a schedule of several collectives")
     return TecclOutput(
         inputs=question_digests(request.topology, request.spec),
         collective=request.spec.name,
@@ -315,19 +318,46 @@ def _least(request: Request, plan: Schedule) -> Fraction:
 def _tenants(
     request: Request, plan: Schedule, priorities: tuple[int, ...]
 ) -> tuple[TenantPart, ...]:
-    """Return when each of several collectives has finished; without priorities none."""
+    """Return when each of several collectives has finished; without priorities none.
+
+    Raises:
+        ContradictionError: one finishes before its lower bound.
+    """
     from sccl.prove.bounds import least_time  # noqa: PLC0415 - loads solvers
 
     if not priorities:
         return ()
-    parts = request.spec.alone()
+    parts, model = request.spec.alone(), plan.clock.model
     finishes = plan.finishes([one.pattern_chunks for one in parts])
-    return tuple(
-        TenantPart(
-            collective=one.name,
-            priority=priority,
-            finish_us=plan.clock.us(finish),
-            bound_us=float(least_time(request.topology, one).us(request.size_bytes)),
+    found = []
+    for one, priority, finish in zip(parts, priorities, finishes, strict=True):
+        least = least_time(request.topology, one, model).us(request.size_bytes)
+        _require_not_before(plan, finish, least, f"of {one.name} among several collectives")
+        found.append(
+            TenantPart(
+                collective=one.name,
+                priority=priority,
+                finish_us=plan.clock.us(finish),
+                bound_us=float(least),
+            )
         )
-        for one, priority, finish in zip(parts, priorities, finishes, strict=True)
+    return tuple(found)
+
+
+def _require_not_before(plan: Schedule, finish: int, least: Fraction, of: str) -> None:
+    """Check that a part of a schedule does not finish before its lower bound.
+
+    Args:
+        finish: tick at which it does.
+        least: the bound, microseconds.
+
+    Raises:
+        ContradictionError: it does.
+    """
+    require_not_below(
+        Fraction(finish * plan.tick_ps, 10**6),
+        least,
+        result=f"the completion time {of}",
+        limit="the lower bound on it",
+        unit="us",
     )

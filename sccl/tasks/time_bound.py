@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sccl.collectives import Spec, dual_of
-from sccl.core.clock import Clock
+from sccl.core.clock import AlphaModel, Clock
 from sccl.core.collective import Collective
 from sccl.core.cost import Costs
 from sccl.core.topology import Topology
@@ -77,8 +77,8 @@ def time_bound(
     ticks = _by_links(topology, spec, collective, clock, together=together)
     if ticks is not None:
         found.append(TimeBound(ticks, about + alone))
-    for machine in _models(topology) if topology.ranks <= MOST_RANKS else ():
-        us = least_time(machine, spec).us(served)
+    for machine in _models(topology, clock.model) if topology.ranks <= MOST_RANKS else ():
+        us = least_time(machine, spec, clock.model).us(served)
         ticks = math.ceil(us * 10**6 / clock.tick_ps)
         found.append(TimeBound(ticks, "cuts of the machine and R/C, whatever the chunks"))
     if not found:
@@ -107,7 +107,12 @@ def least_us(topology: Topology, spec: Spec, costs: Costs) -> Callable[[float], 
     return lambda size_bytes: float(least.us(round(size_bytes)))
 
 
-def least_by_size(topology: Topology, spec: Spec, sizes: Sequence[int]) -> LeastCurve:
+def least_by_size(
+    topology: Topology,
+    spec: Spec,
+    sizes: Sequence[int],
+    model: AlphaModel = AlphaModel.TRAVELS,
+) -> LeastCurve:
     """Return what no plan of any chunks takes less than: cuts, and prices that say more.
 
     Args:
@@ -117,12 +122,17 @@ def least_by_size(topology: Topology, spec: Spec, sizes: Sequence[int]) -> Least
         InputError: something cannot be reached, or there are too many ranks.
         KeyboardInterrupt: the user interrupted.
     """
-    return least_curve(topology, spec, least_time(topology, spec), sizes)
+    return least_curve(topology, spec, least_time(topology, spec, model), sizes)
 
 
-def _models(topology: Topology) -> tuple[Topology, ...]:
-    """Return a machine, and that with links in place of switches where these say the same."""
-    if not topology.switches:
+def _models(topology: Topology, model: AlphaModel) -> tuple[Topology, ...]:
+    """Return a machine, and that with links in place of switches where these say the same.
+
+    The links take both alphas at once. That shifts the budgets of ranks against each other, unless
+    all links of switches have one alpha, and the bytes do not pass while an alpha goes on.
+    """
+    alphas = {k.alpha_us for k in topology.links if max(k.edge) >= topology.ranks}
+    if not topology.switches or len(alphas) > 1 or model is AlphaModel.OCCUPIES:
         return (topology,)
     try:
         return (topology, machine_model(topology).topology)

@@ -15,7 +15,7 @@ from sccl.core.files.text import digest, text_of
 from sccl.core.files.timelines import load_timeline, timeline_to_wire
 from sccl.core.files.training_plans import load_training_plan, training_plan_to_wire
 from sccl.errors import InputError
-from sccl.tasks.files import held_files, kind_of_file
+from sccl.tasks.files import Unread, held_files, kind_of_file, skipping
 from sccl.topo import resolve
 
 if TYPE_CHECKING:
@@ -54,18 +54,23 @@ class LoadedTraining:
 
 
 def training_files(
-    words: Iterable[str | Path], costs: CostTable | None = None
+    words: Iterable[str | Path], costs: CostTable | None = None, unread: Unread | None = None
 ) -> tuple[list[LoadedTraining], list[str | Path]]:
     """Return the training plans that are named, and the words that name anything else.
 
     Args:
         costs: the table of costs by which they were made.
+        unread: takes the files that cannot be read; None: they are refused.
 
     Raises:
         InputError: a file says that it is one and is none.
     """
     held, rest = held_files(words, STEPPED)
-    return [_loaded(path, costs) for path in held], rest
+    loaded = []
+    for path in held:
+        with skipping(path, unread):
+            loaded.append(_loaded(path, costs))
+    return loaded, rest
 
 
 @contextmanager

@@ -102,6 +102,7 @@ class WorkloadImportOutput(Output, frozen=True, kw_only=True):
     assumed: Annotated[
         tuple[str, ...], Meta(description="What they do not say, and what was taken for it.")
     ]
+    unread: Annotated[tuple[str, ...], Meta(description="Parts of the traces that were not used.")]
     file: Annotated[FileText | None, Meta(description="That was written, if any.")]
     workload: Annotated[WorkloadWire, Meta(description="The workload, as its file has it.")]
 
@@ -162,6 +163,7 @@ def workload_import_output(imported: ImportedWorkload, output: Path | None) -> W
         formats=read.formats,
         understood=read.understood,
         assumed=read.assumed,
+        unread=read.unread,
         file=None if output is None else str(output),
         workload=workload_to_wire(read.workload),
     )

@@ -123,6 +123,7 @@ class LinkScript:
             waits_for=waits.astype(np.int32),
             arrival_opens=opens.astype(np.int32),
             start_opens=starts.astype(np.int32),
+            step=np.full(len(way), NOTHING, np.int32),
             barriers=np.ones(self.gates, np.bool_),
             opened=counts[:, 0].astype(np.int32),
             counted_at=counts[:, 1].astype(np.int32),

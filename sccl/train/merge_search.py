@@ -20,7 +20,7 @@ from sccl.train.jobs import Job
 from sccl.train.merge_bounds import loosened, offerable
 from sccl.train.merging import Row, may_be_merged, merge_candidates
 from sccl.train.periodic import MOST_WINDOWS, openings_of
-from sccl.train.planner import Planner
+from sccl.train.planner import Planner, require_bound_holds
 from sccl.train.windows import repeated
 
 _MOST_TRIES = 48
@@ -50,19 +50,24 @@ class MergingPlanner(Planner):
             self._search_with(chosen)
 
     def plan(self) -> TrainingPlan:
-        """Return the best plan that was found."""
+        """Return the best plan that was found.
+
+        Raises:
+            ContradictionError: its period is below the lower bound.
+        """
         ours = super().plan()
         other = None if self._other is None else self._other.plan()
         best, asked = ours, None
         if other is not None and other.period_ns < ours.period_ns:
             best, asked = other, self.workload
-        return replace(
+        whole = replace(
             best,
             asked=asked,
             merge_bytes=self.settings.merge_bytes if self._offered else 0,
             bound_ns=self.bound_ns,
             binding=self.binding,
         )
+        return require_bound_holds(whole)
 
     def _bound(self) -> list[Row]:
         """Bound all plans with merged collectives; return which rows may be."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 
+from sccl.core.contradictions import require_not_below
 from sccl.core.fabric import Fabric
 from sccl.core.training_plan import TrainingPlan
 from sccl.core.workload import Workload
@@ -102,6 +104,22 @@ class PlanSettings:
     def planned_by(self) -> str:
         """Return which synthesiser plans motifs; empty: none."""
         return "" if self.planner is None else self.planner.name
+
+
+def require_bound_holds(plan: TrainingPlan) -> TrainingPlan:
+    """Return a plan that was found, if its period is not below the lower bound of its search.
+
+    Raises:
+        ContradictionError: it is.
+    """
+    require_not_below(
+        Fraction(plan.period_ns, 1000),
+        Fraction(plan.bound_ns, 1000),
+        result=f"the period of a plan of {plan.workload.name} by {plan.search}",
+        limit=f"the lower bound on the period ({plan.binding})",
+        unit="us",
+    )
+    return plan
 
 
 class Planner:
@@ -217,9 +235,13 @@ class Planner:
         self.bound_ns, self.binding = bound.ticks, bound.binds
 
     def plan(self) -> TrainingPlan:
-        """Return the best plan that was found."""
+        """Return the best plan that was found.
+
+        Raises:
+            ContradictionError: its period is below the lower bound.
+        """
         assert self.best is not None
-        return self._written(*self.best)
+        return require_bound_holds(self._written(*self.best))
 
     def _written(self, plan: CyclicPlan, period_ns: int) -> TrainingPlan:
         assert self._job is not None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sccl.core.answer import Origin
 from sccl.core.candidate import Range
 from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, Unswept
 from sccl.core.words import counted, gap_text
@@ -15,6 +17,13 @@ EVERY_WORDS = (
     "class; optimal: none has less"
 )
 """What a table of points means by what is above all."""
+
+
+UNVERIFIED_HINT = (
+    "--no-store without --cluster solves the question here, --trust-store and --trust-cluster "
+    "accept the claim"
+)
+"""How to settle an unsat that is not verified."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,28 @@ def unswept_words(unswept: Sequence[Unswept]) -> str:
         return ""
     named = ", ".join(f"{one.name} (not looked at: {one.why})" for one in unswept)
     return f"Other classes may do better: {named}."
+
+
+def origin_notes(frontier: Frontier) -> list[str]:
+    """Return a sentence for each origin, other than this process, of refutations and claims."""
+    every = (frontier, *frontier.halves)
+    refuted = Counter(one.origin for of in every for one in of.refuted)
+    claimed = Counter(
+        one.origin for of in (frontier.halves or (frontier,)) for one in of.open if one.origin
+    )
+    notes = []
+    for origin in Origin:
+        if origin is not Origin.HERE and refuted[origin]:
+            many = counted(refuted[origin], "refutation")
+            how = "same version, same solver" if origin.is_verified else "not verified, trusted"
+            notes.append(f"{origin.value}: {many} from {origin.words} ({how})")
+        if claimed[origin]:
+            many = counted(claimed[origin], "candidate")
+            notes.append(
+                f"{origin.value}: {many} claimed unsat by {origin.words}, not verified here: "
+                f"{UNVERIFIED_HINT}"
+            )
+    return notes
 
 
 def summary(frontier: Frontier) -> str:

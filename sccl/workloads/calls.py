@@ -47,12 +47,12 @@ def merged_calls(traces: Mapping[int, RankTrace], world: int) -> MergedCalls:
     Raises:
         InputError: ranks disagree, or a trace does not tell enough.
     """
-    keys = {rank: _keys(rank, trace, world) for rank, trace in traces.items()}
+    assumed: dict[str, None] = {}
+    keys = {rank: _keys(rank, trace, world, assumed) for rank, trace in traces.items()}
     calls: dict[_Key, dict[int, Call]] = defaultdict(dict)
     for rank, trace in traces.items():
         for key, call in zip(keys[rank], trace.calls(), strict=True):
             calls[key][rank] = call
-    assumed: dict[str, None] = {}
     ops: dict[_Key, CommOp] = {}
     for number, (key, of_rank) in enumerate(calls.items()):
         _check_all_call(key, of_rank, traces)
@@ -69,7 +69,7 @@ def merged_calls(traces: Mapping[int, RankTrace], world: int) -> MergedCalls:
     )
 
 
-def _keys(rank: int, trace: RankTrace, world: int) -> list[_Key]:
+def _keys(rank: int, trace: RankTrace, world: int, assumed: dict[str, None]) -> list[_Key]:
     count: dict[tuple[tuple[int, ...], bool], int] = defaultdict(int)
     found: list[_Key] = []
     members = 0
@@ -84,6 +84,10 @@ def _keys(rank: int, trace: RankTrace, world: int) -> list[_Key]:
             group = _pair(rank, call.end, (), trace.where)
         else:
             group = _group(call, trace, world)
+            if not (call.group or call.group_size or trace.of_all) and world > 1:
+                assumed["of a collective that tells no ranks it is taken to be of all of them"] = (
+                    None
+                )
             group = group if call.end is None else _pair(rank, call.end, group, trace.where)
         sent = call.end is not None
         found.append((group, count[group, sent], sent))
@@ -213,6 +217,8 @@ def _splits(
         ParameterError: ranks contradict one another.
     """
     told = {rank: _row(call, len(group), op_id) for rank, call in of_rank.items()}
+    if call := next((one for one in of_rank.values() if one.splits_unknown), None):
+        assumed[f"{call.splits_unknown}: as much to each"] = None
     if all(len(set(row)) == 1 for row in told.values()) and len(set(told.values())) <= 1:
         return ()
     if any(not row for row in told.values()):

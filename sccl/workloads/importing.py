@@ -10,6 +10,7 @@ from sccl.core.workload import Workload
 from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.workloads import readers
 from sccl.workloads.completing import MOST_EVENTS, completed
+from sccl.workloads.groups import named_groups
 from sccl.workloads.merging import merged
 from sccl.workloads.pairing import paired
 from sccl.workloads.readers import MAX_RANKS, TraceReader, WantedStep
@@ -52,12 +53,14 @@ class ReadWorkload:
         formats: names of the readers, in the order of the traces.
         understood: what the traces say, in lines.
         assumed: what they do not say, and what was taken for it.
+        unread: what they hold and no reader uses.
     """
 
     workload: Workload
     formats: tuple[str, ...]
     understood: tuple[str, ...]
     assumed: tuple[str, ...]
+    unread: tuple[str, ...]
 
 
 def read_workload(
@@ -90,6 +93,7 @@ def read_workload(
             "job of several ranks, or take another --step"
         )
     if not found[0].of_all:
+        by_rank = named_groups(by_rank, world, alike=hints.alike)
         by_rank = completed(dict(sorted(by_rank.items())), world, alike=hints.alike)
     result = merged(by_rank, world, name, len(found))
     return ReadWorkload(
@@ -97,6 +101,7 @@ def read_workload(
         formats=tuple(one.format for one in found),
         understood=tuple(_understood(one) for one in sorted(found, key=lambda one: one.rank or 0)),
         assumed=(*result.assumed, *assumed),
+        unread=tuple(dict.fromkeys(line for one in found for line in one.unread)),
     )
 
 
@@ -282,6 +287,12 @@ def _world(found: Sequence[RankTrace], hints: TraceHints) -> tuple[int, tuple[st
     members = [_last(call) + 1 for one in found for call in one.calls()]
     told = max(*(one.world for one in found), *sizes, *members, 0)
     if hints.ranks is not None:
+        all_ranks = next((one for one in found if one.of_all and one.world), None)
+        if all_ranks is not None and all_ranks.world != hints.ranks:
+            raise InputError(
+                f"{all_ranks.where}: it is of {all_ranks.world} ranks, and --ranks is "
+                f"{hints.ranks}: leave --ranks out"
+            )
         if told > hints.ranks:
             raise InputError(f"--ranks is {hints.ranks}, and the traces tell of {told} ranks")
         return hints.ranks, ()

@@ -40,6 +40,7 @@ def paired(timed: RankTrace, named: RankTrace) -> RankTrace:
         format=f"{timed.format} and {named.format}",
         where=f"{timed.where} with {named.where}",
         events=events,
+        unread=(*timed.unread, *named.unread),
         rank=named.rank if timed.rank is None else timed.rank,
         world=timed.world or named.world,
     )

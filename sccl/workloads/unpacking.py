@@ -9,18 +9,19 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO
 
-from sccl.core.files.disk import is_folder, reading
+from sccl.core.files.disk import PIECE, check_filled, is_folder, reading
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.workloads.readers import MAX_BYTES
 
-_PIECE = 2**20
 _GZIP = b"\x1f\x8b"
+_ARCHIVE = b"ustar"
+"""What an archive holds from its byte 257 on."""
 _MAX_FILES = 2**16
 _TRACES = (".json", ".json.gz", ".et", ".et.gz", ".txt")
 """How names of traces end, in a folder, where other things may lie beside them."""
 
-_NO_TRACE = "comm_groups.json"
-"""What lies beside traces of Chakra, and says to simulators which ranks are in groups."""
+_NO_TRACES = frozenset({"comm_group.json", "comm_groups.json"})
+"""Names of the file next to traces of Chakra that lists the ranks of groups for simulators."""
 
 
 def contents(path: Path) -> Iterator[tuple[str, bytes]]:
@@ -40,14 +41,14 @@ def contents(path: Path) -> Iterator[tuple[str, bytes]]:
         content = _read(stream, str(path))
     if not content.strip():
         raise FormatError(f"{path}: it is empty, expected a trace")
-    if content[257:262] == b"ustar":
+    if content[257:262] == _ARCHIVE:
         yield from _members(content, str(path))
     else:
         yield str(path), content
 
 
 def _is_trace(name: str) -> bool:
-    return name.endswith(_TRACES) and name != _NO_TRACE
+    return name.endswith(_TRACES) and name not in _NO_TRACES
 
 
 def _read(stream: IO[bytes], where: str) -> bytes:
@@ -57,16 +58,17 @@ def _read(stream: IO[bytes], where: str) -> bytes:
         InputError: it is damaged, cut off, or larger than is read.
     """
     found = bytearray()
-    first = stream.read(_PIECE)
+    first = stream.read(PIECE)
     unpack = zlib.decompressobj(wbits=31) if first.startswith(_GZIP) else None
     piece = first
     while piece:
         if unpack is None:
+            _check_filled(piece, found, where)
             found += piece
         else:
             unpack = _unpacked(unpack, piece, found, where)
         _check_size(len(found), where)
-        piece = stream.read(_PIECE)
+        piece = stream.read(PIECE)
     if unpack is not None and not unpack.eof:
         raise FormatError(
             f"{where}: it is cut off, as its packed content does not end: copy it anew"
@@ -84,12 +86,19 @@ def _unpacked(
                 return unpack  # padding
             unpack = zlib.decompressobj(wbits=31)  # several packed files, one after the other
         try:
-            into += unpack.decompress(piece, _PIECE)
+            more = unpack.decompress(piece, PIECE)
         except zlib.error as error:
             raise FormatError(f"{where}: it is damaged, as gzip says ({error})") from error
+        _check_filled(more, into, where)
+        into += more
         _check_size(len(into), where)
         piece = unpack.unused_data if unpack.eof else unpack.unconsumed_tail
     return unpack
+
+
+def _check_filled(piece: bytes, before: bytearray, where: str) -> None:
+    if before[257:262] != _ARCHIVE:  # other files in an archive may hold zeros
+        check_filled(piece, where)
 
 
 def _check_size(size: int, where: str) -> None:

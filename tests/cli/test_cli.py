@@ -585,3 +585,33 @@ def test_terminal_text_of_names_is_not_markup(tmp_path: Path) -> None:
     assert "[red]x[/]: 2 ranks" in sccl("topo", "show", path)[1]
     out = sccl("pareto", "--collective", "allgather", "--topo", path)[1]
     assert "allgather on [red]x[/]" in out
+
+
+def test_topo_show_escapes_what_would_forge_lines_or_move_the_cursor(tmp_path: Path) -> None:
+    value = json.loads(sccl("topo", "show", "ring:3", "--json")[1])
+    del value["digest"]
+    value |= {"name": "m\nn", "source": "s\x1b[2J\nt", "labels": ["a\nb", "\x9b", "c"]}
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(value))
+    out = sccl("topo", "show", path)[1]
+    assert "m\\nn: 3 ranks" in out
+    assert "source: s\\x1b[2J\\nt" in out
+    assert "labels: rank 0 is a\\nb, rank 1 is \\x9b, rank 2 is c" in out
+    text = sccl("topo", "show", path, "--json")[1]
+    assert text.isascii()
+    assert json.loads(text)["labels"] == value["labels"]
+
+
+def test_show_and_plot_refuse_more_sends_than_they_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.json"
+    question = ("--collective", "allgather", "--topo", "ring:4", "--chunks", "1", "--steps", "2")
+    assert sccl("solve", *question, "--rounds", "2", "-o", path)[0] == 0
+    for module in ("show", "plot"):
+        monkeypatch.setattr(f"sccl.tasks.{module}.MAX_SENDS", 11)
+    for verb, *more in (("show",), ("show", "--json"), ("plot", "-o", str(tmp_path / "a.svg"))):
+        code, _, err = sccl(verb, path, *more)
+        assert code == 2
+        assert f"{path} has 12 sends" in err
+        assert "at most 11" in err

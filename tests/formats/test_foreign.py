@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from sccl import formats
+from sccl.core.files import disk
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
 from sccl.formats import contract
 from sccl.topo import importers
+from sccl.workloads import unpacking
 from tests.kit.commands import sccl
 from tests.kit.found import frontier
 from tests.kit.samples import sample
@@ -260,3 +262,42 @@ def test_what_cannot_be_read_keeps_no_other_from_its_verdict(tmp_path: Path, pro
     program.unlink()
     code, out, _ = sccl("check", tmp_path)
     assert (code, out) == (2, "")
+
+
+def test_a_broken_plan_keeps_no_other_of_its_folder_from_its_verdict(tmp_path: Path) -> None:
+    question = ("--collective", "allgather", "--topo", "ring:3", "--chunks", "1", "--steps", "1")
+    whole = tmp_path / "whole.json"
+    assert sccl("solve", *question, "--rounds", "1", "-o", whole)[0] == 0
+    (tmp_path / "cut.json").write_text(whole.read_text()[:200])
+    (tmp_path / "wrong.json").write_text('{"schema": 1, "kind": "algorithm", "collective": 3}')
+    files = [tmp_path / name for name in ("cut.json", "whole.json", "wrong.json")]
+    for words in ([tmp_path], [tmp_path / "*.json"], files):
+        code, out, err = sccl("check", *words)
+        assert code == 2
+        assert "whole.json: allgather on ring:3" in out
+        assert "cut.json" in err
+        assert "(and 1 file more cannot be read)" in err
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("verb", ["check", "show", "topo import", "workload import"])
+def test_files_of_blanks_are_refused_at_their_first_piece(
+    verb: str, packed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    check = disk.check_filled
+
+    def counting(piece: bytes, where: str) -> None:
+        read.append(len(piece))
+        check(piece, where)
+
+    for module in (disk, unpacking):
+        monkeypatch.setattr(module, "check_filled", counting)
+    path = tmp_path / "blanks.json"
+    content = b" " * 2**23
+    path.write_bytes(gzip.compress(content) if packed else content)
+    code, _, err = sccl(*verb.split(), path)
+    assert code == 2
+    if not packed or verb in {"check", "workload import"}:
+        assert "nothing but blanks or zeros" in err
+        assert sum(read) <= 4 * disk.PIECE  # a few readers look at it, each at its first piece

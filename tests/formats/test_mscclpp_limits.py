@@ -103,7 +103,6 @@ LIMITS: dict[str, tuple[Change, int, str]] = {
     "sources": (operation(name="re", src_buff=[PART], dst_buff=[]), 10, "11 sources"),
     "destinations": (operation(name="res", src_buff=[], dst_buff=[PART]), 10, "11 destinations"),
     "semaphores of an operation": (acquired, 16, "17 semaphores, and there is room for 16"),
-    "semaphores of a rank": (semaphores, 16, "let fewer thread blocks wait for one another"),
     "threads": (stated("num_threads_per_block"), 1024, "1025, and thread blocks have 1 to 1024"),
     "least size": (stated("min_message_size"), MAX_MIN_SIZE, "is read as 32 bits: state less"),
 }
@@ -267,6 +266,14 @@ def test_buffers_have_chunks() -> None:
     assert refused == ("rank 0: a buffer of no chunks, by which the executor divides",)
 
 
+def test_a_rank_has_as_many_semaphores_as_its_plan_lists() -> None:
+    changed = plan()
+    semaphores(changed, 40)
+    ops = [{"name": "sem_release", "semaphore_ids": [number]} for number in range(20, 40)]
+    block(changed)["ops"] = [*ops, *block(changed)["ops"]]
+    assert rules(changed) == []
+
+
 def test_semaphores_that_are_not_there_are_told() -> None:
     changed = plan()
     block(changed)["ops"].insert(0, {"name": "sem_acquire", "semaphore_ids": [-2, 7]})
@@ -342,3 +349,40 @@ def test_sizes_for_which_no_plan_can_be_are_refused() -> None:
                 mscclpp.write([sized], mscclpp.Options())
         else:
             assert mscclpp.write([sized], mscclpp.Options()).files
+
+
+def test_fields_that_the_executor_does_not_read_are_told() -> None:
+    changed = plan()
+    changed["buffer_allignment"] = 64
+    changed["gpus"][0]["semaphore"] = []
+    block(changed)["ops"][0]["scr_buff"] = []
+    notes = mscclpp.read(json.dumps(changed).encode(), "it").notes
+    told = "fields that the executor does not read: 'buffer_allignment', 'scr_buff', 'semaphore'"
+    assert told in notes
+    notes = mscclpp.read(json.dumps(plan()).encode(), "it").notes
+    assert not any("does not read" in note for note in notes)
+
+
+def test_dynamic_templates_are_named() -> None:
+    template = {
+        "collective": "alltoallv",
+        "dynamic": True,
+        "gpus": [{"id": 0, "input_chunks": "${CHUNKS}", "operations": []}],
+    }
+    content = json.dumps(template).encode()
+    assert mscclpp.sniff(content)
+    with pytest.raises(FormatError, match=r"^it: a dynamic template of MSCCL\+\+"):
+        mscclpp.read(content, "it")
+
+
+def test_plans_of_the_transition_format_are_named() -> None:
+    ops = [{"name": "signal", "cids": [0], "ctype": "memory"}]
+    block_part = {"id": 0, "ops": ops, "channels": [], "remoteBufferIds": []}
+    gpu: dict[str, object] = {"id": 0, "input_chunks": 1, "output_chunks": 1, "scratch_chunks": 0}
+    gpu |= {"threadblocks": [block_part], "remote_buffers": []}
+    gpu |= {"channels": [{"type": "memory", "connectedTo": [1]}]}
+    told = {"name": "x", "collective": "allgather", "inplace": True, "protocol": "Simple"}
+    content = json.dumps({**told, "gpus": [gpu]}).encode()
+    assert mscclpp.sniff(content)
+    with pytest.raises(FormatError, match=r"^it: a plan of MSCCL.*transition format"):
+        mscclpp.read(content, "it")

@@ -41,6 +41,12 @@ class SlowSimulator:
         self.queues: dict[int, list[Leg]] = defaultdict(list)
         self.came: list[Leg] = []
         self.alpha_in = [a * (clock.model is AlphaModel.OCCUPIES) for a in clock.alpha]
+        self.starts: list[Leg] = []
+        self.order: list[tuple[int, int]] | None = None  # (message, leg), as with barriers
+        if (messages.step >= 0).any():
+            barriers = SlowSimulator(messages.with_barriers(), topology, clock)
+            barriers.run()
+            self.order = [barriers.name(leg) for leg in barriers.starts]
 
     def switch(self, node: int) -> Switch | None:
         ranks = self.topology.ranks
@@ -54,6 +60,29 @@ class SlowSimulator:
             if switch is None or switch.buffer_chunks != 0:
                 legs.append(Leg(message, []))
         return legs[:-1] if not legs[-1].links else legs
+
+    def name(self, leg: Leg) -> tuple[int, int]:
+        return leg.message, self.legs[leg.message].index(leg)
+
+    def resources(self, leg: Leg) -> set[tuple[str, int]]:
+        found = {("link", link) for link in leg.links}
+        found |= {("budget", budget) for budget in self.shares(leg)}
+        node = self.topology.links[leg.links[-1]].dst
+        switch = self.switch(node)
+        if switch and switch.buffer_chunks and leg is not self.legs[leg.message][-1]:
+            found.add(("switch", node))
+        return found
+
+    def has_turn(self, leg: Leg) -> bool:
+        """Return whether all have started that use something of a leg before it with barriers."""
+        if self.order is None:
+            return True
+        if self.name(leg) not in self.order:
+            return False
+        before = self.order[: self.order.index(self.name(leg))]
+        legs = [self.legs[message][i] for message, i in before]
+        mine = self.resources(leg)
+        return all(o.began is not None for o in legs if mine & self.resources(o))
 
     def shares(self, leg: Leg) -> list[int]:
         edges = {self.topology.links[k].edge for k in leg.links}
@@ -125,6 +154,7 @@ class SlowSimulator:
             leg.rows.append((offset, free, offset + passing + self.clock.alpha[link]))
             offset += self.clock.alpha[link]
         leg.began = tick
+        self.starts.append(leg)
         self.queues[leg.links[0]].remove(leg)
         legs = self.legs[leg.message]
         if leg is not legs[-1]:
@@ -157,7 +187,8 @@ class SlowSimulator:
                 return False
         elif self.ready[message] is None or self.ready[message] > tick:  # type: ignore[operator]
             return False
-        return self.legs[message][self.at[message]] not in self.came
+        leg = self.legs[message][self.at[message]]
+        return leg not in self.came and self.has_turn(leg)
 
     def tick(self, tick: int) -> None:
         while True:

@@ -65,6 +65,9 @@ def check(algorithm: Algorithm) -> None:
                 if len(made.message) == algorithm.num_sends:  # else some bring nothing
                     assert np.array_equal(made.carried(), alone.carried())
                 assert made.finish >= bound.ticks
+        come = Messages.of_algorithm(algorithm)
+        come = replace(come, step=np.full_like(come.step, -1))  # links serve as they come
+        alone = timeline(come, algorithm, model)
         free = timeline(messages_of(unbounded(lower(algorithm, Landing.SCRATCH))), algorithm, model)
         if len(free.message) == algorithm.num_sends and Why.START not in alone.why:
             assert free.finish == alone.finish

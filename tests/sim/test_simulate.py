@@ -191,6 +191,47 @@ def test_it_agrees_with_the_slow_simulator(
     assert all(np.array_equal(getattr(made, n), getattr(again, n)) for n in ("start", "why", "by"))
 
 
+@settings(max_examples=times(300, by_day=100))
+@given(machines(), st.sampled_from(AlphaModel), st.data())
+def test_no_message_is_later_than_with_barriers(
+    machine: Topology, model: AlphaModel, data: st.DataObject
+) -> None:
+    rank = st.integers(0, machine.ranks - 1)
+    row = st.tuples(st.integers(0, 4), st.integers(0, 4), rank, rank).filter(lambda r: r[2] != r[3])
+    columns = steps_of(data.draw(st.lists(row, max_size=20)))
+    sizes = tuple(data.draw(st.lists(st.integers(1, 4), min_size=5, max_size=5)))
+    clock = Clock.of(machine, sizes, model, TICK_PS)
+    steppings = (Stepping.PIPELINED, Stepping.BARRIER)
+    sent = [replace(Messages.of_steps(*columns, stepping=s), num_chunks=5) for s in steppings]
+    if data.draw(st.booleans()):  # two collectives at once, one a little later
+        sent = [together([m, m.later(2)]) for m in sent]
+        clock = Clock.of(machine, sizes * 2, model, TICK_PS)
+    try:
+        made, barrier = (simulate(m, machine, clock) for m in sent)
+    except (TopologyError, ParameterError):
+        return
+    assert (made.start <= barrier.start).all()
+    order = np.lexsort((barrier.start, barrier.link))
+    link, start = barrier.link[order], made.start[order]
+    tied = np.diff(barrier.start[order]) == 0
+    assert ((np.diff(start) >= 0) | (np.diff(link) != 0) | tied).all()
+
+
+def test_a_link_keeps_the_order_of_steps_where_data_of_a_later_step_are_there_first() -> None:
+    """Chunk 1 of step 1 is there from the start, and waits for chunk 0 of step 0 behind another."""
+    line = resolve("line:4")
+    rows = [(0, 2, 1, 2), (1, 0, 1, 2), (2, 1, 1, 2), (0, 0, 0, 1), (2, 0, 2, 3)]
+    made = simulate(Messages.of_steps(*steps_of(rows)), line, clock_of(line))
+    start = {
+        (int(c), line.links[k].edge): int(s)
+        for c, k, s in zip(made.messages.chunk, made.link, made.start, strict=True)
+    }
+    assert start[2, (1, 2)] == 0
+    assert start[0, (1, 2)] == ALPHA + BETA, "chunk 1 would go at BETA in the order of coming"
+    assert start[1, (1, 2)] == ALPHA + 2 * BETA
+    assert made.finish == 3 * (ALPHA + BETA)
+
+
 @given(right())
 def test_a_replayed_schedule_finishes_when_it_says(schedule: Schedule) -> None:
     made = replay(schedule)

@@ -12,25 +12,30 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.collectives import named
-from sccl.core.answer import Sat
+from sccl.core.answer import Answer, Origin, Sat, Unsat
 from sccl.core.candidate import Range
+from sccl.core.files.answers import answer_to_wire
 from sccl.core.files.frontiers import frontier_to_plain
 from sccl.core.instance import Instance
-from sccl.errors import ParameterError, SolverError, ToolError
+from sccl.errors import ParameterError, ScclWarning, SolverError, ToolError
 from sccl.solvers.interrupt import run_interruptible
 from sccl.solvers.workers import Workers
 from sccl.synth.ahead import Ahead
 from sccl.synth.answering import How, answer_text, answering
+from sccl.synth.cluster import Cluster, connected
 from sccl.synth.ksync import backends, portfolio
 from sccl.synth.ksync.child import SolverChild
 from sccl.synth.ksync.sweep import sweep
@@ -57,8 +62,10 @@ def sweep_with(jobs: int, collective: str = "allgather", machine: str = "dgx1") 
 
 
 def timeless(value: Any) -> Any:
+    """Return JSON without times, and without where answers came from."""
     if isinstance(value, dict):
-        return {k: timeless(v) for k, v in value.items() if k not in {"seconds", "file"}}
+        left_out = {"seconds", "file", "origin", "rests_on"}
+        return {k: timeless(v) for k, v in value.items() if k not in left_out}
     return [timeless(v) for v in value] if isinstance(value, list) else value
 
 
@@ -215,7 +222,7 @@ def wait_for(address: str, workers: int) -> None:
 
 def cluster_command(address: str, collective: str = "allgather") -> list[str]:
     return ["pareto", "--collective", collective, "--topo", "dgx1", "--json", "--no-store",
-            "--max-steps", "3", "--cluster", address]  # fmt: skip
+            "--max-steps", "3", "--trust-cluster", "--cluster", address]  # fmt: skip
 
 
 def test_a_cluster_gives_the_same(cluster: Dask) -> None:
@@ -262,12 +269,78 @@ def test_a_scheduler_that_is_killed_is_a_sentence_and_the_store_keeps_what_was_d
         cluster.end()
     assert process.returncode == 4
     assert json.loads(out)["error"]["exit_code"] == 4
-    assert err.startswith(f"failed: the Dask scheduler at {cluster.address} does not answer any")
-    assert len(err.splitlines()) == 1
+    warning, failure = err.splitlines()
+    assert warning.startswith(f"warning: the cluster at {cluster.address} is used without TLS: ")
+    assert failure.startswith(
+        f"failed: the Dask scheduler at {cluster.address} does not answer any"
+    )
     arguments = [word for word in cluster_command("x")[:-2] if word != "--no-store"]
     again = CliRunner().invoke(app, [*arguments, "--store", str(store)])
     assert again.exit_code == 0
     assert [p["from_store"] for p in json.loads(again.stdout)["points"]] == [True, False]
+
+
+class LyingExecutor(Executor):
+    """Answers every instance of a lying worker at once."""
+
+    def __init__(self, reply: str) -> None:
+        self.reply = reply
+
+    def submit(self, *_: Any, **__: Any) -> Future[Any]:
+        future: Future[str] = Future()
+        future.set_result(self.reply)
+        return future
+
+
+def answer_of_a_lying_cluster(
+    monkeypatch: pytest.MonkeyPatch, reply: Answer, asked: Instance, *trusted: Origin
+) -> Answer:
+    @contextmanager
+    def connected(_: Cluster) -> Iterator[Any]:
+        text = msgspec.json.encode(answer_to_wire(reply)).decode()
+        yield SimpleNamespace(
+            executor=LyingExecutor(text), cores=1, look=lambda: None, failed=lambda error: error
+        )
+
+    monkeypatch.setattr("sccl.synth.answering.connected", connected)
+    there = Cluster("tcp://nowhere:1")
+    refute = backends.refute_by_bounds
+    with answering(HOW, 1, there, None, refute, frozenset(trusted)) as (solve, _):
+        return solve(asked)
+
+
+def test_an_unsat_of_a_cluster_is_marked_unless_bounds_verify_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lie = Unsat("believe me", "cpsat", 0.1)
+    too_many = Instance(resolve("ring:4"), named("allgather", 4).at(5), 2, 2)
+    found = answer_of_a_lying_cluster(monkeypatch, lie, instance(2))
+    assert isinstance(found, Unsat)
+    assert (found.origin, found.is_accepted) == (Origin.CLUSTER, False)
+    found = answer_of_a_lying_cluster(monkeypatch, lie, instance(2), Origin.CLUSTER)
+    assert isinstance(found, Unsat)
+    assert (found.origin, found.is_accepted) == (Origin.CLUSTER, True)
+    found = answer_of_a_lying_cluster(monkeypatch, lie, too_many)
+    assert isinstance(found, Unsat)
+    assert (found.origin, found.solver) == (Origin.HERE, "bounds")
+
+
+def test_an_algorithm_of_a_cluster_for_another_instance_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = backends.solve(instance(3))
+    assert isinstance(other, Sat)
+    with pytest.raises(SolverError, match="not valid for the instance"):
+        answer_of_a_lying_cluster(monkeypatch, other, instance(2))
+
+
+def test_a_cluster_without_tls_costs_a_warning(
+    cluster: Dask,
+) -> None:
+    says = "without TLS: whoever reaches its scheduler can run code"
+    with pytest.warns(ScclWarning, match=says), connected(Cluster(cluster.address)):
+        pass
+    assert Cluster("tcp://a:1", ca_file=Path("ca.pem")).is_encrypted
 
 
 def test_a_cluster_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

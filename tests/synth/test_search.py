@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sccl.collectives import dual_of, named
 from sccl.core.algorithm import Algorithm
-from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
 from sccl.core.candidate import Candidate, Range
 from sccl.core.limit import StepLimit
 from sccl.synth.candidates import candidates
@@ -243,3 +243,54 @@ def test_when_limits_are_asked_for(when: LimitsWhen) -> None:
         LimitsWhen.IF_NOT_CHEAPEST: [1],
     }
     assert [i for i, is_limit in enumerate(wanted) if is_limit] == expected[when]
+
+
+@given(worlds(), st.data())
+def test_search_proves_nothing_on_the_word_of_an_unverified_origin(
+    world: World, data: st.DataObject
+) -> None:
+    lies: set[Candidate] = set()
+    search = Search.begin(world.space)
+    while (wanted := search.next()) is not None:
+        if isinstance(wanted, BoundOf):
+            search = search.record_bound(world.bound(wanted.steps), 0.0)
+        elif isinstance(wanted, LimitOf):
+            search = search.record_limit(world.limit(wanted.steps), 0.0)
+        elif data.draw(st.booleans()):
+            lies.add(wanted)
+            search = search.record(Unsat("a claim", "invented", 0.0, origin=Origin.CLUSTER))
+        else:
+            search = search.record(world.answer(wanted))
+    true = [c for steps in world.steps() for c in world.every(steps) if world.has(c)]
+    for best in search.best:
+        if best.proved:
+            assert not any(c.may_dominate(best.candidate) for c in true)
+        else:
+            assert best.rests_on == (Origin.CLUSTER,)
+    for one in search.refuted:
+        assert not world.has(one.candidate)
+    if not lies:
+        assert not search.open
+
+
+@given(worlds(), st.data())
+def test_search_names_the_origins_that_a_proof_rests_on(world: World, data: st.DataObject) -> None:
+    search = Search.begin(world.space)
+    while (wanted := search.next()) is not None:
+        if isinstance(wanted, BoundOf):
+            search = search.record_bound(world.bound(wanted.steps), 0.0)
+        elif isinstance(wanted, LimitOf):
+            search = search.record_limit(world.limit(wanted.steps), 0.0)
+        else:
+            answer = world.answer(wanted)
+            if isinstance(answer, Unsat) and data.draw(st.booleans()):
+                answer = replace(answer, origin=Origin.STORE_FILE, trusted=True)
+            search = search.record(answer)
+    assert [best.candidate for best in search.best] == world.frontier()
+    for best in search.best:
+        assert best.proved
+        needed = {r.origin for r in search.refuted if r.candidate.may_dominate(best.candidate)}
+        if best.within is None:  # limits prove it, whatever the range
+            assert best.rests_on == ()
+        else:
+            assert best.rests_on == tuple(sorted(needed - {Origin.HERE}))

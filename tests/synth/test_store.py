@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from sccl.cli.main import app
 from sccl.collectives import named
-from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
 from sccl.core.candidate import Range
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.instance import Instance
@@ -58,6 +58,142 @@ def test_what_is_put_comes_back(store: Store) -> None:
     assert store.get(instance(2), "cpsat", 1.0) == unsat
     assert store.get(instance(), "z3", None) is None  # another solver, another algorithm
     assert store.get(instance(3), "cpsat", None) is None
+
+
+def forget_what_this_process_derived(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sccl.synth.store._derived", set())
+
+
+def origin_in(path: Path, *, version: str = "1", own: bool = True) -> Origin:
+    with closing(Store(path, version=version, own=own)) as opened:
+        found = opened.get(instance(), "cpsat", None)
+    assert isinstance(found, Unsat)
+    return found.origin
+
+
+def test_an_unsat_names_its_origin(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put(instance(), "cpsat", None, Unsat("why", "cpsat", 0.5))
+    assert origin_in(path, own=False) is Origin.HERE  # whatever file holds it
+    forget_what_this_process_derived(monkeypatch)
+    assert origin_in(path) is Origin.STORED
+    assert origin_in(path, version="2") is Origin.OTHER_VERSION
+    assert origin_in(path, own=False) is Origin.STORE_FILE
+    store.put(instance(), "cpsat", None, Unsat("why", "cpsat", 0.5, origin=Origin.CLUSTER))
+    assert origin_in(path) is Origin.CLUSTER
+    assert origin_in(path, version="2") is Origin.CLUSTER
+    assert origin_in(path, own=False) is Origin.STORE_FILE
+
+
+QUESTION = ("--collective", "allgather", "--topo", "dgx1", "--max-steps", "2", "--k", "1")
+
+
+def forged(path: Path) -> Path:
+    """Return a store in which each algorithm of a sweep is replaced by an unsat."""
+    assert sccl("pareto", *QUESTION, "--store", path)[0] == 0
+    with closing(sqlite3.connect(path)) as db:
+        wrong = json.dumps({"answer": "unsat", "solver": "cpsat", "seconds": 0.1, "reason": "no"})
+        db.execute("UPDATE verdicts SET answer = 'unsat', content = ?", (wrong,))
+        db.commit()
+    return path
+
+
+def swept(*arguments: object) -> tuple[int, dict[str, Any]]:
+    result = CliRunner().invoke(app, ["pareto", *QUESTION, "--json", *map(str, arguments)])
+    found: dict[str, Any] = json.loads(result.stdout)
+    return result.exit_code, found
+
+
+def test_a_sweep_proves_nothing_on_the_word_of_a_store_file(path: Path) -> None:
+    forged(path)
+    code, found = swept("--store", path)
+    assert code == 3
+    assert [(p["chunks"], p["proved"], p["rests_on"]) for p in found["points"]] == [
+        (1, False, ["store-file"])
+    ]
+    assert [(c["chunks"], c["rounds"], c["origin"]) for c in found["open"]] == [
+        (2, 3, "store-file")
+    ]
+    assert not found["complete"]
+    text = sccl("pareto", *QUESTION, "--store", path)[1]
+    assert "best found (not verified: store-file)" in text
+    assert "1 candidate claimed unsat by the store file, not verified here" in text
+    code, found = swept("--store", path, "--trust-store")
+    assert code == 0
+    assert [(p["proved"], p["rests_on"]) for p in found["points"]] == [(True, ["store-file"])]
+    assert {c.get("origin") for c in found["unsat"]} >= {"store-file"}
+    text = sccl("pareto", *QUESTION, "--store", path, "--trust-store")[1]
+    assert "proved (trusted store-file) for k = 1" in text
+    assert "(not verified, trusted)" in text
+
+
+def test_files_of_algorithms_claim_nothing_that_a_store_file_says(
+    path: Path, tmp_path: Path
+) -> None:
+    forged(path)
+    out = tmp_path / "out"
+    sccl("pareto", *QUESTION, "--store", path, "--trust-store", "--out", out)
+    files = [file for file in out.glob("allgather*.json") if file.name.count("-c")]
+    assert files
+    assert not any("pareto" in load_algorithm(file)[0].proved for file in files)
+
+
+def test_a_proof_from_the_users_own_store_is_marked_as_stored(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home(path, monkeypatch)
+    forged(path)  # as nobody but the user and this version could
+    code, found = swept()
+    assert code == 0
+    assert [(p["proved"], p["rests_on"]) for p in found["points"]] == [(True, ["stored"])]
+    text = sccl("pareto", *QUESTION)[1]
+    assert "proved (stored) for k = 1" in text
+    assert "proved (stored) for k = 1" in sccl("pareto", *QUESTION, "--store", path)[1]
+
+
+def test_the_users_own_store_of_another_version_is_proved_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home(path, monkeypatch)
+    forged(path)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE verdicts SET version = 'older'")
+        db.commit()
+    code, found = swept("--trust-store")
+    assert [(p["chunks"], p["rests_on"]) for p in found["points"]] == [(1, ["other-version"])]
+    code, found = swept()
+    assert code == 0
+    assert [(p["chunks"], p["rounds"], p["proved"]) for p in found["points"]] == [(2, 3, True)]
+    assert "rests_on" not in found["points"][0]
+
+
+def test_solve_is_unknown_on_the_word_of_a_store_file(path: Path) -> None:
+    forged(path)
+    question = ("--collective", "allgather", "--topo", "dgx1", "--chunks", 2, "--steps", 2,
+                "--rounds", 3, "--store", path)  # fmt: skip
+    code, text = sccl("solve", *question)
+    assert code == 3
+    assert "unsat according to the store file (not verified here)" in text
+    code, text = sccl("solve", *question, "--trust-store", "--json")
+    assert code == 1
+    assert json.loads(text)["origin"] == "store-file"
+    code, text = sccl("solve", *question[:-2], "--trust-store", "--no-store")
+    assert code == 2
+    assert "--trust-store and --no-store" in text
+
+
+def test_bounds_verify_an_unsat_of_a_store_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question = ("solve", "--collective", "allgather", "--topo", "ring:4", "--chunks", 1,
+                "--steps", 1, "--rounds", 1, "--store", path, "--json")  # fmt: skip
+    assert sccl(*question)[0] == 1
+    forget_what_this_process_derived(monkeypatch)
+    code, text = sccl(*question)
+    assert code == 1
+    assert json.loads(text)["origin"] == "here"
+    assert json.loads(text)["solver"] == "bounds"
 
 
 def test_unknown_counts_if_it_had_as_much_time_and_was_this_version(

@@ -9,12 +9,16 @@ from sccl.topo.importers.gpus import (
     ALPHA_US,
     GPUS,
     NAMES,
+    NVLINK,
     PCIE_X16_GB_PER_S,
     SOCKET_GB_PER_S,
+    XGMI,
     alpha_said,
     amd_gpu,
+    find_partitions,
     gpu_named,
     gpu_of_user,
+    link_questions,
     nvidia_gpu,
     pcie_gb_per_s,
     speed_said,
@@ -37,6 +41,7 @@ from sccl.topo.importers.gpus import (
         ("NVIDIA L40S", "l40s"),
         ("AMD Instinct MI250X", "mi250x"),
         ("AMD Instinct MI300X OAM", "mi300x"),
+        ("AMD Instinct MI300A", "mi300a"),
         ("B200", "b200"),
     ],
 )
@@ -81,6 +86,29 @@ def test_architectures_stand_for_their_usual_gpu() -> None:
     assert [gpu and gpu.name for gpu in map(amd_gpu, ("906", "908", "910", "gfx942", "x"))] == [
         *("mi50", "mi100", "mi250x", "mi300x", None)
     ]
+    assert [gpu and gpu.name for gpu in map(amd_gpu, ("940", "gfx940", "gfx941"))] == [
+        *("mi300a", "mi300a", "mi300x")
+    ]
+
+
+def test_numbers_of_links_that_no_gpu_has_are_questioned() -> None:
+    mi250x, h800 = gpu_of_user("mi250x"), gpu_of_user("h800")
+    assert link_questions(XGMI, [7, 8], [3, 4], [mi250x]) == []
+    assert link_questions(XGMI, [7, 9], [6, 4], [mi250x]) == [
+        "GPU 1 has 9 xGMIs, and a GPU mi250x has at most 8",
+        "GPU 0 has xGMIs to 6 GPUs, and a GPU mi250x has at most 5",
+    ]
+    assert link_questions(NVLINK, [18], [0], []) == []
+    assert link_questions(NVLINK, [19], [0], []) == [
+        "GPU 0 has 19 NVLinks, and no known GPU has more than 18"
+    ]
+    assert len(link_questions(NVLINK, [16], [1], [h800])) == 1
+    assert link_questions(XGMI, [99], [99], [h800]) == []
+
+
+def test_gpus_of_one_bus_and_device_are_partitions() -> None:
+    assert find_partitions(["0000:05:00.0", "0000:05:01.0", "0000:05:00.3"]) == ((0, 2),)
+    assert find_partitions(["GPU0", "GPU1"]) == ()
 
 
 def test_a_slot_of_pcie_carries_what_its_generation_says() -> None:

@@ -159,6 +159,99 @@ def test_xgmi_links_have_the_speed_of_the_gpu(hops: str, lanes: dict[tuple[int, 
         read(text, HINTS)
 
 
+def _xgmi_of_dies(gpus: int, values: str, hops: str, model: str = "AMD Instinct MI250X") -> str:
+    """Return GPUs of ROCm SMI in one socket, with matrices of their xGMI."""
+    devices = "".join(
+        f'<object type="Bridge"><object type="PCIDev" gp_index="{GPU + rank}" '
+        f'pci_busid="{bus_id(rank)}" pci_type="0380 [1002:7408] [1002:0b0c] 01 00" {SLOT}>'
+        f'<object type="OSDev" gp_index="{PART + rank}" name="rsmi{rank}" subtype="RSMI">'
+        f'<info name="GPUModel" value="{model}"/></object></object></object>'
+        for rank in range(gpus)
+    )
+    numbers = " ".join(str(PART + rank) for rank in range(gpus))
+    matrices = "".join(
+        f'<distances2 type="OSDev" nbobjs="{gpus}" kind="5" name="{name}" indexing="gp">'
+        f"<indexes>{numbers}</indexes><u64values>{words}</u64values></distances2>"
+        for name, words in (("XGMIBandwidth", values), ("XGMIHops", hops))
+    )
+    return (
+        f'<topology version="2.0"><object type="Machine"><object type="Package">{devices}'
+        f"</object></object>{matrices}</topology>"
+    )
+
+
+def _square(gpus: int, diagonal: int, other: int) -> str:
+    each = range(gpus)
+    return " ".join(str(diagonal if a == b else other) for a in each for b in each)
+
+
+@pytest.mark.parametrize("gpus", [4, 8])
+def test_one_hop_between_all_dies_is_not_believed(gpus: int) -> None:
+    values, hops = _square(gpus, 1_000_000, 100_000), _square(gpus, 0, 1)
+    with pytest.raises(InputError, match=r"^line 1: every pair .* 1 hop.*'rocm-smi --showtopo'"):
+        read(_xgmi_of_dies(gpus, values, hops), HINTS)
+
+
+def test_one_hop_between_all_of_a_mesh_is_said() -> None:
+    values, hops = _square(8, 1_000_000, 100_000), _square(8, 0, 1)
+    found = read(_xgmi_of_dies(8, values, hops, "AMD Instinct MI300X"), HINTS)
+    assert len(_lanes(found.topology)) == 28
+    assert "ROCm SMI has 1 hop for any distance" in _said(found)
+
+
+def test_bandwidths_of_dies_are_lanes() -> None:
+    hops = "0 1 2 1 0 1 2 1 0"
+    values = "0 200000 0 200000 0 50000 0 50000 0"
+    found = read(_xgmi_of_dies(3, values, hops), HINTS)
+    assert _lanes(found.topology) == {(0, 1): 4, (1, 2): 1}
+    more = read(_xgmi_of_dies(3, values.replace(" 50000", " 250000"), hops), HINTS)
+    assert "questioned: GPU 1 has 9 xGMIs, and a GPU mi250x has at most 8" in _said(more)
+    assert "questioned" not in _said(found)
+
+
+def test_more_nvlinks_than_a_gpu_has_are_questioned() -> None:
+    text = EXAMPLE.replace(" 50000 50000 ", " 175000 175000 ")
+    assert "questioned: GPU 0 has 7 NVLinks, and a GPU v100 has at most 6" in _said(
+        read(text, HINTS)
+    )
+    assert "questioned" not in _said(read(EXAMPLE, HINTS))
+
+
+def test_devices_without_a_library_and_second_matrices_are_listed() -> None:
+    bare = '<object type="PCIDev" pci_busid="0000:08:00.0" pci_type="0302 [10de:1db1]"/>'
+    text = EXAMPLE.replace(
+        "      </object>\n    </object>\n  </object>",
+        f"{bare}      </object>\n    </object>\n  </object>",
+    )
+    assert text != EXAMPLE
+    said = _said(read(text, HINTS))
+    assert "not used: 1 PCI devices of GPU class that no library names" in said
+    matrix = EXAMPLE[EXAMPLE.index("  <distances2") : EXAMPLE.index("</topology>")]
+    twice = EXAMPLE.replace("</topology>", f"{matrix}</topology>")
+    assert "not used: second matrix NVLinkBandwidth" in _said(read(twice, HINTS))
+
+
+def test_gpus_of_several_kinds_are_said() -> None:
+    mixed = EXAMPLE.replace("Tesla V100-SXM2-16GB", "Tesla P100-SXM2-16GB", 1)
+    assert "p100 (by the first: they are of several kinds)" in _said(read(mixed, HINTS))
+    assert "several kinds" not in _said(read(EXAMPLE, HINTS))
+
+
+def test_partitions_of_a_device_are_refused() -> None:
+    text = _xgmi("0 100000 100000 100000 0 100000 100000 100000 0")
+    text = text.replace(bus_id(1), bus_id(0).replace(".0", ".1"))
+    with pytest.raises(InputError, match="GPUs 0 1 are partitions of the device"):
+        read(text, Hints("machine", gpu="mi300x"))
+
+
+def test_names_that_are_not_read_are_listed() -> None:
+    assert "not used" not in _said(read(EXAMPLE, HINTS))
+    text = EXAMPLE.replace("</topology>", EXAMPLE[EXAMPLE.index("  <distances2") :])
+    text = text[::-1].replace("NVLinkBandwidth"[::-1], "GPULatency"[::-1], 1)[::-1]
+    text = text.replace('subtype="NVML"', 'subtype="NVML" links="6"', 1)
+    assert "not used: matrix GPULatency, links of <object>" in read(text, HINTS).understood
+
+
 def test_speeds_without_a_measure_want_to_know_the_gpu() -> None:
     with pytest.raises(InputError, match=r"^line 1: the numbers of .* are no multiples .* --gpu"):
         read(_xgmi("0 50001 50000 50001 0 50000 50000 50000 0"), HINTS)

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sccl.core.topology import Topology
-from sccl.errors import InputError
-from sccl.topo import measure, resolve
+from sccl.errors import FormatError, InputError
+from sccl.topo import importers, measure, resolve
 from sccl.topo.importers import Hints, Imported, load
 from sccl.topo.importers.infragraph_nodes import indices
 
@@ -363,3 +363,22 @@ def test_a_device_within_itself_is_refused() -> None:
     box = {**GOOD, "components": [component("box", 2, "device")]}
     with pytest.raises(InputError, match="nested more than"):
         read(box, instances=[{"name": "a", "device": "box"}])
+
+
+OLDER = """\
+name: pair
+devices:
+- name: box
+  components:
+  - {name: npu, type: npu}
+  - {name: hub, type: custom}
+  links:
+  - {name: wire}
+  connections: [npu.0.wire.hub.0, npu.1.wire.hub.0]
+"""
+
+
+def test_import_names_the_version_of_an_older_infragraph() -> None:
+    for name in ("auto", "infragraph"):
+        with pytest.raises(FormatError, match=r"InfraGraph 0\.1\.0 .*expected that of 0\.4\.0"):
+            importers.read(OLDER, importers.Hints("x"), "old.yaml", name)

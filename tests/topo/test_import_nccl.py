@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from itertools import combinations
 from typing import Any
 
@@ -18,7 +19,7 @@ from sccl.topo.importers import Hints
 from sccl.topo.importers.nccl_xml import EXAMPLE, read, sniff
 from sccl.topo.importers.plain_xml import MAX_DEPTH, MAX_ELEMENTS, parsed
 from tests.kit.importers import check_damage, check_imported
-from tests.kit.nccl import Machine, bus_id, machines, written
+from tests.kit.nccl import SLOT, Machine, bus_id, machines, written
 from tests.kit.paths import SHARED
 from tests.kit.samples import imported, sample
 
@@ -157,6 +158,115 @@ def test_what_is_left_of_a_machine_is_read_or_refused(
 def test_messages_name_the_line(change: tuple[str, str], message: str) -> None:
     with pytest.raises(InputError, match=message):
         read(EXAMPLE.replace(*change, 1), HINTS)
+
+
+def _cpu(*gpus: str, numa: int = 0) -> str:
+    """Return a NUMA node of GPUs: what each has in its device, by rank."""
+    devices = (
+        f'<pci busid="{numa:04x}:{rank:02x}:00.0" class="0x030200" {SLOT}>\n{inside}\n</pci>\n'
+        for rank, inside in enumerate(gpus, 1)
+    )
+    return f'<cpu numaid="{numa}">\n{"".join(devices)}</cpu>\n'
+
+
+def _gpu(rank: int, *links: tuple[str, int, str], sm: int = 70) -> str:
+    inner = "".join(
+        f'<nvlink target="{to}" count="{count}" tclass="{tclass}"/>\n'
+        for to, count, tclass in links
+    )
+    return f'<gpu dev="{rank}" sm="{sm}" rank="{rank}">\n{inner}</gpu>'
+
+
+def _power9(cpu_class: str) -> str:
+    """Return two sockets of two GPUs each: 3 NVLinks between these, 3 to the CPU from each."""
+    cpus = [
+        _cpu(
+            _gpu(2 * at, (f"{at:04x}:02:00.0", 3, "0x030200"), ("0009:09:00.0", 3, cpu_class)),
+            _gpu(2 * at + 1, (f"{at:04x}:01:00.0", 3, "0x030200"), ("0009:09:00.0", 3, cpu_class)),
+            numa=at,
+        )
+        for at in (0, 1)
+    ]
+    return f"<system version='1'>{''.join(cpus)}</system>"
+
+
+def test_nvlinks_to_cpus_join_no_gpus() -> None:
+    found = read(_power9("0x068001"), HINTS)
+    assert _lanes(found.topology, 25.0) == {(0, 1): 3, (1, 0): 3, (2, 3): 3, (3, 2): 3}
+    assert "12 NVLinks of 4 GPUs to CPUs left out: they join no GPUs" in found.understood
+    assert not any("switches" in line for line in found.understood)
+    switched = read(_power9("0x068000"), HINTS)
+    assert _lanes(switched.topology, 25.0)[0, 2] == 3
+    assert _lanes(switched.topology, 25.0)[0, 1] == 6
+
+
+def test_several_ranks_of_a_gpu_are_refused() -> None:
+    link = ("0000:02:00.0", 4, "0x030200")
+    text = f"<system>{_cpu(_gpu(0, link) + _gpu(1, link), _gpu(2), _gpu(3))}</system>"
+    with pytest.raises(FormatError, match=r"^line 5: 2 ranks are on the GPU '0000:01:00.0'"):
+        read(text, HINTS)
+
+
+def test_rank_minus_one_is_no_rank() -> None:
+    ends = [(f"0000:{b:02x}:00.0", 2, "0x030200") for b in (1, 2, 3)]
+    gpus = [_gpu(i, *(end for j, end in enumerate(ends) if j != i)) for i in range(3)]
+    text = f"<system>{_cpu(*gpus)}</system>"
+    assert read(text, HINTS).topology.ranks == 3
+    found = read(text.replace('rank="1"', 'rank="-1"'), HINTS)
+    assert found.topology.pci_bus_ids == ("0000:01:00.0", "0000:03:00.0")
+    assert found.topology.lanes() == {(0, 1): 2, (1, 0): 2}
+    assert "1 GPU with rank -1 left out: no rank of the communicator" in found.understood
+    assert "ranks are numbered by 'rank'" in found.understood
+    nobody = re.sub(r'rank="\d"', 'rank="-1"', text)
+    with pytest.raises(FormatError, match="the rank of all of 3 GPUs is -1, which is no rank"):
+        read(nobody, HINTS)
+
+
+def test_names_that_the_format_does_not_have_are_listed() -> None:
+    assert not any(line.startswith("not used") for line in read(EXAMPLE, HINTS).understood)
+    text = EXAMPLE.replace('sm="70"', 'sm="70" nvlinks="4"', 1).replace("<nic>", "<hca/><nic>")
+    assert "not used: nvlinks of <gpu>, <hca>" in read(text, HINTS).understood
+
+
+def test_a_width_that_is_not_told_is_said() -> None:
+    text = EXAMPLE.replace('link_width="16"', 'link_width="?"')
+    assert any("16 lanes, as link_width is not told" in k for k in read(text, HINTS).understood)
+
+
+@pytest.mark.parametrize(("count", "questions"), [(6, 0), (7, 1)])
+def test_more_links_than_a_gpu_has_are_questioned(count: int, questions: int) -> None:
+    found = read(EXAMPLE.replace('count="2"', f'count="{count}"'), HINTS)
+    lines = [line for line in found.assumed if "and a GPU v100 has at most 6" in line]
+    assert len(lines) == questions
+    assert _lanes(found.topology, 25.0)[0, 1] == count
+
+
+def test_devices_without_a_gpu_are_counted() -> None:
+    bare = '<pci busid="0000:03:00.0" class="0x030200"/>'
+    text = EXAMPLE.replace("</cpu>", f"{bare}</cpu>")
+    line = "1 PCI device of a GPU's class left out: the file has no <gpu> in it"
+    assert line in read(text, HINTS).understood
+    assert line not in read(EXAMPLE, HINTS).understood
+
+
+def test_gpus_of_several_kinds_are_said() -> None:
+    found = read(EXAMPLE.replace('sm="70"', 'sm="80"', 1), HINTS)
+    assert any("a100 (by the first: they are of several kinds)" in k for k in found.assumed)
+    assert not any("several kinds" in line for line in read(EXAMPLE, HINTS).assumed)
+
+
+def test_partitions_of_a_device_are_refused() -> None:
+    text = EXAMPLE.replace("0000:07:00.0", "0000:06:00.1")
+    with pytest.raises(InputError, match=r"GPUs 0 1 are partitions of the device 0000:06:00"):
+        read(text, HINTS)
+
+
+def test_an_early_name_of_an_architecture_is_known() -> None:
+    for gcn, kind in (("940", "mi300a"), ("gfx940", "mi300a"), ("gfx941", "mi300x")):
+        text = EXAMPLE.replace("nvlink", "xgmi").replace('sm="70"', f'gcn="{gcn}"')
+        found = read(text, HINTS)
+        assert {k.gb_per_s for k in found.topology.links} == {64.0}
+        assert any(line.startswith(f"the GPUs are {kind}, ") for line in found.assumed)
 
 
 LAUGHS = "".join(f'<!ENTITY e{i + 1} "{f"&e{i};" * 10}">' for i in range(9))

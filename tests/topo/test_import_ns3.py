@@ -73,6 +73,30 @@ def test_simai_says_servers_too() -> None:
     assert found.topology.chassis == ((0, 1), (2, 3))
     assert {link.gb_per_s for link in found.topology.links} == {360.0, 50.0}
     assert "GPUs are H100, 2 a server" in found.understood
+    assert not any("questioned" in line for line in found.assumed)
+    fast = NS3.read(text.replace("2880Gbps", "7200Gbps"), Hints("m"))
+    assert (
+        "questioned: a link of rank 0 carries 900 GB/s, and all NVLinks of a GPU h100 450"
+        in fast.assumed
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\nFirst line: nodes, switches, links\n...\n", "2 lines from line 7 on: line 1 counts"),
+        ("0 1 8Gbps 1us 0\n", "1 line from line 6 on, 1 of which look like links: line 1"),
+        ("\n \n// nothing\n", ""),
+    ],
+)
+def test_text_after_the_links_is_left_out_and_counted(text: str, said: str) -> None:
+    found = NS3.read(GOOD + text, Hints("m"))
+    assert found.topology == NS3.read(GOOD, Hints("m")).topology
+    assert (
+        (f"not used: {said}" in "\n".join(found.understood))
+        if said
+        else (found == NS3.read(GOOD, Hints("m")))
+    )
 
 
 GOOD = "4 1 3\n3\n0 3 8Gbps 1us 0\n1 3 8Gbps 1us 0\n2 3 8Gbps 1us 0\n"

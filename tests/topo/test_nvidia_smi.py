@@ -135,6 +135,81 @@ def test_six_lanes_to_each_of_three_are_links_of_a_new_gpu_and_switches_of_an_ol
     assert len(read(text.text(), Hints("m", gpu="v100")).topology.budgets) == 8
 
 
+def _each_with_each(gpus: int, word: str) -> str:
+    pairs = [(a, b) for b in range(gpus) for a in range(b)]
+    return Shown(gpus, dict.fromkeys(pairs, word), 0, "\t", "").text()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "links", "gpu", "out"),
+    [
+        (3, 8, None, 8),  # of HGX A800 or H800: no GPU has 16
+        (3, 8, "a800", 8),
+        (3, 4, None, 8),  # of a board of four A100
+        (3, 4, "a100", 8),
+        (3, 2, None, 4),  # of a board of four V100
+        (3, 6, None, 12),  # of a board of four H100
+        (3, 6, "h100", 12),
+        (3, 6, "v100", 6),  # of a DGX-2
+        (3, 12, None, 12),
+        (3, 18, None, 18),
+        (4, 4, None, 12),
+        (4, 6, None, 18),
+        (2, 8, None, 8),
+    ],
+)
+def test_links_out_of_a_gpu_are_those_of_a_machine_that_exists(
+    gpus: int, links: int, gpu: str | None, out: int
+) -> None:
+    found = read(_each_with_each(gpus, f"NV{links}"), Hints("m", gpu=gpu))
+    assert set(found.topology.lanes().values()) == {links}
+    limits = {b.chunks_per_round for b in found.topology.budgets}
+    assert limits <= {out}
+    assert out == (links if limits else links * (gpus - 1))
+    both = any("--gpu v100 reads it so" in line for line in found.assumed)
+    assert both == (gpus == 3 and links == 6 and gpu is None)
+
+
+def test_cells_without_a_blank_between_them_are_two() -> None:
+    machine = Shown(2, {(0, 1): "NV4"}, 3, "\t", "")
+    apart = machine.text()
+    words = {1: "NODE", 2: "SYS", 3: "PIX"}  # by the sum of row and column
+    assert f"{words[2]}\t{words[3]}" in apart
+    for row in (0, 1):
+        line = next(line for line in apart.splitlines() if line.startswith(f"GPU{row}"))
+        cells = line.split("\t")
+        glued = "\t".join([*cells[:3], "".join(cells[3:5]), *cells[5:]])
+        assert read(apart.replace(line, glued), HINTS) == read(apart, HINTS)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            "NV2\t X \tSYS\tPIX",
+            "NV2\t X \tSYS\tPIXpix",
+            "line 3: 3 cells, then 'PIXpix', expected 4",
+        ),
+        ("NV2\t X \tSYS\tPIX", "NV2\t X \tSYS", "line 3: 3 cells, then '0-19', expected 4"),
+        ("NV2\t X \tSYS\tPIX", "NV2\t X \tSYS\tPIX\tPIX", "line 3: 5 cells, .* expected 4"),
+    ],
+)
+def test_a_row_has_a_cell_for_each_gpu_and_nic(old: str, new: str, says: str) -> None:
+    assert old in EXAMPLE
+    with pytest.raises(FormatError, match=says):
+        read(EXAMPLE.replace(old, new), HINTS)
+
+
+def test_rows_of_nics_are_those_of_gpus() -> None:
+    row = "mlx5_0\tPIX\tPIX\tSYS\t X "
+    assert row in EXAMPLE
+    assert not any("not whole" in line for line in read(EXAMPLE, HINTS).understood)
+    with pytest.raises(FormatError, match=r"^line 5 has SYS for mlx5_0 and GPU1, line 3 has PIX"):
+        read(EXAMPLE.replace(row, "mlx5_0\tPIX\tSYS\tSYS\t X "), HINTS)
+    found = read(EXAMPLE.replace(row, "mlx5_0\tPIX\tPIX"), HINTS)
+    assert "not used: rows of mlx5_0, which are not whole" in found.understood
+
+
 def test_a_gpu_off_the_switches_is_reached_over_pcie() -> None:
     topology = _read("b200_gpu2_without_nvlink_rows_0_5_no_header.txt", gpu="b200").topology
     slow = {link.edge: link.gb_per_s for link in topology.links if link.lanes == 1}

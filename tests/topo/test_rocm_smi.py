@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from sccl.errors import FormatError, InputError, TooLargeError
+from sccl.errors import InputError, TooLargeError
 from sccl.topo import importers, measure, resolve
 from sccl.topo.importers import Hints, Imported, Importer
 from sccl.topo.importers.rocm_smi import EXAMPLE, read, sniff
@@ -26,6 +27,7 @@ HINTS = Hints("machine")
 REFUSED = {
     "1gpu_linktype_only.txt": "it shows 1 GPU, expected at least 2",
     "mi250x_8gpu_weight_row0_only.txt": "rows of GPUs 1 2 3 4 5 6 7 are missing",
+    "mi300_tpx_12gpu_error_lines_wide_gap.txt": "GPU 0 has 11 xGMIs, and no known GPU has more",
 }
 TABLES = {"weight": WEIGHT, "hops": HOPS, "link_type": LINKS}
 
@@ -55,7 +57,7 @@ def test_every_sample_is_read_as_it_says(name: str) -> None:
             found = [list(words) for words in tables.rows[TABLES[table]].values()]
             assert found == [[str(word) for word in row] for row in rows]
     if name in REFUSED:
-        with pytest.raises(FormatError, match=REFUSED[name]):
+        with pytest.raises(InputError, match=REFUSED[name]):
             read(text, HINTS)
         return
     topology = check_imported(_importer(), text).topology
@@ -105,11 +107,139 @@ def test_pcie_between_cpus_shares_their_link() -> None:
     assert shared["into PCIe slot of GPU 3"] == (3, 25.0)
 
 
-def test_weights_that_are_not_available_are_said() -> None:
-    found = _read("mi300_tpx_12gpu_error_lines_wide_gap.txt")
-    assert "2 lines of errors, passed over" in found.understood
-    assert any(line.startswith("weights are not available") for line in found.assumed)
-    assert len(found.topology.links) == 2 * 54
+def test_pairs_without_weights_are_assumed_to_be_joined_directly() -> None:
+    table = "LINK TYPE TABLE:\n GPU0 GPU1 GPU2\nGPU0 0 XGMI XGMI\nGPU1 XGMI 0 XGMI\n"
+    errors = "get_link_weight_topology, Not supported on the given system\nERROR: GPU[1] : no\n"
+    found = read(errors + table, HINTS)
+    assert "2 lines of errors, ignored" in found.understood
+    assert any(line.startswith("3 pairs of type XGMI with neither") for line in found.assumed)
+    assert len(found.topology.links) == 6
+    weights = "WEIGHT TABLE:\n GPU0 GPU1 GPU2\nGPU0 0 15 30\n"
+    part = read(table + weights, HINTS)
+    assert part.topology.edges == {(0, 1), (1, 0), (1, 2), (2, 1)}
+    assert any(line.startswith("1 pair of type XGMI with neither") for line in part.assumed)
+
+
+def _amd_smi(bus_ids: list[str], **tables: dict[tuple[int, int], str]) -> str:
+    """Return tables of amd-smi: the word of each pair, the lower GPU first, N/A of a GPU itself."""
+    lines = []
+    for title, words in tables.items():
+        lines += [f"{title.replace('_', ' ')} TABLE:", " " * 13 + " ".join(bus_ids)]
+        for i, bus_id in enumerate(bus_ids):
+            each = range(len(bus_ids))
+            cells = [words[min(i, j), max(i, j)] if i != j else "N/A" for j in each]
+            lines.append(" ".join([bus_id, *cells]))
+        lines.append("")
+    return "\n".join(lines)
+
+
+BUS_IDS = [f"0000:{0x41 + 8 * i:02x}:00.0" for i in range(4)]
+PAIRS = list(combinations(range(4), 2))
+XGMI_PAIRS = dict.fromkeys(PAIRS, "XGMI")
+SPEEDS = {
+    **dict.fromkeys(PAIRS, "0-0"),
+    (0, 1): "50000-200000",
+    (2, 3): "50000-200000",
+    (0, 2): "50000-100000",
+}
+
+
+def test_pairs_of_no_bandwidth_have_no_link() -> None:
+    found = read(_amd_smi(BUS_IDS, LINK_TYPE=XGMI_PAIRS, NUMA_BW=SPEEDS), HINTS)
+    lanes = {edge: n for edge, n in found.topology.lanes().items() if edge[0] < edge[1]}
+    assert lanes == {(0, 1): 4, (2, 3): 4, (0, 2): 2}
+    assert {link.gb_per_s for link in found.topology.links} == {50.0}
+    assert any(line.startswith("3 pairs of some bandwidth, joined") for line in found.understood)
+    assert not any("how many there are is not told" in line for line in found.assumed)
+
+
+def test_the_least_end_of_a_bandwidth_is_a_lane() -> None:
+    speeds = dict.fromkeys(PAIRS, "64000-128000")
+    topology = read(_amd_smi(BUS_IDS, LINK_TYPE=XGMI_PAIRS, NUMA_BW=speeds), HINTS).topology
+    assert set(topology.lanes().values()) == {2}
+    assert {link.gb_per_s for link in topology.links} == {64.0}
+
+
+def test_weights_count_where_bandwidths_differ_from_them() -> None:
+    weights = dict.fromkeys(PAIRS, "30") | {(0, 1): "15", (2, 3): "15", (1, 2): "15"}
+    text = _amd_smi(BUS_IDS, LINK_TYPE=XGMI_PAIRS, WEIGHT=weights, NUMA_BW=SPEEDS)
+    found = read(text, HINTS)
+    assert {e for e in found.topology.edges if e[0] < e[1]} == {(0, 1), (2, 3), (1, 2)}
+    assert any("(2 such pairs, the first is GPUs 0 2)" in line for line in found.assumed)
+    assert "1 pair without a bandwidth has one xGMI link" in found.assumed
+
+
+def test_shownodesbw_is_read() -> None:
+    rows = "       GPU0    GPU1\nGPU0   N/A     50000-100000\nGPU1   50000-100000   N/A\n"
+    text = (
+        f"==== Link Type between two GPUs ====\n GPU0 GPU1\nGPU0 0 XGMI\nGPU1 XGMI 0\n"
+        f"==== Bandwidth ====\n{rows}Format: min-max; Units: mps\n"
+        '"0-0" min-max bandwidth: not joined directly\n==== End of ROCm SMI Log ====\n'
+    )
+    found = read(text, HINTS)
+    assert found.topology.lanes() == {(0, 1): 2, (1, 0): 2}
+    assert not any(line.startswith("not used") for line in found.understood)
+
+
+def test_a_legend_has_no_errors_and_other_tables_are_listed() -> None:
+    legend = "\nLegend:\n SELF = Current GPU\n N/A = Not supported\n <BW from>-<BW to>\n"
+    text = _amd_smi(BUS_IDS, LINK_TYPE=XGMI_PAIRS, NUMA_BW=SPEEDS, DMA=XGMI_PAIRS)
+    found = read(text + legend, HINTS)
+    assert not any("errors" in line for line in found.understood)
+    assert "not used: DMA TABLE" in found.understood
+
+
+def test_lines_within_a_table_that_are_no_rows_are_counted() -> None:
+    text = EXAMPLE.replace("GPU1   15 ", "GPU 1  15 ", 1)
+    assert "not used: 1 line within tables that are no rows, the first is line 4" in (
+        read(text, HINTS).understood
+    )
+
+
+def test_hops_may_differ_where_weights_tell() -> None:
+    hops = "HOPS TABLE:\n GPU0 GPU1 GPU2\nGPU0 0 1 2\nGPU1 2 0 2\nGPU2 2 2 0\n"
+    assert read(EXAMPLE + hops, HINTS).topology == read(EXAMPLE, HINTS).topology
+    lines = EXAMPLE.splitlines(keepends=True)
+    with pytest.raises(InputError, match="the table of hops has '1' from GPU 0 to 1, and '2' back"):
+        read("".join(lines[5:]) + hops, HINTS)
+
+
+@pytest.mark.parametrize("functions", [2, 4])
+def test_partitions_of_a_device_are_refused(functions: int) -> None:
+    bus_ids = [f"0000:{bus}:00.{n}" for bus in ("05", "26") for n in range(functions)]
+    pairs = list(combinations(range(2 * functions), 2))
+    text = _amd_smi(bus_ids, LINK_TYPE=dict.fromkeys(pairs, "XGMI"))
+    with pytest.raises(InputError, match=r"GPUs 0 1.* are partitions of the device 0000:05:00"):
+        read(text, HINTS)
+    slow = _amd_smi(bus_ids, LINK_TYPE=dict.fromkeys(pairs, "PCIE"))
+    assert read(slow, HINTS).topology.ranks == 2 * functions
+
+
+@pytest.mark.parametrize(
+    ("gpus", "gpu", "message"),
+    [
+        (10, None, "GPU 0 has 9 xGMIs, and no known GPU has more than 8: if GPUs are partitions"),
+        (8, "mi210", "GPU 0 has 7 xGMIs, and a GPU mi210 has at most 3: give another --gpu"),
+        (8, "mi250x", "xGMIs to 7 GPUs, and a GPU mi250x has at most 5"),
+    ],
+)
+def test_more_links_than_a_gpu_can_have_are_refused(
+    gpus: int, gpu: str | None, message: str
+) -> None:
+    bus_ids = [f"0000:{0x20 + i:02x}:00.0" for i in range(gpus)]
+    pairs = dict.fromkeys(combinations(range(gpus), 2), "XGMI")
+    with pytest.raises(InputError, match=message):
+        read(_amd_smi(bus_ids, LINK_TYPE=pairs), Hints("m", gpu=gpu))
+
+
+def test_an_mi300a_is_known() -> None:
+    speeds = dict.fromkeys(PAIRS, "64000-128000")
+    text = _amd_smi(BUS_IDS, LINK_TYPE=XGMI_PAIRS, NUMA_BW=speeds)
+    found = read(text, Hints("machine", gpu="MI300A"))
+    assert found.topology == read(text, HINTS).topology
+    more = read(text.replace("128000", "256000"), Hints("machine", gpu="MI300A"))
+    assert "questioned: GPU 0 has 12 xGMIs, and a GPU mi300a has at most 8" in more.assumed
+    assert not any("at most" in line for line in found.assumed)
 
 
 def test_a_gpu_of_another_vendor_is_refused() -> None:

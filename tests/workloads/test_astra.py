@@ -162,3 +162,30 @@ def test_samples_are_read_whole(name: str, layers: int, collectives: dict[str, i
     parallel = name.startswith(("Resnet", "DLRM"))  # the first layer has no gradient of inputs
     assert pieces == 3 * layers - parallel + again
     assert workload_of(content, ranks=16).workload.ranks == 16
+
+
+def test_astra_header_says_how_many_ranks_there_are() -> None:
+    head = "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 1 ga: 1 all_gpus: 4"
+    text = f"{head}\n{LAYERS}".encode()
+    found = workload_of(text)
+    assert found.workload.ranks == 4
+    assert workload_of(text, ranks=4).workload == found.workload
+    assert refusal_of(text, ranks=8) == "t0: it is of 4 ranks, and --ranks is 8: leave --ranks out"
+    assert found.unread == ("times of updates of weights (column 12)",)
+
+
+def test_astra_reports_words_and_columns_that_are_not_used() -> None:
+    head = "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 pp: 4 pp_comm: 8192 vpp: 1 x stray"
+    rows = "1\na 0 1000 ALLGATHER 8 2000 ALLREDUCE 16 3000 ALLREDUCE 32 0 more\n"
+    assert workload_of(f"{head}\n{rows}".encode(), ranks=4).unread == (
+        "words of line 1 that may change what ranks do: pp: 4, pp_comm: 8192, vpp: 1 x stray",
+        "columns from 13 on of 1 layer",
+        "dependencies of 1 layer (column 2)",
+    )
+    assert not workload_of(f"DATA\n{LAYERS}".replace(" 1\n", " 0\n").encode(), ranks=4).unread
+
+
+def test_astra_refuses_a_list_of_more_layers_than_it_counts() -> None:
+    head = "HYBRID_TRANSFORMER_FWD_IN_BCKWD checkpoints: 1 0 1 checkpoint_initiates: 1 2"
+    text = f"{head}\n3\n{ROW * 3}".encode()
+    assert "checkpoints says more layers than it counts" in refusal_of(text, ranks=4)

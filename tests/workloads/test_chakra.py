@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -238,3 +238,59 @@ def test_sends_are_those_of_two_ranks() -> None:
     }
     other = [Node(1, NodeKind.RECEIVE, (), 3, {**ends, "comm_size": 41}), computes(2, [1])]
     assert "ranks disagree about send 0 of ranks (0, 1)" in refusal_of(trace(gives), trace(other))
+
+
+def grouped(number: int, name: str | int, **more: int | str) -> Node:
+    one = calls(number)
+    return Node(number, one.kind, one.after, 0, {**one.attributes, "pg_name": name, **more})
+
+
+@pytest.mark.parametrize("form", [trace, jsonized, graph])
+def test_chakra_groups_are_those_that_call_by_their_name(form: Callable[..., bytes]) -> None:
+    files = [form([grouped(1, "odd" if rank % 2 else "even")]) for rank in range(4)]
+    found = workload_of(*files, ranks=4)
+    assert {op.group for op in found.workload.collectives()} == {(0, 2), (1, 3)}
+    assert not any("to be of all of them" in line for line in found.assumed)
+    told = refusal_of(*files[:3], ranks=4)
+    assert "it names groups ('even', 'odd') and lists no ranks of them" in told
+
+
+def test_chakra_group_of_alike_ranks_is_of_all() -> None:
+    found = workload_of(trace([grouped(1, "world")]), ranks=4)
+    assert {op.group for op in found.workload.collectives()} == {(0, 1, 2, 3)}
+    assert "ranks without a trace call the same group, 'world': it is of all ranks" in found.assumed
+    told = refusal_of(trace([grouped(1, "world")]), ranks=4, alike=False)
+    assert told.endswith("give the traces of all ranks, or --alike: they call that group, too")
+
+
+def test_chakra_reports_unused_attributes_and_computation_without_times() -> None:
+    nodes = [computes(1, micros=0, num_ops=10**9), computes(2, [9]), calls(3, [1])]
+    found = workload_of(jsonized(nodes), ranks=2)
+    assert "1 of 2 pieces of computation tell no time: they take 0 us" in found.assumed
+    assert found.unread == (
+        "attributes of nodes: num_ops",
+        "1 name of nodes to wait for that are not there",
+    )
+    timed = workload_of(jsonized([computes(1), calls(3, [1])]), ranks=2)
+    assert not timed.unread
+    assert not any("tell no time" in line for line in timed.assumed)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "says"),
+    [
+        ({"group_ranks": "0,1,..."}, "its group_ranks are '0,1,...', expected numbers of ranks"),
+        ({"involved_dim": 0}, "it is in some dimensions of a machine (involved_dim)"),
+    ],
+)
+def test_chakra_refuses_groups_that_are_told_in_part(
+    attributes: dict[str, int | str], says: str
+) -> None:
+    one = calls(1)
+    node = Node(1, one.kind, (), 0, {**one.attributes, **attributes})
+    assert says in refusal_of(jsonized([node]), ranks=2)
+
+
+def test_chakra_sizes_written_as_text_are_read() -> None:
+    node = Node(1, NodeKind.COLLECTIVE, (), 0, {"comm_type": 0, "comm_size": "640"})
+    assert order(node) == ["+640"]

@@ -287,6 +287,8 @@ def test_words_of_pytorch_are_known() -> None:
             '{"pg_name": "7", "ranks": [0, 1], "group_size": 9}',
             "node 3, process group '7': a group ",
         ),
+        ('{"pg_name": "7", "ranks": [0, "..."], "group_size": 2}', "its ranks are "),
+        ('{"pg_name": "7", "ranks": [0, 1, ...', "node 3: its list of process groups is cut off"),
         ('{"pg_name": "7", "ranks": {"4": 0, "9": 1}}', "rank 9 is in a process group, and that"),
         ('{"pg_name": "5", "ranks": [0, 1], "group_size": 2}', "t: node 8: it is of a group of 9 "),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sccl.core.answer import Answer, Sat, Unknown, Unsat, made_by, verdict
+from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, made_by, verdict
 from sccl.core.files.algorithms import algorithm_of_wire, algorithm_to_wire
 from sccl.core.files.collectives import collective_of_wire, collective_to_wire
 from sccl.core.files.fields import cost_of_text
@@ -40,6 +40,7 @@ def instance_of_wire(wire: InstanceWire, where: str) -> Instance:
 def answer_to_wire(answer: Answer) -> AnswerWire:
     """Return the file shape of an answer."""
     algorithm, reason = None, ""
+    is_of_cluster = isinstance(answer, Unsat) and answer.origin is Origin.CLUSTER
     match answer:
         case Sat(found):
             algorithm = algorithm_to_wire(found)
@@ -53,6 +54,7 @@ def answer_to_wire(answer: Answer) -> AnswerWire:
         group=answer.group if isinstance(answer, Sat) else "",
         seconds=answer.seconds,
         reason=reason,
+        origin="cluster" if is_of_cluster else "here",
         best="" if not isinstance(answer, Unknown) or answer.best is None else str(answer.best),
         algorithm=algorithm if isinstance(algorithm, AlgorithmWire) else None,
         symmetric=algorithm if isinstance(algorithm, SymmetricAlgorithmWire) else None,
@@ -66,7 +68,7 @@ def answer_of_wire(wire: AnswerWire, where: str) -> Answer:
         FormatError: it says "sat" and carries no algorithm, or the algorithm contradicts itself.
     """
     if wire.answer == "unsat":
-        return Unsat(wire.reason, wire.solver, wire.seconds)
+        return Unsat(wire.reason, wire.solver, wire.seconds, origin=Origin(wire.origin))
     if wire.answer == "unknown":
         best = cost_of_text(wire.best) if wire.best else None
         return Unknown(wire.reason, wire.solver, wire.seconds, best=best)

@@ -151,8 +151,9 @@ class LimitPointWire(
 class TimeWire(_Wire, frozen=True, kw_only=True):
     """No plan of any chunks takes less, from some size of a rank's buffer on, microseconds.
 
-    For L bytes, ``from_bytes`` or more: ``at_least_us + us_per_byte * (L - from_bytes)``, whether
-    alphas travel or occupy their links.
+    For L bytes, ``from_bytes`` or more: ``at_least_us + us_per_byte * (L - from_bytes)``. Alphas
+    travel; they may occupy their links, too, where no cut-through switch leads to a link with an
+    alpha and the links of each budget have the same alpha.
     """
 
     from_bytes: ClaimFraction

@@ -17,7 +17,10 @@ from sccl.errors import FormatError, InputError
 _LONGEST = 2**30
 """Bytes of a file that is read: more than any of ours, less than a device that never ends."""
 
-_PIECE = 2**20
+PIECE = 2**20
+"""Bytes that are read at a time."""
+
+_NOTHING = b"\0 \t\r\n\v\f"
 
 PACKED_MAGIC = b"\x89SCCL-PACKED-1\r\n"
 """What the file of a packed schedule begins with; no text does."""
@@ -44,8 +47,10 @@ def read_text(path: Path) -> str:
     """
     try:
         with path.open("rb") as file:
-            content = _content(file)
+            content = read_filled(file, _LONGEST, str(path))
     except (OSError, ValueError) as error:  # a path with a zero in it
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"cannot read {_named(path, error)}; check the path") from error
     if len(content) > _LONGEST:
         raise InputError(
@@ -84,12 +89,29 @@ def reading(path: Path) -> Iterator[BufferedReader]:
         raise InputError(f"cannot read {_named(path, error)}; check the path") from error
 
 
-def _content(file: BinaryIO) -> bytes:
-    """Return what is in a file, or a little more than the longest; in memory for that much only."""
+def read_filled(file: BinaryIO, most: int, where: str) -> bytes:
+    """Return the bytes of a file, or a little more than ``most`` if it is longer than that.
+
+    Raises:
+        FormatError: a long stretch of it holds nothing, as of a device or of packed blanks.
+    """
     content = bytearray()
-    while len(content) <= _LONGEST and (piece := file.read(_PIECE)):
+    while len(content) <= most and (piece := file.read(PIECE)):
+        check_filled(piece, where)
         content += piece
     return bytes(content)
+
+
+def check_filled(piece: bytes, where: str) -> None:
+    """Check that a whole piece of a file holds something: blanks take memory, and say nothing.
+
+    Raises:
+        FormatError: it holds nothing but blanks and zeros.
+    """
+    if len(piece) == PIECE and not piece.strip(_NOTHING):
+        raise FormatError(
+            f"{where}: {PIECE >> 20} MiB of it hold nothing but blanks or zeros; check the path"
+        )
 
 
 def _named(path: Path, error: Exception) -> str:

@@ -54,6 +54,14 @@ class PointWire(Part, frozen=True, kw_only=True):
     from_store: Annotated[
         bool | UnsetType, Meta(description="The answer was kept; seconds are those it once took.")
     ] = UNSET
+    rests_on: Annotated[
+        tuple[str, ...] | UnsetType,
+        Meta(
+            description="Origins other than this process of the refutations that its proof needs: "
+            "stored, other-version, store-file, cluster; if it is not proved, of those that would "
+            "prove it if they were verified."
+        ),
+    ] = UNSET
     file: FileText | None
 
 
@@ -67,6 +75,13 @@ class CandidateWire(Part, frozen=True, kw_only=True):
     reason: str | UnsetType = UNSET
     evidence: str | UnsetType = UNSET
     seconds: Seconds | UnsetType = UNSET
+    origin: Annotated[
+        str | UnsetType,
+        Meta(
+            description="Where a refutation came from: stored, other-version, store-file, cluster; "
+            "absent: from this process. Of an open candidate: who claims it, unverified."
+        ),
+    ] = UNSET
 
 
 class ClassWire(Part, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from sccl.core.answer import Origin
 from sccl.core.candidate import Range
 from sccl.core.cost import Costs
 from sccl.core.files.bounds import bounds_of_wire, bounds_to_wire, limits_of_wire, limits_to_wire
@@ -22,6 +23,7 @@ from sccl.core.files.older_frontiers import completed, older_class
 from sccl.core.files.points import (
     candidate_of_wire,
     open_to_wire,
+    origin_of_text,
     point_of_wire,
     point_to_wire,
     refuted_to_wire,
@@ -184,9 +186,21 @@ def _frontier_of_wire(wire: FoundWire, classes: tuple[ClassFrontier, ...]) -> Fr
         classes=classes,
         covered=_covered_of_wire(wire),
         solver=wire.solver or "",
-        open=tuple(Open(candidate_of_wire(c), c.reason or "") for c in wire.open or ()),
+        open=tuple(
+            Open(
+                candidate_of_wire(c),
+                c.reason or "",
+                origin_of_text(c.origin) if c.origin else None,
+            )
+            for c in wire.open or ()
+        ),
         refuted=tuple(
-            Refuted(candidate_of_wire(c), c.evidence or "", seconds_of_wire(c.seconds))
+            Refuted(
+                candidate_of_wire(c),
+                c.evidence or "",
+                seconds_of_wire(c.seconds),
+                origin_of_text(c.origin or Origin.HERE),
+            )
             for c in wire.unsat or ()
         ),
         unswept=tuple(Unswept(one.name, one.why) for one in wire.unswept or ()),

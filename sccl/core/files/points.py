@@ -7,10 +7,12 @@ from pathlib import Path
 
 from msgspec import UNSET
 
+from sccl.core.answer import Origin
 from sccl.core.candidate import Candidate, Range
 from sccl.core.files.fields import checked_steps, cost_of_text, seconds_of_wire, seconds_to_wire
 from sccl.core.files.frontier_shapes import CandidateWire, PointWire
 from sccl.core.frontier import Open, Point, Refuted
+from sccl.errors import ParameterError
 
 
 def point_to_wire(
@@ -39,6 +41,7 @@ def point_to_wire(
         attained=point.attained if of_limits else UNSET,
         seconds=seconds_to_wire(point.seconds),
         from_store=UNSET if of_limits or point.seconds is None else point.from_store,
+        rests_on=tuple(origin.value for origin in point.rests_on) or UNSET,
         file=str(point.file) if point.file else None,
     )
 
@@ -68,6 +71,7 @@ def point_of_wire(wire: PointWire, covered: Range | None, default: Range | None)
         rounds_per_step=wire.rounds_per_step or (),
         seconds=seconds_of_wire(wire.seconds),
         from_store=wire.from_store is True,
+        rests_on=tuple(map(origin_of_text, wire.rests_on or ())),
     )
 
 
@@ -80,6 +84,7 @@ def open_to_wire(row: Open) -> CandidateWire:
         rounds=c.rounds,
         bandwidth_cost=str(c.cost),
         reason=row.reason,
+        origin=UNSET if row.origin is None else row.origin.value,
     )
 
 
@@ -93,7 +98,22 @@ def refuted_to_wire(row: Refuted) -> CandidateWire:
         bandwidth_cost=str(c.cost),
         evidence=row.evidence,
         seconds=seconds_to_wire(row.seconds),
+        origin=UNSET if row.origin is Origin.HERE else row.origin.value,
     )
+
+
+def origin_of_text(text: str) -> Origin:
+    """Return the origin of a refutation.
+
+    Raises:
+        ParameterError: there is no such origin.
+    """
+    try:
+        return Origin(text)
+    except ValueError as error:
+        raise ParameterError(
+            f"the origin of a refutation is {text!r}, expected one of {', '.join(Origin)}"
+        ) from error
 
 
 def candidate_of_wire(wire: CandidateWire) -> Candidate:

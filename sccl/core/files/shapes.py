@@ -346,6 +346,10 @@ class AnswerWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ] = ""
     seconds: float
     reason: str = ""
+    origin: Annotated[
+        Literal["here", "cluster"],
+        Meta(description="Whether a process of the writer derived an 'unsat', or a cluster."),
+    ] = "here"
     best: str = ""
     algorithm: AlgorithmWire | None = None
     symmetric: SymmetricAlgorithmWire | None = None

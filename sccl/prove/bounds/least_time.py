@@ -1,11 +1,11 @@
 """The time that no plan of any chunks takes less than, for a buffer of any size.
 
-It holds for whatever moves the data: by steps or not, in pieces of any size, whether alpha travels
-or occupies its link, for a chunk crosses a link in alpha and what its bytes take, or longer.
+It holds for whatever moves the data, by steps or not, in pieces of any size.
 
 - *A cut.* Take a set of nodes, and all that has to leave it for the others. A link out of it is of
   no use before such a thing can have come to it, from the nearest rank that has it, nor so late
-  that it cannot reach who wants it. Between these times all links together must carry everything.
+  that it cannot reach who wants it. Between these times all links together must carry everything,
+  and no budget more than it allows (:mod:`sccl.core.capacity`).
 - *Groups.* For allreduce, cut a machine into G groups: each byte is sent 2 (G - 1) times from one
   to another, for a group can do no more than one rank that talks for it
   (:mod:`sccl.prove.bounds.allreduce`); of ranks that reduce in groups, to which G their ranks are.
@@ -25,9 +25,10 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from math import lcm
-from typing import NamedTuple
 
 from sccl.collectives import Spec, is_allreduce
+from sccl.core.capacity import Change, LinkWindow, capacity, completion
+from sccl.core.clock import AlphaModel
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError, UnreachableError
@@ -53,30 +54,11 @@ MOST_DISTANCES = 6
 MOST_PRICED = 64
 """Ranks up to which the bound on R/C is asked for: it may be a linear program, which grows fast."""
 
-Pipe = tuple[Fraction, Fraction]
-"""Microseconds in which it is of no use, and bytes per microsecond in all others."""
-
 Far = dict[int, dict[int, int]]
 """Of each node its distance to each other, in alphas."""
 
 ChunkClass = tuple[frozenset[int], frozenset[int], int]
 """Who holds chunks, who wants them, and how much there is of them."""
-
-
-class _Shared(NamedTuple):
-    """What links share.
-
-    Attributes:
-        edges: theirs.
-        rate: bytes per microsecond.
-        whole: the rate of each link by itself, in the parts in which ``parts`` is that of all.
-        parts: see there.
-    """
-
-    edges: tuple[Edge, ...]
-    rate: Fraction
-    whole: dict[Edge, int]
-    parts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +82,21 @@ class Crossing:
 
     Attributes:
         share: bytes, by those of a rank's buffer.
-        pipes: links, and budgets that carry less than theirs.
+        changes: of the slope of the capacity over time (:mod:`sccl.core.capacity`).
         of: the cut; or the groups of nodes between which an allreduce has to send.
     """
 
     share: Fraction
-    pipes: tuple[Pipe, ...]
+    changes: tuple[Change, ...]
     of: Sides | tuple[frozenset[int], ...] = field(compare=False)
 
     def us(self, size_bytes: int | Fraction) -> Fraction:
-        """Return the microseconds by which the pipes can have carried it all."""
-        needed, rate, at = self.share * size_bytes, Fraction(0), Fraction(0)
-        for delay, more in self.pipes:
-            if rate and needed <= rate * (delay - at):
-                break
-            needed -= rate * (delay - at)
-            rate, at = rate + more, delay
-        return at + needed / rate
+        """Return the microseconds by which the links can have carried it all."""
+        return completion(self.changes, self.share * size_bytes)[0]
+
+    def us_per_byte(self, size_bytes: int | Fraction) -> Fraction:
+        """Return the microseconds that each byte more of a rank's buffer takes, at least."""
+        return self.share / completion(self.changes, self.share * size_bytes)[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +107,13 @@ class LeastTime:
         crossings: of cuts.
         alpha_us: the least alpha.
         us_per_byte: of a rank's buffer, what the bound on R/C takes; 0: none is known.
+        model: whether alphas travel or occupy their links.
     """
 
     crossings: tuple[Crossing, ...]
     alpha_us: Fraction
     us_per_byte: Fraction
+    model: AlphaModel = AlphaModel.TRAVELS
 
     def us(self, size_bytes: int | Fraction) -> Fraction:
         """Return it for a rank's buffer of a size, microseconds."""
@@ -140,10 +122,15 @@ class LeastTime:
 
 
 @lru_cache(maxsize=8)
-def least_time(topology: Topology, spec: Spec) -> LeastTime:
-    """Return what no plan for a collective on a machine takes less than.
+def least_time(topology: Topology, spec: Spec, model: AlphaModel = AlphaModel.TRAVELS) -> LeastTime:
+    """Return a lower bound on the completion time of a collective on a machine, for any size.
 
-    The last few are kept, as one is asked for at each size of a range.
+    The last few are cached, since callers ask at each size of a range.
+
+    Args:
+        topology: the machine.
+        spec: the collective at any number of chunks.
+        model: whether alphas travel or occupy their links.
 
     Raises:
         CollectiveError: the collective is for another number of ranks.
@@ -155,10 +142,10 @@ def least_time(topology: Topology, spec: Spec) -> LeastTime:
             f"topology {topology.name!r} has {topology.ranks} ranks; least times are worked out "
             f"for up to {MOST_RANKS}: give fewer"
         )
-    cuts = _Cuts(topology, spec)
-    crossings = tuple(sorted(set(cuts.crossings()), key=lambda c: (c.share, c.pipes)))
+    cuts = _Cuts(topology, spec, model)
+    crossings = tuple(sorted(set(cuts.crossings()), key=lambda c: (c.share, c.changes)))
     alpha = min(Fraction(str(link.alpha_us)) for link in topology.links)
-    return LeastTime(crossings, alpha, _us_per_byte(topology, spec))
+    return LeastTime(crossings, alpha, _us_per_byte(topology, spec), model)
 
 
 def _us_per_byte(topology: Topology, spec: Spec) -> Fraction:
@@ -184,8 +171,9 @@ def _ranks(bits: int) -> set[int]:
 class _Cuts:
     """The cuts of a machine, and what has to cross them."""
 
-    def __init__(self, topology: Topology, spec: Spec) -> None:
+    def __init__(self, topology: Topology, spec: Spec, model: AlphaModel) -> None:
         self.topology, self.collective = topology, (collective := spec.at(spec.unit))
+        self.occupies = model is AlphaModel.OCCUPIES
         alphas = {k.edge: Fraction(str(k.alpha_us)) for k in topology.links}
         self.scale = lcm(*(alpha.denominator for alpha in alphas.values()))
         self.alpha = {edge: int(alpha * self.scale) for edge, alpha in alphas.items()}
@@ -197,6 +185,7 @@ class _Cuts:
             node: {k: int(v) for k, v in shortest_paths(successors, self.alpha, [node]).items()}
             for node in self.nodes
         }
+        self.onward = self._onward()
         self.classes: list[ChunkClass] = [
             (frozenset(map(int, held)), frozenset(map(int, wanted)), collective.amount(chunks))
             for (held, wanted), chunks in collective.classes().items()
@@ -216,6 +205,24 @@ class _Cuts:
                         f"topology {self.topology.name!r}: nothing of rank {missing[0]} can reach "
                         f"rank {rank}, and {self.collective.name} wants it there: add links"
                     )
+
+    def _onward(self) -> Far:
+        """Return of each node the least alphas between its last byte and the end of a transfer.
+
+        Where alphas occupy links, a cut-through switch spends the alpha of its outgoing link while
+        the bytes still come in, so that the last one may pass at once.
+        """
+        through = {
+            self.topology.ranks + i for i, s in enumerate(self.topology.switches) if s.cut_through
+        }
+        if not (self.occupies and through):
+            return self.far
+        alpha = {edge: 0 if edge[0] in through else own for edge, own in self.alpha.items()}
+        successors = self.topology.successors()
+        return {
+            node: {k: int(v) for k, v in shortest_paths(successors, alpha, [node]).items()}
+            for node in self.nodes
+        }
 
     def crossings(self) -> Iterator[Crossing]:
         """Yield what has to cross each cut."""
@@ -276,15 +283,15 @@ class _Cuts:
     def _between(self, groups: list[frozenset[int]]) -> Iterator[Crossing]:
         """Yield what allreduce has to send from group to group, if it is anything."""
         group_of = {node: i for i, group in enumerate(groups) for node in group}
-        ranks, entering = range(self.topology.ranks), dict[Edge, Fraction]()
+        ranks, entering = range(self.topology.ranks), dict[Edge, LinkWindow]()
         for (u, v), alpha in self.alpha.items():
             if v in group_of and group_of.get(u) != group_of[v]:
                 before = 0 if u in ranks else min(self.far[rank].get(u, 0) for rank in ranks)
-                after = 0 if v in ranks else min(self.far[v].get(rank, 0) for rank in ranks)
-                entering[u, v] = Fraction(before + alpha + after, self.scale)
+                after = 0 if v in ranks else min(self.onward[v].get(rank, 0) for rank in ranks)
+                entering[u, v] = self._window(before, alpha, after)
         if share := told_between(self.collective, groups):
-            for pipes in self._carriers(entering):
-                yield Crossing(share, pipes, tuple(groups))
+            for changes in self._capacities(entering):
+                yield Crossing(share, changes, tuple(groups))
 
     def _around(self, centre: int) -> Iterator[Crossing]:
         """Yield what has to cross the cuts of all that is nearer to a rank than some distance."""
@@ -379,55 +386,46 @@ class _Cuts:
         if count:
             share = Fraction(count, self.collective.chunks)
             sides = Sides(left, frozenset(sources), frozenset(goals))
-            for pipes in self._pipes(left, sources, goals):
-                yield Crossing(share, pipes, sides)
+            for changes in self._capacities(self._windows(left, sources, goals)):
+                yield Crossing(share, changes, sides)
 
-    def _pipes(
+    def _windows(
         self, left: frozenset[int], sources: set[int], goals: set[int]
-    ) -> set[tuple[Pipe, ...]]:
-        """Return the links out of a set of nodes, by when they are of use for what goes there."""
-        out, far = [(u, v) for u, v in self.alpha if u in left and v not in left], self.far
-        before = {u: [far[s][u] for s in sources if u in far[s]] for u in {u for u, _ in out}}
-        after = {v: [far[v][g] for g in goals if g in far[v]] for v in {v for _, v in out}}
-        soon, late = ({k: min(own) for k, own in ends.items() if own} for ends in (before, after))
-        delays = {
-            (u, v): Fraction(soon[u] + self.alpha[u, v] + late[v], self.scale)
+    ) -> dict[Edge, LinkWindow]:
+        """Return when each link out of a set of nodes can carry bytes from sources to goals."""
+        out = [(u, v) for u, v in self.alpha if u in left and v not in left]
+        before = {u: [self.far[s][u] for s in sources if u in self.far[s]] for u, _ in out}
+        after = {v: [self.onward[v][g] for g in goals if g in self.onward[v]] for _, v in out}
+        return {
+            (u, v): self._window(min(before[u]), self.alpha[u, v], min(after[v]))
             for u, v in out
-            if u in soon and v in late
+            if before[u] and after[v]
         }
-        return self._carriers(delays)
+
+    def _window(self, before: int, alpha: int, after: int) -> LinkWindow:
+        """Return when a link can carry bytes that count, by alphas in front of it and behind."""
+        begin, lost = (before + alpha, after) if self.occupies else (before, alpha + after)
+        return LinkWindow(Fraction(begin, self.scale), Fraction(lost, self.scale))
 
     @cached_property
-    def _shared(self) -> list[list[_Shared]]:
-        """Return what links share, in each order in which links are looked for in it.
+    def _orders(self) -> list[list[tuple[tuple[Edge, ...], Fraction]]]:
+        """Return the links and the rate of each budget, in each order that is tried.
 
-        A link counts in the first that it is in. Where all into a node share something, and all out
-        of one, those of the one kind come first, or those of the other, so that none lack a part.
+        A link counts in the first budget that binds. Fewest sources first splits no egress budget,
+        fewest destinations first no ingress budget.
         """
-        found = []
-        for budget, speed in zip(self.topology.budgets, self.topology.budget_speeds(), strict=True):
-            rate = 1000 * budget.chunks_per_round * Fraction(str(speed))
-            parts = lcm(rate.denominator, *(self.rate[edge].denominator for edge in budget.edges))
-            whole = {edge: int(self.rate[edge] * parts) for edge in budget.edges}
-            found.append(_Shared(budget.edges, rate, whole, int(rate * parts)))
-        orders = [found]
+        budgets = [
+            (budget.edges, 1000 * budget.chunks_per_round * Fraction(str(speed)))
+            for budget, speed in zip(
+                self.topology.budgets, self.topology.budget_speeds(), strict=True
+            )
+        ]
+        orders = [budgets]
         for end in (0, 1):
-            ends = sorted(found, key=lambda one: len({edge[end] for edge in one.edges}))
+            ends = sorted(budgets, key=lambda one: len({edge[end] for edge in one[0]}))
             orders += [ends] if ends not in orders else []
         return orders
 
-    def _carriers(self, delays: dict[Edge, Fraction]) -> set[tuple[Pipe, ...]]:
-        """Return what links carry that are of no use for some time each, in the order of that.
-
-        It is what they carry at most, whichever of what they share is looked at first.
-        """
-        found = set()
-        for order in self._shared:
-            left, pipes = dict(delays), list[Pipe]()
-            for edges, rate, whole, parts in order:
-                inside = [edge for edge in edges if edge in left]
-                if inside and parts < sum(whole[edge] for edge in inside):
-                    pipes.append((min(left.pop(edge) for edge in inside), rate))
-            pipes += [(delay, self.rate[edge]) for edge, delay in left.items()]
-            found.add(tuple(sorted(pipes)))
-        return found
+    def _capacities(self, windows: dict[Edge, LinkWindow]) -> set[tuple[Change, ...]]:
+        """Return what links can carry by a time, in each order of budgets that is tried."""
+        return {tuple(capacity(windows, self.rate, order)) for order in self._orders}

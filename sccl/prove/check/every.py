@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from sccl.collectives import broadcast_in, is_allreduce
+from sccl.collectives import broadcast_in
 from sccl.core.collective import Collective
 from sccl.core.files.claims import Claim, EveryWire
 from sccl.core.topology import Topology, constraint_name
 from sccl.errors import CollectiveError
 from sccl.prove.check.prices import StepPrices, by_steps, common, keys_of, short
 from sccl.prove.check.question import Case
+from sccl.prove.check.rules import require_rule
 from sccl.prove.check.steps import farthest
 from sccl.prove.check.timed_cuts import by_timed_cuts
 from sccl.prove.check.trees import Spend
@@ -28,8 +29,7 @@ def every(case: Case, claim: EveryWire, spend: Spend) -> str:
         ValueError: it is not proved.
         TooMuchError: it takes too much work to say.
     """
-    if not is_allreduce(case.spec):
-        raise ValueError("it speaks of every allreduce, and the collective is another")
+    require_rule(case, claim)
     whole = case.spec.at(case.spec.unit)
     machine = case.topology.reversed() if claim.on_reversed else case.topology
     key_of = keys_of(machine)

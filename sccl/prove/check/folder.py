@@ -11,7 +11,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import assert_never
 
-from sccl.collectives import is_allreduce
 from sccl.core.candidate import MAX_K
 from sccl.core.files.algorithms import load_algorithm
 from sccl.core.files.claims import (
@@ -32,6 +31,7 @@ from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
 from sccl.core.words import counted
 from sccl.errors import InputError, TooLargeError
 from sccl.judge import violations
+from sccl.prove.check.contradictions import contradicted
 from sccl.prove.check.cover import Covered, Triple, needed
 from sccl.prove.check.every import every, least_of_every
 from sccl.prove.check.impossible import unsat
@@ -40,6 +40,7 @@ from sccl.prove.check.members import is_member
 from sccl.prove.check.plain import SEND, written_out
 from sccl.prove.check.prices import by_steps, keys_of, overall, short
 from sccl.prove.check.question import Case, read_case, read_regular
+from sccl.prove.check.rules import require_rule
 from sccl.prove.check.steps import farthest, fewest_sends, fewest_up_and_down
 from sccl.prove.check.timed_cuts import by_timed_cuts
 from sccl.prove.check.translated import check_translated, takes
@@ -106,6 +107,7 @@ def check(case: Case) -> Iterator[Verdict]:
         work.begin()
         try:
             state, detail = _check(case, claim, held, work)
+            _require_consistent(case, claim, held, work)
         except (TooMuchError, TooLargeError) as error:
             state, detail = "unchecked", str(error)
         except (InputError, ValueError) as error:
@@ -113,6 +115,21 @@ def check(case: Case) -> Iterator[Verdict]:
         if state != "failed":
             held.claims.append((claim, state))
         yield Verdict(text, state, detail)
+
+
+def _require_consistent(case: Case, claim: Claim, held: _Held, work: Work) -> None:
+    """Check that a claim does not contradict one above.
+
+    Raises:
+        ValueError: it does.
+        TooMuchError: it takes too much work to say.
+    """
+    claims = [other for other, _ in held.claims]
+    other = contradicted(case, claim, claims, held.algorithms, work.spend)
+    if other is not None:
+        raise ValueError(
+            f"it contradicts the claim above, {claim_in_words(case, other)!r}: one of them is false"
+        )
 
 
 def _check(case: Case, claim: Claim, held: _Held, work: Work) -> tuple[ClaimState, str]:
@@ -123,6 +140,7 @@ def _check(case: Case, claim: Claim, held: _Held, work: Work) -> tuple[ClaimStat
         InputError: a file is missing or cannot be read.
         TooMuchError: it takes too much work to say.
     """
+    require_rule(case, claim)
     if isinstance(claim, UnsatWire):
         return unsat(case, claim, work.spend)
     if isinstance(claim, ParetoWire | LimitPointWire | TimePointWire):
@@ -181,8 +199,6 @@ def _bandwidth(case: Case, claim: BandwidthWire, work: Work) -> str:
 
 def _limit(case: Case, claim: LimitClaimWire, work: Work) -> str:
     phases = 1 if claim.trees else case.dual.phases
-    if claim.trees and not is_allreduce(case.spec):
-        raise ValueError("trees up and down are for allreduce alone")
     if claim.trees and claim.machine:
         raise ValueError("trees up and down are on the machine itself, number 0")
     if claim.steps % phases:
@@ -289,7 +305,7 @@ def _best_of_every(case: Case, claim: LimitPointWire, claims: Sequence[Claim], w
     Raises:
         ValueError: it does not follow.
     """
-    if not is_allreduce(case.spec) or claim.trees or claim.halves != "equal":
+    if claim.trees or claim.halves != "equal":
         raise ValueError("it speaks of every allreduce, of no class and of no halves")
     here, fewer = (
         least_of_every(case, claims, steps, work.spend) for steps in (claim.steps, claim.steps - 1)

@@ -22,16 +22,16 @@ Each of these is 0 where it would be less, and never falls with T. So N is at mo
 each pair more takes at least what the steepest part from there on says.
 
 Bytes of a chunk leave one after the other and come alpha later, or more; that a chunk is whole
-before it is sent on only makes it later. It is the same whether alphas travel or occupy.
+before it is sent on only makes it later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
 
+from sccl.core.capacity import completion
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import Topology
@@ -84,7 +84,9 @@ def by_late(  # noqa: PLR0913, PLR0917 - a question, a size, and the pairs in qu
         (first + alpha, -served),
         (first + alpha, found.most * rate),
     ]
-    return _by_when(sorted(changes), Fraction(found.count, chunks), size_bytes)
+    share = Fraction(found.count, chunks)
+    at, steepest = completion(sorted(changes), share * size_bytes)
+    return Floor(size_bytes, at, share / steepest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,27 +139,6 @@ def _pairs(  # noqa: PLR0913, PLR0917 - what the claim says
     if apart < min(soonest):
         raise ValueError(f"{short(min(soonest))} us are the least that anything is apart")
     return _Pairs(count, most, min(soonest))
-
-
-def _by_when(
-    changes: Sequence[tuple[Fraction, Fraction]], share: Fraction, size_bytes: Fraction
-) -> Floor:
-    """Return when a share of bytes is served, by how the pairs change that are served at a time.
-
-    Args:
-        changes: (from when on, by how many a microsecond), ascending.
-    """
-    needed, rate, at = share * size_bytes, Fraction(0), Fraction(0)
-    left = list(changes)
-    while left:
-        when, more = left[0]
-        if rate and needed <= rate * (when - at):
-            break
-        needed -= rate * (when - at)
-        rate, at = rate + more, when
-        left.pop(0)
-    steepest = max(accumulate((more for _, more in left), initial=rate))
-    return Floor(size_bytes, at + needed / rate, share / steepest)
 
 
 def _least_alpha(machine: Topology, ranks: frozenset[int]) -> Fraction | None:

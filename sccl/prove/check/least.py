@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from sccl.collectives import is_allreduce
+from sccl.core.clock import AlphaModel
 from sccl.core.files.claims import (
     BandwidthWire,
     Claim,
@@ -24,7 +24,14 @@ from sccl.prove.check.late import by_late
 from sccl.prove.check.plain import SEND
 from sccl.prove.check.prices import keys_of, short
 from sccl.prove.check.question import Case, read_regular
-from sccl.prove.check.times import Floor, by_bandwidth, by_cut, by_groups, by_prices
+from sccl.prove.check.times import (
+    Floor,
+    by_bandwidth,
+    by_cut,
+    by_groups,
+    by_prices,
+    holds_for_both,
+)
 from sccl.prove.check.trees import Spend
 
 _PS_PER_US = 10**6
@@ -59,18 +66,14 @@ def _floor(
         whole = case.spec.at(case.spec.unit)
         return by_cut(machine, whole, size, sides, spend), "links out of the cut, by use"
     if isinstance(claim, TimeGroupsWire):
-        if not is_allreduce(case.spec):
-            raise ValueError("what groups send one another is known of allreduce alone")
         whole = case.spec.at(case.spec.unit)
         found = by_groups(machine, whole, size, claim.groups, spend)
         return found, "links between the groups, by use"
     if isinstance(claim, TimeBandwidthWire):
         known = [Fraction(c.at_least) for c in claims if isinstance(c, BandwidthWire)]
-        if not known or case.dual.phases > 1:
+        if not known:
             raise ValueError("no claim before says what R/C is at least")
         return by_bandwidth(machine, size, max(known)), "R/C, and an alpha"
-    if case.dual.phases > 1:
-        raise ValueError("prices of slots, and what comes late, are of one phase; there are two")
     machine = case.machine(claim.machine)
     chunks = case.unit.chunks * case.dual.chunk_factor
     if isinstance(claim, TimeLateWire):
@@ -118,6 +121,10 @@ def judged(case: Case, claim: ScheduleClaimWire, spend: Spend) -> str:
             raise ValueError(f"{path.name} carries less than a rank's buffer of that size")
     if wrong := violations(schedule):
         raise ValueError(f"{path.name}: {wrong[0].message}")
+    if schedule.clock.model is not AlphaModel.TRAVELS and not holds_for_both(case.topology):
+        raise ValueError(
+            f"alphas occupy links in {path.name}; expected alphas that travel on this machine"
+        )
     took = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
     if took > Fraction(claim.finish_us):
         raise ValueError(f"{path.name} takes {short(took)} us")

@@ -1,7 +1,8 @@
 """What no plan of any chunks takes less time than, in exact fractions.
 
-A chunk crosses a link in alpha and what its bytes take, or longer; so what is shown here holds
-whether alphas travel or occupy their links. ``docs/mathematics.md`` has the arguments.
+Alphas travel: a byte arrives alpha after it has passed a link. Where :func:`holds_for_both` is true
+of the machine, the same bounds hold for alphas that occupy their links. ``docs/mathematics.md`` has
+the arguments.
 
 Each way returns a floor: from some bytes of a rank's buffer on, at least so many microseconds, and
 so many more for each byte more.
@@ -16,15 +17,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
+from sccl.core.capacity import LinkWindow, capacity, completion
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import ConstraintKey, Topology, constraint_name
 from sccl.prove.check.prices import common, short
 from sccl.prove.check.slots import served
 from sccl.prove.check.trees import Spend
-
-Pipe = tuple[Fraction, Fraction]
-"""Microseconds in which it is of no use, and bytes per microsecond in all others."""
 
 SlotPrices = Sequence[tuple[ConstraintKey, int, Fraction]]
 """(constraint, slot from 0, price of a microsecond of it)."""
@@ -43,6 +42,21 @@ class Floor:
         if size_bytes < self.from_bytes:
             return Fraction(0)
         return self.at_least_us + self.us_per_byte * (size_bytes - self.from_bytes)
+
+
+def holds_for_both(machine: Topology) -> bool:
+    """Return whether a bound for alphas that travel holds for alphas that occupy links, too.
+
+    If a link carries bytes in an interval after its alpha, let it carry them an alpha earlier. Each
+    byte then arrives when it did, so a plan for occupying alphas becomes one for travelling alphas.
+    That fails in two cases. A cut-through switch may spend the alpha of its outgoing link while
+    bytes still come in. And the links of a budget shift against each other if their alphas differ.
+    """
+    alphas = {link.edge: link.alpha_us for link in machine.links}
+    through = {machine.ranks + i for i, switch in enumerate(machine.switches) if switch.cut_through}
+    return not any(alpha for (src, _), alpha in alphas.items() if src in through) and all(
+        len({alphas[edge] for edge in budget.edges}) <= 1 for budget in machine.budgets
+    )
 
 
 # --- cuts ----------------------------------------------------------------------------------------
@@ -82,8 +96,8 @@ def by_cut(
             goals |= wanting
     if not count:
         raise ValueError("nothing that counts has to leave that set of nodes")
-    delays = _delays(machine, sources, goals, left)
-    return _carried(machine, Fraction(count, collective.chunks), delays, size_bytes)
+    windows = _windows(machine, sources, goals, left)
+    return _carried(machine, Fraction(count, collective.chunks), windows, size_bytes)
 
 
 def by_groups(
@@ -102,7 +116,8 @@ def by_groups(
         reduced: an allreduce, of all ranks or in process groups.
 
     Raises:
-        ValueError: the groups are fewer than two, overlap, hold no rank, or leave a rank out.
+        ValueError: the groups are fewer than two, overlap, hold no rank, or leave a rank out; or
+            all ranks that reduce together are in one group.
     """
     sets = [frozenset(group) for group in groups]
     spend(10 * len(machine.links) + 4 * sum(map(len, sets)))
@@ -114,8 +129,8 @@ def by_groups(
         raise ValueError("a group has no rank")
     group_of = {node: i for i, group in enumerate(sets) for node in group}
     before, after = (alphas_from(machine, ranks, backwards=turned) for turned in (False, True))
-    delays = {
-        link.edge: before[link.src] + Fraction(str(link.alpha_us)) + after[link.dst]
+    windows = {
+        link.edge: LinkWindow(before[link.src], Fraction(str(link.alpha_us)) + after[link.dst])
         for link in machine.links
         if link.dst in group_of and group_of.get(link.src) != group_of[link.dst]
         if link.src in before and link.dst in after
@@ -124,7 +139,9 @@ def by_groups(
     for (held, _), chunks in reduced.classes().items():
         spend(1 + len(held))
         sends += 2 * (len({group_of[rank] for rank in held}) - 1) * reduced.amount(chunks)
-    return _carried(machine, Fraction(sends, reduced.chunks), delays, size_bytes)
+    if not sends:
+        raise ValueError("all ranks that reduce together are in one of these groups")
+    return _carried(machine, Fraction(sends, reduced.chunks), windows, size_bytes)
 
 
 def by_bandwidth(machine: Topology, size_bytes: Fraction, bandwidth: Fraction) -> Floor:
@@ -144,13 +161,13 @@ def by_bandwidth(machine: Topology, size_bytes: Fraction, bandwidth: Fraction) -
     return Floor(size_bytes, alpha + each * size_bytes, each)
 
 
-def _delays(
+def _windows(
     machine: Topology, sources: Iterable[int], goals: Iterable[int], left: frozenset[int]
-) -> dict[Edge, Fraction]:
-    """Return of each link out of a set of nodes for how long it is of no use."""
+) -> dict[Edge, LinkWindow]:
+    """Return when each link out of a set of nodes can carry bytes from sources to goals."""
     before, after = alphas_from(machine, sources), alphas_from(machine, goals, backwards=True)
     return {
-        link.edge: before[link.src] + Fraction(str(link.alpha_us)) + after[link.dst]
+        link.edge: LinkWindow(before[link.src], Fraction(str(link.alpha_us)) + after[link.dst])
         for link in machine.links
         if link.src in left and link.dst not in left
         if link.src in before and link.dst in after
@@ -179,58 +196,34 @@ def alphas_from(
 
 
 def _carried(
-    machine: Topology, share: Fraction, delays: dict[Edge, Fraction], size_bytes: Fraction
+    machine: Topology, share: Fraction, windows: Mapping[Edge, LinkWindow], size_bytes: Fraction
 ) -> Floor:
-    """Return when links, and budgets that carry less than theirs, have carried a share of bytes.
+    """Return when links, and budgets that allow less than their links, can have carried a share.
 
-    More bytes than that take what all of them together need for each, or longer.
+    Each link counts in the first budget that binds, so the order of budgets matters, and every
+    order gives a lower bound. Two more orders are tried: the fewest sources first, and the fewest
+    destinations first. They split no egress or ingress budget where each node has one of the kind.
 
     Raises:
         ValueError: no link is of use.
     """
-    if not delays:
+    if not windows:
         raise ValueError("no link out of that set of nodes is of use")
-    floors = [
-        _busy(pipes, share, size_bytes)
-        for key in (None, 0, 1)
-        for pipes in [_pipes(machine, delays, key)]
-    ]
-    return max(floors, key=lambda floor: (floor.at_least_us, floor.us_per_byte))
-
-
-def _busy(pipes: Sequence[Pipe], share: Fraction, size_bytes: Fraction) -> Floor:
-    """Return when pipes have carried a share of bytes, if all are busy as soon as of use."""
-    needed, rate, at = share * size_bytes, Fraction(0), Fraction(0)
-    for delay, more in pipes:
-        if rate and needed <= rate * (delay - at):
-            break
-        needed -= rate * (delay - at)
-        rate, at = rate + more, delay
-    together = sum((more for _, more in pipes), Fraction(0))
-    return Floor(size_bytes, at + needed / rate, share / together)
-
-
-def _pipes(machine: Topology, delays: dict[Edge, Fraction], end: int | None) -> list[Pipe]:
-    """Return what links carry at most, each counted in the first budget that it is in.
-
-    Args:
-        end: budgets come first whose links have the fewest sources (0) or destinations (1), which
-            counts none in parts where each node has one of the kind; None: as the machine has them.
-            Any order counts all links.
-    """
     rates = {k.edge: 1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in machine.links}
-    budgets = list(zip(machine.budgets, machine.budget_speeds(), strict=True))
-    if end is not None:
-        budgets.sort(key=lambda one: len({edge[end] for edge in one[0].edges}))
-    found: list[Pipe] = []
-    left = dict(delays)
-    for budget, speed in budgets:
-        inside = [edge for edge in budget.edges if edge in left]
-        rate = 1000 * budget.chunks_per_round * Fraction(str(speed))
-        if inside and rate < sum(rates[edge] for edge in inside):
-            found.append((min(left.pop(edge) for edge in inside), rate))
-    found += [(delay, rates[edge]) for edge, delay in left.items()]
-    return sorted(found)
+    budgets = [
+        (b.edges, 1000 * b.chunks_per_round * Fraction(str(speed)))
+        for b, speed in zip(machine.budgets, machine.budget_speeds(), strict=True)
+    ]
+    orders = [
+        budgets,
+        sorted(budgets, key=lambda one: len({src for src, _ in one[0]})),
+        sorted(budgets, key=lambda one: len({dst for _, dst in one[0]})),
+    ]
+    floors = []
+    for order in orders:
+        at, slope = completion(capacity(windows, rates, order), share * size_bytes)
+        floors.append(Floor(size_bytes, at, share / slope))
+    return max(floors, key=lambda floor: (floor.at_least_us, floor.us_per_byte))
 
 
 # --- prices of constraints in slots of time ------------------------------------------------------

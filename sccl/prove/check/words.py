@@ -22,6 +22,7 @@ from sccl.core.files.claims import (
 )
 from sccl.prove.check.prices import short
 from sccl.prove.check.question import Case
+from sccl.prove.check.times import holds_for_both
 
 _TREES = "allreduces by trees (each chunk goes up to a rank, or two that exchange, and down)"
 _EVERY = "allreduces of every class (each send carries contributions to one chunk)"
@@ -39,7 +40,9 @@ def classes(case: Case) -> list[str]:
 def class_of(case: Case, claim: ParetoWire | LimitPointWire | TimePointWire) -> str:
     """Return the class within which a plan is claimed to be optimal, or near it."""
     if isinstance(claim, TimePointWire):
-        return f"{_PLANS}, whether alphas travel or occupy their links"
+        if holds_for_both(case.topology):
+            return f"{_PLANS}, whether alphas travel or occupy their links"
+        return f"{_PLANS}, where alphas travel"
     if isinstance(claim, LimitPointWire):
         if claim.trees:
             return f"{_TREES}, for every k and C"
@@ -67,8 +70,7 @@ def _steps_in_words(case: Case, claim: StepClaim) -> str:
         case StepsWire():
             return f"S >= {claim.at_least}{_for(case, _COMPOSITIONS)}"
         case BandwidthWire():
-            whole = _COMPOSITIONS if len(case.phases) == 1 else _EQUAL
-            return f"R/C >= {_number(claim.at_least)}{_for(case, whole)}"
+            return _bandwidth_in_words(case, claim)
         case LimitClaimWire() | EveryWire():
             return _limit_in_words(case, claim)
         case AlgorithmClaimWire():
@@ -78,6 +80,13 @@ def _steps_in_words(case: Case, claim: StepClaim) -> str:
         case ParetoWire() | LimitPointWire():
             return f"{_triple(claim)} is Pareto-optimal among {class_of(case, claim)}"
     assert_never(claim)
+
+
+def _bandwidth_in_words(case: Case, claim: BandwidthWire) -> str:
+    least = _number(claim.at_least)
+    if case.spec.counts:  # a lemma of times, which are of bytes
+        return f"some lane carries at least {least} times the bytes of an element"
+    return f"R/C >= {least}{_for(case, _COMPOSITIONS if len(case.phases) == 1 else _EQUAL)}"
 
 
 def _limit_in_words(case: Case, claim: LimitClaimWire | EveryWire) -> str:

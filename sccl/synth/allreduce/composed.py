@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from sccl.collectives import Dual, Spec
 from sccl.core.algorithm import Algorithm
+from sccl.core.answer import Origin
 from sccl.core.bounds import Bounds
 from sccl.core.candidate import Range
 from sccl.core.frontier import COMPOSED, ClassFrontier, Frontier, Point
@@ -217,9 +218,12 @@ class Compositions:
         at_limit = cost == self._least_of_all(steps) != self.bounds.bandwidth
         optimal = (*self.bounds.met(steps, cost), *(("limit",) if at_limit else ()))
         within = None if always else covered
-        claims = (*optimal, *(("pareto",) if proved else ()))
+        rests_on = () if always else self._rests_on(proved=proved)
+        is_verified = proved and all(origin.is_verified for origin in rests_on)
+        claims = (*optimal, *(("pareto",) if is_verified else ()))
         chunks = pairs[0].chunks
         point = Point(steps, cost, chunks, int(chunks * cost), optimal, proved, within, seconds=0.0)
+        point = replace(point, rests_on=rests_on)
         algorithm = self._composed(pairs)
         if algorithm is None:
             return point
@@ -227,6 +231,17 @@ class Compositions:
         file = self.folder.save(algorithm) if self.folder else None
         point = point.with_algorithm(algorithm, file)
         return replace(point, rounds_per_step=algorithm.rounds_per_step)
+
+    def _rests_on(self, *, proved: bool) -> tuple[Origin, ...]:
+        """Return the origins, other than this process, of what was refuted of both sides."""
+        sides = (self.first.frontier, self.then.frontier)
+        open_ = [one.origin for side in sides for one in side.open]
+        if not proved and None in open_:
+            return ()
+        origins = {one.origin for side in sides for one in side.refuted}
+        if not proved:
+            origins |= {origin for origin in open_ if origin is not None}
+        return tuple(sorted(origins - {Origin.HERE}))
 
     def _composed(self, pairs: Sequence[Pair]) -> Algorithm | None:
         """Return the composition of the first pair that is not too large."""

@@ -155,7 +155,7 @@ class AllreduceSpace:
                 found = replace(found, stopped=INTERRUPTED)
             classes = tuple(_proved(one, found) for one in found.classes)
             found = replace(found, classes=classes)
-        return replace(found, seconds=time.perf_counter() - begin)
+        return replace(found, seconds=time.perf_counter() - begin).require_consistent()
 
     def _bounded(self, one: ClassFrontier) -> ClassFrontier:
         """Return a class with bounds that are no weaker than those of all algorithms."""
@@ -169,7 +169,9 @@ def _proved(one: ClassFrontier, found: Frontier) -> ClassFrontier:
     return replace(
         one,
         points=tuple(
-            replace(point, proved=True, within=None) if found.undominated(point) else point
+            replace(point, proved=True, within=None, rests_on=())
+            if found.undominated(point)
+            else point
             for point in one.points
         ),
     )

@@ -149,7 +149,7 @@ def _open(halves: Sequence[Frontier], dual: Dual) -> tuple[Open, ...]:
         for one in half.open:
             best = other.points[0].candidate if other.points else one.candidate
             sides = ((one.candidate, half), (best, other))
-            found.append(Open(_together(sides, dual), one.reason))
+            found.append(Open(_together(sides, dual), one.reason, one.origin))
     return tuple(sorted(found, key=lambda one: one.candidate))
 
 

@@ -10,6 +10,7 @@ from math import inf
 from pathlib import Path
 
 from sccl.collectives import Dual, Spec, dual_of
+from sccl.core.contradictions import require_not_below
 from sccl.core.files.claims import (
     BandwidthWire,
     Claim,
@@ -114,12 +115,24 @@ def _near(  # noqa: PLR0913, PLR0917 - a question, a size, what was found, and w
     found: Found,
     least: Fraction,
 ) -> Iterator[Claim]:
-    """Write a schedule, and yield that it is there, and near the least time."""
+    """Write a schedule, and yield that it is there, and near the least time.
+
+    Raises:
+        ContradictionError: it takes less than the lower bound.
+    """
     schedule = found.plan
     assert isinstance(schedule, Schedule)
     file = f"{base_name(topology, spec)}-{size_bytes}.json"
     write_pieces_atomically(folder / file, (piece.encode() for piece in pieces(schedule)))
-    took = str(Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US))
+    finish = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
+    require_not_below(
+        finish,
+        least,
+        result=f"the completion time of the schedule of {size_bytes} bytes",
+        limit="the lower bound that is certified",
+        unit="us",
+    )
+    took = str(finish)
     yield ScheduleClaimWire(size_bytes=size_bytes, finish_us=took, file=file)
     if least:
         yield TimePointWire(size_bytes=size_bytes, finish_us=took, at_least_us=str(least))
@@ -157,8 +170,7 @@ class _Cuts:
                 yield from (claim for claim in bounds if isinstance(claim, BandwidthWire))
             yield TimeBandwidthWire(**_told(Floor(Fraction(size_bytes), whole, each)))
             return
-        slope = best.share / sum((rate for _, rate in best.pipes), Fraction(0))
-        told = _told(Floor(Fraction(size_bytes), cut, slope))
+        told = _told(Floor(Fraction(size_bytes), cut, best.us_per_byte(size_bytes)))
         if isinstance(best.of, Sides):
             left, sources, goals = (
                 tuple(sorted(some)) for some in (best.of.left, best.of.sources, best.of.goals)

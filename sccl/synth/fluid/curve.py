@@ -13,9 +13,8 @@ time of L bytes (``docs/mathematics.md``):
   T L / L' for L > L', sending everything that much later and slower, and bytes that come sooner
   wait: so T*(L) / L falls with L, and T*(L') >= T*(L) L' / L.
 
-All of it holds where alpha occupies its link, too. A plan for such links is one for links of the
-same alpha that travels: what is sent arrives when it did, and its link is free sooner. The other
-way round it is not.
+Prices are about alphas that travel. Where :func:`sccl.prove.check.times.holds_for_both` is true of
+the machine, they bound plans in which alphas occupy links, too. Elsewhere only cuts are used.
 """
 
 from __future__ import annotations
@@ -29,9 +28,11 @@ from typing import Literal
 import numpy as np
 
 from sccl.collectives import Spec, dual_of
+from sccl.core.clock import AlphaModel
 from sccl.core.topology import Topology
 from sccl.errors import TooLargeError
 from sccl.prove.bounds import LeastTime
+from sccl.prove.check.times import holds_for_both
 from sccl.synth.flows.problem import FluidProblem, pose
 from sccl.synth.fluid.floors import (
     FloorSearch,
@@ -129,6 +130,8 @@ def least_curve(
         UnreachableError: something cannot be reached.
         KeyboardInterrupt: the user interrupted.
     """
+    if cuts.model is AlphaModel.OCCUPIES and not holds_for_both(topology):
+        return LeastCurve(cuts)
     search = _Search(topology, spec, LeastCurve(cuts), effort, effort / _PROGRAMS)
     if sizes and search.serves():
         search.fill(sizes)

@@ -17,7 +17,7 @@ from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.demands import demand_of
 from sccl.synth.network.least import clock_together, least_ticks
 from sccl.synth.network.machine import net_of
-from sccl.synth.network.nearest import has_detours, nearest_ticks
+from sccl.synth.network.nearest import alphas_overlap, has_detours, nearest_ticks
 
 
 def sizes_of(collective: Collective, size_bytes: int) -> int | tuple[int, ...]:
@@ -60,7 +60,7 @@ def least_of(  # noqa: PLR0913 - a question, and what is known
     if not posed.alike:
         least = max(least, farthest_of(posed))
     if machine.ranks <= MOST_RANKS:
-        us = least_time(machine, spec).us(size_bytes)
+        us = least_time(machine, spec, clock.model).us(size_bytes)
         least = max(least, ceil(us * 10**6 / clock.tick_ps))
     return least
 
@@ -70,7 +70,7 @@ def farthest_of(posed: Posed) -> int:
 
     Whichever way it goes, over more switches than those that are planned, too.
     """
-    if has_detours(posed.topology):
+    if has_detours(posed.topology) or alphas_overlap(posed.topology, posed.clock):
         ends, costs = (np.array(posed.src), np.array(posed.dst)), list[tuple[int, ...]]()
         for size, ways in zip(posed.clock.sizes, posed.crossings, strict=True):
             clock = Clock.of(posed.topology, size, posed.clock.model, posed.clock.tick_ps)

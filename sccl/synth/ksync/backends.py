@@ -122,7 +122,7 @@ def solve(
     why = ""
     found = _without_search(instance, groups)
     if not isinstance(found, Sat | Unsat) and (found is not None or _too_large(instance)):
-        found = _refuted(instance) or found
+        found = refute_by_bounds(instance) or found
     if found is not None:
         return _judged(found, "an answer without search")
     if groups:
@@ -158,7 +158,7 @@ def _without_search(instance: Instance, groups: Sequence[Group]) -> Answer | Non
     return by_flow or pipelined.answer(instance) or trees.answer(instance)
 
 
-def _refuted(instance: Instance) -> Unsat | None:
+def refute_by_bounds(instance: Instance) -> Unsat | None:
     """Return that bounds of steps or of the bandwidth leave no algorithm; None: they leave some."""
     begin = time.perf_counter()
     topology, collective = instance.topology, instance.collective

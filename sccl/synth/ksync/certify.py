@@ -85,7 +85,9 @@ class _Writer:
         assert covered.k is not None
         k, most = covered.k, covered.max_chunks
         most = None if most is None else most // unit * unit
-        proved = (point.candidate for point in self.frontier.points if point.proved)
+        points = self.frontier.points
+        # What others claim is refuted anew, so a point that lacks nothing else may be claimed.
+        proved = (point.candidate for point in points if point.proved or point.rests_on)
         return [
             ParetoWire(chunks=c.chunks, steps=c.steps, rounds=c.rounds, k=k, max_chunks=most)
             for c in proved

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from sccl.core.answer import Answer, Sat, Unknown, Unsat
+from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat
 from sccl.core.candidate import Candidate
 from sccl.core.frontier import Open, Refuted
 from sccl.core.limit import StepLimit
@@ -59,13 +59,15 @@ class Level:
             case Sat():
                 cheaper = tuple(c for c in self.undecided if c < candidate)
                 return replace(level, best=candidate, undecided=cheaper)
+            case Unsat() if not answer.is_accepted:
+                return level.doubt(candidate, answer.origin)
             case Unsat(evidence):
-                why = Refuted(candidate, evidence, answer.seconds)
+                why = Refuted(candidate, evidence, answer.seconds, answer.origin)
                 follows = f"follows from {candidate}: no more rounds, no fewer chunks"
                 without = replace(
                     level, undecided=self._but(candidate), refuted=(*self.refuted, why)
                 )
-                return without.refute(candidate.implies_unsat, follows)
+                return without.refute(candidate.implies_unsat, follows, origin=answer.origin)
             case Unknown(reason):
                 gone = [c for c in self.undecided if answer.best and c.cost < answer.best]
                 still = (Open(c, reason) for c in dict.fromkeys((candidate, *gone)))
@@ -92,17 +94,41 @@ class Level:
         why = f"no algorithm of {limit.steps} steps has R/C below {limit.lower} ({what})"
         return level.refute(lambda c: c.cost < limit.lower, why, seconds)
 
+    def doubt(self, candidate: Candidate, origin: Origin) -> Level:
+        """Return what is known if an origin that is not verified claims a candidate is unsat.
+
+        The candidate, and what would follow from it, stay open: they are not asked for again, and
+        no point that they may dominate is proved.
+        """
+        reason = f"unsat according to {origin.words} (not verified here)"
+        gone = [c for c in self.undecided if candidate.implies_unsat(c)]
+        still = (Open(c, reason, origin) for c in gone)
+        left = tuple(c for c in self.undecided if c not in gone)
+        return replace(self, undecided=left, open=(*self.open, *still))
+
     def refute(
-        self, is_refuted: Callable[[Candidate], bool], why: str, seconds: float = 0.0
+        self,
+        is_refuted: Callable[[Candidate], bool],
+        why: str,
+        seconds: float = 0.0,
+        origin: Origin = Origin.HERE,
     ) -> Level:
-        """Return what is known without these candidates; ``seconds`` are the first one's."""
-        every = [*self.undecided, *(o.candidate for o in self.open)]
+        """Return what is known without these candidates; ``seconds`` are the first one's.
+
+        Refutations of other origins that this process derives are its own from then on.
+        """
+        again = {
+            r.candidate
+            for r in self.refuted
+            if origin is Origin.HERE and r.origin is not Origin.HERE and is_refuted(r.candidate)
+        }
+        every = [*self.undecided, *(o.candidate for o in self.open), *sorted(again)]
         gone = [c for c in every if is_refuted(c)]
-        refuted = (Refuted(c, why, 0.0 if i else seconds) for i, c in enumerate(gone))
+        refuted = (Refuted(c, why, 0.0 if i else seconds, origin) for i, c in enumerate(gone))
         return replace(
             self,
             undecided=tuple(c for c in self.undecided if not is_refuted(c)),
-            refuted=(*self.refuted, *refuted),
+            refuted=(*(r for r in self.refuted if r.candidate not in again), *refuted),
             open=tuple(o for o in self.open if not is_refuted(o.candidate)),
         )
 

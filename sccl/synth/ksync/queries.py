@@ -41,7 +41,14 @@ def queries(topology: Topology, spec: Spec, settings: Settings) -> Iterator[tupl
     how = _how(topology, spec, settings, settings.effort)
     with (
         keeping(settings.store, no_store=settings.no_store) as store,
-        answering(how, settings.jobs, settings.cluster, store) as found,
+        answering(
+            how,
+            settings.jobs,
+            settings.cluster,
+            store,
+            backends.refute_by_bounds,
+            settings.trusted,
+        ) as found,
     ):
         yield found
 

@@ -24,7 +24,7 @@ from enum import Enum, auto
 from fractions import Fraction
 
 from sccl.collectives import Dual
-from sccl.core.answer import Answer
+from sccl.core.answer import Answer, Origin
 from sccl.core.candidate import Candidate, Range
 from sccl.core.frontier import Open, Refuted
 from sccl.core.limit import StepLimit
@@ -89,12 +89,15 @@ class Best:
             else perhaps ``"limit"``, of R/C for its S.
         proved: whether every candidate that would dominate it has been refuted,
         within: in this range; None: nothing dominates it whatever k and C are.
+        rests_on: origins other than this process of the refutations that the proof needs, or, if
+            it is not proved, that would prove it if they were verified.
     """
 
     candidate: Candidate
     optimal: tuple[str, ...]
     proved: bool
     within: Range | None
+    rests_on: tuple[Origin, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +230,22 @@ def _with_found(limit: StepLimit, cost: Fraction | None) -> StepLimit:
 def _judged(search: Search, candidate: Candidate) -> Best:
     """Return a level's best, with what is proved of it."""
     proved = not any(o.candidate.may_dominate(candidate) for o in search.open)
-    within = None if _beats_every_k(search, candidate) else search.space.covered
-    return Best(candidate, _met(search, candidate), proved, within)
+    beats_every_k = _beats_every_k(search, candidate)
+    within = None if beats_every_k else search.space.covered
+    rests_on = () if beats_every_k else _rests_on(search, candidate)
+    return Best(candidate, _met(search, candidate), proved, within, rests_on)
+
+
+def _rests_on(search: Search, candidate: Candidate) -> tuple[Origin, ...]:
+    """Return the origins, other than this process, of all that keeps a level's best from proof."""
+    origins: set[Origin] = set()
+    for one in search.open:
+        if one.candidate.may_dominate(candidate):
+            if one.origin is None:
+                return ()
+            origins.add(one.origin)
+    origins |= {r.origin for r in search.refuted if r.candidate.may_dominate(candidate)}
+    return tuple(sorted(origins - {Origin.HERE}))
 
 
 def _met(search: Search, candidate: Candidate) -> tuple[str, ...]:

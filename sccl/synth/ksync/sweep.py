@@ -182,10 +182,12 @@ class _Sweep:
     def point(self, best: Best) -> Point:
         """Return the point of a number of steps."""
         answer, composition = self.found[best.candidate], self.search.space.dual.scope
+        # A file of an algorithm does not name origins, so it claims what needs none of others.
+        is_verified = best.proved and all(origin.is_verified for origin in best.rests_on)
         algorithm = replace(
             answer.algorithm,
             scope=scope_of(best.within, composition),
-            proved=(*best.optimal, *(("pareto",) if best.proved else ())),
+            proved=(*best.optimal, *(("pareto",) if is_verified else ())),
         )
         return replace(
             Point.of(algorithm),
@@ -195,6 +197,7 @@ class _Sweep:
             file=self.files.settle(algorithm),
             seconds=answer.seconds,
             from_store=answer.from_store,
+            rests_on=best.rests_on,
         )
 
     def frontier(self, bounds: Bounds, seconds: float) -> Frontier:
@@ -225,7 +228,7 @@ class _Sweep:
             refuted=search.refuted,
             stopped=search.stopped,
             seconds=seconds,
-        )
+        ).require_consistent()
 
 
 def _with_what_is_known(covered: Range, topology: Topology, dual: Dual, bounds: Bounds) -> Range:

@@ -75,7 +75,7 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
         (part,),
         stopped=stopped,
         seconds=part.seconds,
-    )
+    ).require_consistent()
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
         (part,),
         stopped=stopped,
         seconds=part.seconds,
-    )
+    ).require_consistent()
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,15 +137,22 @@ def _budgets(topology: Topology, clock: Clock, crossings: Crossings) -> Iterator
 
 
 def _merged(uses: _Uses) -> _Uses:
-    """Return the uses of one thing, those of a way together, as if they were at one time."""
+    """Return the uses of one thing, those of a way together: from the first to the last of them.
+
+    The weight is the most that a way uses at a time. Links behind a switch that stores chunks are
+    used after those in front of it.
+    """
     ways, which = np.unique(uses.way, return_inverse=True)
     if len(ways) == len(uses.way):
         return uses
     begin, end = np.full(len(ways), np.iinfo(np.int64).max), np.zeros(len(ways), dtype=np.int64)
     np.minimum.at(begin, which, uses.begin)
     np.maximum.at(end, which, uses.end)
+    of = np.concatenate([which, which])
+    change = np.concatenate([-uses.weight, uses.weight])
+    order = np.lexsort((change, np.concatenate([uses.end, uses.begin]), of))
     weight = np.zeros(len(ways), dtype=np.int64)
-    np.add.at(weight, which, uses.weight)
+    np.maximum.at(weight, of[order], np.cumsum(change[order]))  # each way's changes sum up to 0
     return _Uses(uses.room, ways, begin, end, weight)
 
 

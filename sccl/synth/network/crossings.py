@@ -90,7 +90,8 @@ def crossings_of(
     ends = _segment_ends(topology, link, first)
     begins = np.flatnonzero(np.concatenate([[True], ends[:-1]]))
     length = np.diff(np.concatenate([begins, [len(link)]]))
-    each = np.maximum(pace[link], _slowed_twice(topology, clock, link, first))
+    segment = np.repeat(np.arange(len(begins)), length)
+    each = np.maximum(pace[link], _slowed_twice(topology, clock, link, segment))
     passing = np.repeat(np.maximum.reduceat(each, begins), length) * slower
     step = np.maximum(alpha, _between_switches(topology)[link]) + np.where(ends, passing, 0)
     before = np.cumsum(step) - step
@@ -169,17 +170,21 @@ def _between_switches(topology: Topology) -> NDArray[np.bool_]:
     return np.array([min(k.edge) >= topology.ranks for k in topology.links])
 
 
-def _slowed_twice(topology: Topology, clock: Clock, link: Ticks, first: Ticks) -> Ticks:
-    """Return the ticks that a chunk takes at least to pass links of one budget on one way."""
+def _slowed_twice(topology: Topology, clock: Clock, link: Ticks, segment: Ticks) -> Ticks:
+    """Return the ticks that a chunk takes at least to pass links of one budget at the same time.
+
+    Args:
+        segment: the part of a way to which each link belongs. A chunk is whole between two parts,
+            so it passes their links at different times.
+    """
     least = np.zeros(len(link), dtype=np.int64)
     if not (topology.switches and topology.budgets):
         return least
     place = {k.edge: i for i, k in enumerate(topology.links)}
-    way = np.repeat(np.arange(len(first) - 1), np.diff(first))
     for b, budget in enumerate(topology.budgets):
         rows = np.flatnonzero(np.isin(link, [place[edge] for edge in budget.edges]))
-        times = np.bincount(way[rows], minlength=len(first) - 1)
-        least[rows] = np.maximum(least[rows], times[way[rows]] * clock.share(b))
+        times = np.bincount(segment[rows])
+        least[rows] = np.maximum(least[rows], times[segment[rows]] * clock.share(b))
     return least
 
 

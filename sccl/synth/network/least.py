@@ -36,7 +36,7 @@ from sccl.core.collective import Collective, RelationKind
 from sccl.core.topology import Topology
 from sccl.synth.network.groups import strong_components
 from sccl.synth.network.machine import Net
-from sccl.synth.network.nearest import has_detours, nearest_of
+from sccl.synth.network.nearest import alphas_overlap, has_detours, nearest_of
 from sccl.synth.network.paths import FAR, Ways
 from sccl.synth.network.pipes import Pipes
 from sccl.synth.network.sends import Demand, stalled
@@ -77,7 +77,8 @@ def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, atta
         if _by_way_of_one(ways, net.nodes) <= found:  # so no way is longer
             return found
     found = max(found, _farthest(ways, demand))
-    if demand.is_routed() and not has_detours(topology):  # that links of the net do not know of
+    planned = not (has_detours(topology) or alphas_overlap(topology, clock))
+    if demand.is_routed() and planned:  # no way is quicker than the planned ones
         found = max(found, _work(net, demand))
     return found
 

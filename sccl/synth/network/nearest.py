@@ -12,7 +12,7 @@ import heapq
 
 import numpy as np
 
-from sccl.core.clock import Clock
+from sccl.core.clock import AlphaModel, Clock
 from sccl.core.topology import Topology
 from sccl.synth.network.crossings import leaves_out, slowed
 from sccl.synth.network.groups import Ticks, strong_components
@@ -41,7 +41,7 @@ def nearest_ticks(topology: Topology, clock: Clock, src: Ticks, dst: Ticks, cost
         dst: the rank that it leads to.
         cost: in ticks.
     """
-    if not has_detours(topology):
+    if not (has_detours(topology) or alphas_overlap(topology, clock)):
         return cost
     nearest = _Nearest(topology, clock)
     ends = zip(src.tolist(), dst.tolist(), cost.tolist(), strict=True)
@@ -64,11 +64,24 @@ def has_detours(topology: Topology) -> bool:
     return len(low) > len(topology.switches) - parts  # as a forest has
 
 
+def alphas_overlap(topology: Topology, clock: Clock) -> bool:
+    """Return whether a switch may spend the alpha of a link while a slower one brings the bytes.
+
+    Plans do not count on that: their ways take all alphas and the slowest passing. Links that all
+    take the same ticks to pass leave nothing to gain.
+    """
+    return (
+        clock.model is AlphaModel.OCCUPIES
+        and any(switch.cut_through for switch in topology.switches)
+        and len(np.unique(slowed(topology, clock))) > 1
+    )
+
+
 class _Nearest:
     """From ranks through switches to others, the fewest ticks."""
 
     def __init__(self, topology: Topology, clock: Clock) -> None:
-        self.ranks = topology.ranks
+        self.ranks, self.overlap = topology.ranks, alphas_overlap(topology, clock)
         self.whole = [True] * self.ranks + [not s.cut_through for s in topology.switches]
         self.out: dict[int, list[tuple[int, int, int]]] = {}
         pace = slowed(topology, clock).tolist()
@@ -105,11 +118,13 @@ class _Nearest:
             done.add(here)
             switch, slowest = here
             for there, alpha, pace in self.out.get(switch, ()):
-                passing = max(slowest, pace)
+                begins, passing = ticks + alpha, max(slowest, pace)
+                arrives = max(begins + pace, slowest) if self.overlap else begins + passing
                 if there < self.ranks:
-                    arrives = ticks + alpha + passing
                     found[there] = min(found.get(there, arrives), arrives)
+                elif self.whole[there]:
+                    heapq.heappush(heap, (arrives, (there, 0)))
                 else:
-                    heapq.heappush(heap, self._entered(ticks + alpha, there, passing))
+                    heapq.heappush(heap, (begins, (there, passing)))
         self._of_entry[entry] = found
         return found

@@ -50,7 +50,8 @@ class Pipes:
         self.alpha = np.array(clock.alpha, dtype=np.int64)
         occupies = clock.model is AlphaModel.OCCUPIES
         self.busy = self.beta + (self.alpha if occupies else 0)
-        ends = self._before(come) + self._after(go)
+        before, after = self._before(come), self._after(go)
+        ends = before + self._less_ahead(after)
         wait = np.minimum(ends + (0 if occupies else self.alpha), FAR)
         costs, self.kind = kinds_of(np.stack([self.busy, wait]))
         self._busy, self._wait = costs
@@ -63,7 +64,9 @@ class Pipes:
         for b, (_, members) in enumerate(self._budgets):
             for link in sorted(members):
                 self._of.setdefault(link, []).append(b)
-        self._idle = np.minimum(ends + self.alpha, FAR)
+        lost = self._after(go, alphas_overlap=True) if occupies else self.alpha + after
+        self._begin = np.minimum(before + (self.alpha if occupies else 0), FAR)
+        self._lost = np.minimum(lost, FAR)
         self._known: dict[object, int] = {}
 
     @property
@@ -82,17 +85,29 @@ class Pipes:
         here: Ticks = np.minimum(found, FAR)[self.src]
         return here
 
-    def _after(self, go: Ticks) -> Ticks:
+    def _after(self, go: Ticks, *, alphas_overlap: bool = False) -> Ticks:
         """Return of each link the ticks that what it carried last is still on its way, at least.
 
-        Of what leaves a switch while it comes in, all but the last byte may be gone by then.
+        Args:
+            alphas_overlap: whether a cut-through switch spends the alpha of its outgoing link while
+                the bytes still come in.
         """
         found = np.concatenate([go, np.full(len(self.topology.switches), FAR)])
         inner = np.flatnonzero(self.src >= self.topology.ranks)
         for _ in self.topology.switches:
-            step = np.where(self._stored(self.src), self.beta, 0) + self.alpha + found[self.dst]
+            stored = self._stored(self.src)
+            alpha = np.where(stored, self.alpha, 0) if alphas_overlap else self.alpha
+            step = np.where(stored, self.beta, 0) + alpha + found[self.dst]
             np.minimum.at(found, self.src[inner], step[inner])
         there: Ticks = np.minimum(found, FAR)[self.dst]
+        return there
+
+    def _less_ahead(self, there: Ticks) -> Ticks:
+        """Return these ticks, less those by which a switch can send ahead of the last byte.
+
+        Where alphas occupy links, all but the last byte may have left a cut-through switch by the
+        time at which that one comes.
+        """
         if self.clock.model is AlphaModel.TRAVELS:
             return there
         into = (self.dst >= self.topology.ranks) & ~self._stored(self.dst)
@@ -157,11 +172,13 @@ class Pipes:
             yield PipeGroup(None, 0, self._kinds(links))
             return
         for b in sorted({b for link in links for b in self._of.get(link, ())}):
-            pace, members = self._budgets[b]
-            inside = links & members
+            pace, of_budget = self._budgets[b]
+            inside = links & of_budget
             if len(inside) > 1:
                 links = links - inside
-                yield PipeGroup(pace, int(self._idle[sorted(inside)].min()), self._kinds(inside))
+                members = sorted(inside)  # the first byte and the last may pass different links
+                wait = int(self._begin[members].min()) + int(self._lost[members].min())
+                yield PipeGroup(pace, wait, self._kinds(inside))
         yield PipeGroup(None, 0, self._kinds(links))
 
     def _kinds(self, links: set[int]) -> tuple[int, ...]:

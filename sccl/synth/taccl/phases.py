@@ -89,7 +89,7 @@ def bound_of_any_chunks(phase: SketchedPhase) -> Fraction:
         return phase.twin.any_chunks
     if machine.ranks > MOST_RANKS:
         return Fraction(0)
-    us = least_time(machine, phase.spec).us(phase.size_bytes)
+    us = least_time(machine, phase.spec, phase.posed.clock.model).us(phase.size_bytes)
     return us * PS_PER_US / phase.posed.clock.tick_ps
 
 
@@ -119,7 +119,7 @@ def assembled(
             net = net_of(topology, known, crossings_of(topology, known))
             least = Fraction(least_of_allreduce(topology, known, net, collective))
         if topology.ranks <= MOST_RANKS and not at_once:
-            us = least_time(topology, request.spec).us(request.size_bytes)
+            us = least_time(topology, request.spec, clock.model).us(request.size_bytes)
             least = max(least, us * PS_PER_US / clock.tick_ps)
     tick = Fraction(clock.tick_ps, PS_PER_US)
     scope = f"{counted(count, 'chunk')} of {size} bytes"

@@ -142,7 +142,7 @@ def in_phases(
         net = net_of(topology, smallest, crossings[0])
         least = Fraction(least_of_allreduce(topology, smallest, net, collective))
         if topology.ranks <= MOST_RANKS:
-            us = least_time(topology, request.spec).us(request.size_bytes)
+            us = least_time(topology, request.spec, model).us(request.size_bytes)
             least = max(least, us * PS_PER_US / clock.tick_ps)
     else:
         least = Fraction(phases[0].least * phases[0].posed.unit)

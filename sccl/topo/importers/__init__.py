@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import cast
 
 from sccl.core.modules import module_names, named_module
@@ -34,9 +36,13 @@ NO_IMPORTERS = frozenset(
         "plain_xml",
         "plain_yaml",
         "rocm_tables",
+        "unused",
     }
 )
 """Files that readers share."""
+
+_PREFIX = re.compile(r" {0,9}[A-Za-z0-9][A-Za-z0-9_.-]{0,255}: ?")
+"""What tools print before each line, such as ``node01: `` or, by its rank, ``0: ``."""
 
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 """What some editors begin a text with, and its encoding then."""
@@ -68,17 +74,45 @@ def read(text: str, hints: Hints, where: str, name: str = "auto") -> tuple[Impor
     Raises:
         InputError: none does, or there is no such format, or the text is not right.
     """
+    prefix = common_prefix(text)
+    if prefix:
+        text = "\n".join(line[len(prefix) :] for line in text.splitlines())
     importer = _who_reads(text, where) if name == "auto" else load(name)
     try:
-        return importer, importer.read(text, hints)
+        imported = importer.read(text, hints)
     except InputError as error:
         raise type(error)(f"{where}: {error}") from error
+    if prefix:
+        line = f"every line begins with {prefix[:60]!a}, which is left out"
+        imported = replace(imported, understood=(line, *imported.understood))
+    return importer, imported
+
+
+def common_prefix(text: str) -> str:
+    """Return the name of a machine that all lines of a text begin with; empty: none.
+
+    Tools that run a command on several machines print it: pdsh, clush, srun --label.
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    found = _PREFIX.match(lines[0]) if len(lines) > 1 else None
+    if found is None:
+        return ""
+    prefix = found[0]
+    bare = prefix.rstrip()
+    return prefix if all(line.startswith(prefix) or line == bare for line in lines) else ""
 
 
 def _who_reads(text: str, where: str) -> Importer:
     for importer in map(load, names()):
         if importer.sniff(text):
             return importer
+    found = [_PREFIX.match(line) for line in text.splitlines() if line.strip()]
+    machines = {one[0].rstrip(": ") for one in found if one}
+    if all(found) and 1 < len(machines) <= len(found) // 2:
+        raise FormatError(
+            f"{where}: lines begin with names of {len(machines)} machines, such as "
+            f"{min(machines)[:60]}: give the lines of one"
+        )
     raise FormatError(
         f"{where} is no description of a machine that sccl knows: name its format with --format, "
         f"one of {', '.join(names())}"

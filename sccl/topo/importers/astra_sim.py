@@ -21,6 +21,7 @@ from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers.contract import Hints, Imported
 from sccl.topo.importers.plain_yaml import Node, parsed, shaped
+from sccl.topo.importers.unused import unused_fields, unused_line
 
 NAME = "astra-sim"
 ABOUT = "network of ASTRA-sim's analytical backend"
@@ -119,7 +120,9 @@ def read(text: str, hints: Hints) -> Imported:
         chassis=tuple(tuple(range(at, at + inner)) for at in starts),
         source=f"imported: {ABOUT}",
     )
-    return Imported(topology, _understood(dimensions, topology), _assumed(dimensions, older=older))
+    unused = unused_line(unused_fields(node, _Older if older else _File))
+    understood = (*_understood(dimensions, topology), *unused)
+    return Imported(topology, understood, _assumed(dimensions, older=older))
 
 
 def _of_file(node: Node) -> tuple[_Dimension, ...]:
@@ -236,7 +239,7 @@ def _assumed(dimensions: tuple[_Dimension, ...], *, older: bool) -> tuple[str, .
     if any(d.kind == "Switch" for d in dimensions):
         lines.append("a latency is of a link, so the way over a switch takes two, as in ASTRA-sim")
     if older:
-        lines.append("links-count is spread over the neighbours; nic, router and hbm are left out")
+        lines.append("links-count is spread over the neighbours")
     return tuple(lines)
 
 

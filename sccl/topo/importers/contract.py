@@ -10,7 +10,9 @@ the format is described), ``EXAMPLE`` (a small text that it reads), and has
 
 Texts come from strangers: a reader states at its head how much it takes, in nodes and in depth, and
 neither hangs nor fails otherwise on any text. It never guesses in silence: what the text does not
-say and the machine needs is in ``Imported.assumed``.
+say and the machine needs is in ``Imported.assumed``, as are numbers that no known GPU can have
+(:func:`~sccl.topo.importers.gpus.link_questions`). ``Imported.understood`` lists the fields, tables
+and lines that the reader met and does not use (:mod:`~sccl.topo.importers.unused`).
 """
 
 from __future__ import annotations

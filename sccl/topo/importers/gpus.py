@@ -8,9 +8,10 @@ GB/s (NVIDIA/nccl, src/graph/topo.h).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sccl.errors import unknown_name
+from sccl.errors import InputError, unknown_name
 
 NVLINK, XGMI, METAX, PCIE = "NVLink", "xGMI", "MetaXLink", "PCIe"
 
@@ -26,6 +27,8 @@ class Gpu:
         gb_per_s: of one of them, per direction, 10^9 bytes per second; 0 where it has none.
         pcie: the generation of PCIe that it speaks.
         source: where the numbers of its links are from.
+        peers: Most GPUs that it is joined to directly; 0: as many as it has links.
+        on_switches: Whether boards with NVSwitches have it.
     """
 
     name: str
@@ -34,6 +37,13 @@ class Gpu:
     gb_per_s: float
     pcie: int
     source: str
+    peers: int = 0
+    on_switches: bool = False
+
+    @property
+    def most_peers(self) -> int:
+        """Return the number of GPUs that its links can join it to directly."""
+        return self.peers or self.links
 
     @property
     def link(self) -> str:
@@ -48,25 +58,25 @@ _AMD = "AMD Instinct {} data sheet: {} GB/s both ways per link"
 
 GPUS = (
     Gpu("p100", "sm_60", 4, 20.0, 3, _NVIDIA.format("P100", 160)),
-    Gpu("v100", "sm_70", 6, 25.0, 3, _NVIDIA.format("V100", 300)),
+    Gpu("v100", "sm_70", 6, 25.0, 3, _NVIDIA.format("V100", 300), on_switches=True),
     Gpu("rtx-2080-ti", "sm_75", 2, 25.0, 3, _NVIDIA.format("RTX 2080 Ti", 100)),
-    Gpu("a100", "sm_80", 12, 25.0, 4, _NVIDIA.format("A100", 600)),
-    Gpu("a800", "sm_80", 8, 25.0, 4, _NVIDIA.format("A800", 400)),
+    Gpu("a100", "sm_80", 12, 25.0, 4, _NVIDIA.format("A100", 600), on_switches=True),
+    Gpu("a800", "sm_80", 8, 25.0, 4, _NVIDIA.format("A800", 400), on_switches=True),
     Gpu("a30", "sm_80", 4, 25.0, 4, _NVIDIA.format("A30", 200)),
     Gpu("a6000", "sm_86", 4, 14.0625, 4, _NVIDIA.format("RTX A6000", 112.5)),
     Gpu("a40", "sm_86", 4, 14.0625, 4, _NVIDIA.format("A40", 112.5)),
     Gpu("rtx-3090", "sm_86", 4, 14.0625, 4, _NVIDIA.format("RTX 3090", 112.5)),
-    Gpu("h100", "sm_90", 18, 25.0, 5, _NVIDIA.format("H100 SXM", 900)),
+    Gpu("h100", "sm_90", 18, 25.0, 5, _NVIDIA.format("H100 SXM", 900), on_switches=True),
     Gpu("h100-nvl", "sm_90", 12, 25.0, 5, _NVIDIA.format("H100 NVL", 600)),
     Gpu("h100-pcie", "sm_90", 12, 25.0, 5, _NVIDIA.format("H100 PCIe", 600)),
-    Gpu("h800", "sm_90", 8, 25.0, 5, _NVIDIA.format("H800", 400)),
-    Gpu("h20", "sm_90", 18, 25.0, 5, _NVIDIA.format("H20", 900)),
-    Gpu("h200", "sm_90", 18, 25.0, 5, _NVIDIA.format("H200", 900)),
-    Gpu("gh200", "sm_90", 18, 25.0, 5, _NVIDIA.format("GH200", 900)),
-    Gpu("b200", "sm_100", 18, 50.0, 5, _NVIDIA.format("B200", 1800)),
-    Gpu("gb200", "sm_100", 18, 50.0, 5, _NVIDIA.format("GB200", 1800)),
-    Gpu("b300", "sm_103", 18, 50.0, 6, _NVIDIA.format("B300", 1800)),
-    Gpu("gb300", "sm_103", 18, 50.0, 6, _NVIDIA.format("GB300", 1800)),
+    Gpu("h800", "sm_90", 8, 25.0, 5, _NVIDIA.format("H800", 400), on_switches=True),
+    Gpu("h20", "sm_90", 18, 25.0, 5, _NVIDIA.format("H20", 900), on_switches=True),
+    Gpu("h200", "sm_90", 18, 25.0, 5, _NVIDIA.format("H200", 900), on_switches=True),
+    Gpu("gh200", "sm_90", 18, 25.0, 5, _NVIDIA.format("GH200", 900), on_switches=True),
+    Gpu("b200", "sm_100", 18, 50.0, 5, _NVIDIA.format("B200", 1800), on_switches=True),
+    Gpu("gb200", "sm_100", 18, 50.0, 5, _NVIDIA.format("GB200", 1800), on_switches=True),
+    Gpu("b300", "sm_103", 18, 50.0, 6, _NVIDIA.format("B300", 1800), on_switches=True),
+    Gpu("gb300", "sm_103", 18, 50.0, 6, _NVIDIA.format("GB300", 1800), on_switches=True),
     Gpu("p40", "sm_61", 0, 0.0, 3, "NVIDIA P40 data sheet: PCIe only"),
     Gpu("t4", "sm_75", 0, 0.0, 3, "NVIDIA T4 data sheet: PCIe only"),
     Gpu("a10", "sm_86", 0, 0.0, 4, "NVIDIA A10 data sheet: PCIe only"),
@@ -81,14 +91,21 @@ GPUS = (
     Gpu("mi60", "gfx906", 2, 50.0, 4, _AMD.format("MI60", 100)),
     Gpu("mi100", "gfx908", 3, 46.0, 4, _AMD.format("MI100", 92)),
     Gpu("mi210", "gfx90a", 3, 50.0, 4, _AMD.format("MI210", 100)),
-    Gpu("mi250", "gfx90a", 6, 50.0, 4, _AMD.format("MI250", 100)),
-    Gpu("mi250x", "gfx90a", 8, 50.0, 4, _AMD.format("MI250X", 100)),
+    # A GPU is a die of two in a package: 4 links join the dies, 3 or 4 of each lead out of it
+    # (AMD CDNA 2 white paper, figures of nodes with MI250 and MI250X).
+    Gpu("mi250", "gfx90a", 7, 50.0, 4, _AMD.format("MI250", 100), peers=4),
+    Gpu("mi250x", "gfx90a", 8, 50.0, 4, _AMD.format("MI250X", 100), peers=5),
+    # An eighth link is the PCIe of an MI300X; all of an MI300A can join others (their data sheets).
     Gpu("mi300x", "gfx942", 7, 64.0, 5, _AMD.format("MI300X", 128)),
+    Gpu("mi300a", "gfx942", 8, 64.0, 5, _AMD.format("MI300A", 128)),
     Gpu("mi325x", "gfx942", 7, 64.0, 5, _AMD.format("MI325X", 128)),
     Gpu("mi350x", "gfx950", 7, 76.8, 5, _AMD.format("MI350X", 153.6)),
     Gpu("mi355x", "gfx950", 7, 76.8, 5, _AMD.format("MI355X", 153.6)),
 )
-"""The GPUs that are known; an architecture's usual one comes before its variants."""
+"""The GPUs that are known, with the limits of their hardware.
+
+An architecture's usual GPU comes before its variants.
+"""
 
 _USUAL = {
     "sm_86": "a6000",
@@ -98,8 +115,12 @@ _USUAL = {
 }
 """Of architectures whose first is not the one most often met."""
 
-_RCCL_NAMES = {"910": "gfx90a"}
-"""What older RCCL calls architectures, where that is not their number."""
+_OTHER_NAMES = {"gfx910": "gfx90a", "gfx940": "gfx942", "gfx941": "gfx942"}
+"""Names of architectures that are not their final ones: that of older RCCL for gfx90a, and those of
+early steppings of gfx942 (LLVM, AMDGPUUsage: gfx940 and gfx941 came before gfx942)."""
+
+_EARLY = {"gfx940": "mi300a"}
+"""GPUs of early steppings, where these are not the usual ones of the final architecture."""
 
 PCIE_X16_GB_PER_S = {1: 3.125, 2: 6.25, 3: 12.5, 4: 25.0, 5: 50.0, 6: 100.0}
 """What a slot of 16 lanes of PCIe carries per direction, by generation.
@@ -163,13 +184,80 @@ def nvidia_gpu(sm: int) -> Gpu | None:
 
 def amd_gpu(gcn: str) -> Gpu | None:
     """Return the usual GPU of an architecture: ``gfx942``, or ``906`` as older RCCL writes it."""
-    return _usual(gcn if gcn.startswith("gfx") else _RCCL_NAMES.get(gcn, f"gfx{gcn}"))
+    name = gcn if gcn.startswith("gfx") else f"gfx{gcn}"
+    early = _EARLY.get(name)
+    return gpu_named(early) if early else _usual(_OTHER_NAMES.get(name, name))
 
 
 def _usual(arch: str) -> Gpu | None:
     fits = [gpu for gpu in GPUS if gpu.arch == arch]
     usual = [gpu for gpu in fits if gpu.name == _USUAL.get(arch)]
     return next(iter(usual + fits), None)
+
+
+def same_architecture(gpu: Gpu) -> tuple[Gpu, ...]:
+    """Return the GPUs of the architecture of one, itself among them."""
+    return tuple(other for other in GPUS if other.arch == gpu.arch)
+
+
+def most_links(kind: str) -> int:
+    """Return the most links of a kind (NVLink, xGMI) that any known GPU has."""
+    return max((gpu.links for gpu in GPUS if gpu.link == kind), default=0)
+
+
+def link_questions(
+    kind: str, links: Sequence[int], peers: Sequence[int], gpus: Sequence[Gpu]
+) -> list[str]:
+    """Return, in words, the numbers of links that no GPU of those in question can have.
+
+    Args:
+        kind: NVLink or xGMI.
+        links: Number of links of each GPU of the machine.
+        peers: Number of GPUs that each is joined to directly, not through switches.
+        gpus: What the GPUs can be; empty: any that is known.
+    """
+    known = [gpu for gpu in gpus or GPUS if gpu.link == kind]
+    if not known:
+        return []
+    name = f"a GPU {known[0].name} has at most" if gpus else "no known GPU has more than"
+    lines = []
+    for verb, what, counts, most in (
+        ("has", f"{kind}s", links, max(gpu.links for gpu in known)),
+        (f"has {kind}s to", "GPUs", peers, max(gpu.most_peers for gpu in known)),
+    ):
+        if (worst := max(counts, default=0)) > most:
+            lines.append(
+                f"GPU {list(counts).index(worst)} {verb} {worst} {what}, and {name} {most}"
+            )
+    return lines
+
+
+def find_partitions(bus_ids: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+    """Return the GPUs that are partitions of one device: of its bus and device number.
+
+    Tools give partitions of an MI300 the functions 1 and on of its bus id (open-mpi/hwloc,
+    topology-rsmi.c; ROCm/rocm_smi_lib, CHANGELOG).
+    """
+    devices: dict[str, list[int]] = {}
+    for gpu, bus_id in enumerate(bus_ids):
+        devices.setdefault(bus_id.rpartition(".")[0], []).append(gpu)
+    return tuple(tuple(gpus) for device, gpus in devices.items() if device and len(gpus) > 1)
+
+
+def check_partitions(bus_ids: Sequence[str]) -> None:
+    """Check that no device is shown as several GPUs, whose links are those of the device.
+
+    Raises:
+        InputError: One is.
+    """
+    for gpus in find_partitions(bus_ids):
+        device = bus_ids[gpus[0]].rpartition(".")[0]
+        numbers = " ".join(map(str, gpus))
+        raise InputError(
+            f"GPUs {numbers} are partitions of the device {device}, which share its links, and how "
+            "is not told: set the devices to one partition each (amd-smi set --compute-partition "
+            "SPX) and print it again"
+        )
 
 
 def pcie_gb_per_s(generation: int, lanes: int = 16) -> float:

@@ -23,8 +23,10 @@ from sccl.topo.importers.gpus import (
     NVLINK,
     XGMI,
     Gpu,
+    check_partitions,
     gpu_named,
     gpu_of_user,
+    link_questions,
     speed_said,
 )
 from sccl.topo.importers.hwloc_tree import CPU, NVSWITCH, Distances, Hardware, tree_of
@@ -37,6 +39,7 @@ from sccl.topo.importers.pairs import (
     with_switches,
 )
 from sccl.topo.importers.plain_xml import Element, parsed
+from sccl.topo.importers.unused import unused_line
 
 NAME = "hwloc"
 ABOUT = "topology of hwloc's lstopo in XML"
@@ -105,6 +108,8 @@ def read(text: str, hints: Hints) -> Imported:
     _check_gpus(tree)
     gpu, by = _gpu(tree, hints)
     fast = _fast(tree, gpu)
+    if fast.direct:
+        check_partitions([one.bus_id for one in tree.gpus])
     lanes = with_switches(fast.direct, fast.to_switches)
     places = tuple(one.place for one in tree.gpus)
     pairs = Pairs(len(tree.gpus), lanes, tree.paths(), places)
@@ -125,8 +130,15 @@ def read(text: str, hints: Hints) -> Imported:
             *fast.said,
             *built.understood,
             *nics_said(tree.cards),
+            *unused_line(tree.unused),
         ),
-        (*by, *fast.assumed, *filter(None, [told]), *built.assumed),
+        (
+            *by,
+            *fast.assumed,
+            *_questions(pairs.gpus, fast, gpu),
+            *filter(None, [told]),
+            *built.assumed,
+        ),
         tuple(card for card in tree.cards if card.ranks),
     )
 
@@ -157,7 +169,17 @@ def _gpu(tree: Hardware, hints: Hints) -> tuple[Gpu | None, list[str]]:
     if found is None:
         said = f" ({model[:60]})" if model else ""
         return None, [f"which GPUs these are is not known{said}: --gpu says it"]
-    return found, [f"the GPUs are {found.name}, by what they are called; --gpu: others"]
+    kinds = {gpu_named(one.model()) for one in tree.gpus}
+    others = "" if len(kinds) == 1 else " (by the first: they are of several kinds)"
+    return found, [f"the GPUs are {found.name}{others}, by what they are called; --gpu: others"]
+
+
+def _questions(gpus: int, fast: _Fast, gpu: Gpu | None) -> list[str]:
+    """Return, in words, the numbers of links that no GPU of this kind has."""
+    own = [[n for pair, n in fast.direct.items() if rank in pair] for rank in range(gpus)]
+    links = [sum(counts) + fast.to_switches.get(rank, 0) for rank, counts in enumerate(own)]
+    lines = link_questions(fast.kind, links, list(map(len, own)), [gpu] if gpu else [])
+    return [f"questioned: {line}: the file's matrices tell so" for line in lines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +220,30 @@ def _fast(tree: Hardware, gpu: Gpu | None) -> _Fast:
         hops = tree.matrices.get("XGMIHops")
         near = hops.between_gpus() if hops else {}
         direct = {pair: n for pair, n in _symmetric(xgmi).items() if near.get(pair, 1) == 1}
+        if set(direct.values()) == {_RSMI_CONSTANT}:
+            _check_constant(xgmi, direct, len(tree.gpus), gpu)
         return _of_matrix(XGMI, xgmi, direct, gpu)
     return _Fast(gpu.link if gpu else NVLINK, 0.0, {}, {}, (), tuple(_none_told(gpu)))
+
+
+def _check_constant(matrix: Distances, direct: dict[Edge, int], gpus: int, gpu: Gpu | None) -> None:
+    """Check that GPUs can be joined as xGMI of one speed and one hop tells.
+
+    ROCm SMI's hops are 1 for any pair that xGMI joins, however far.
+
+    Raises:
+        InputError: They cannot, or dies in a package are joined by more links than others.
+    """
+    peers = [sum(rank in pair for pair in direct) for rank in range(gpus)]
+    lines = link_questions(XGMI, peers, peers, [gpu] if gpu else [])
+    dies = gpu is not None and gpu.peers and gpus > 2 and len(direct) == gpus * (gpus - 1) // 2
+    if lines or dies:
+        why = lines[0] if lines else f"the dies of {gpu.name if gpu else ''} are joined unequally"
+        raise InputError(
+            f"line {matrix.line}: every pair has the same bandwidth and 1 hop, which ROCm SMI "
+            f"reports over any number of xGMI links ({why}): import what 'rocm-smi --showtopo' "
+            "prints, whose weights tell"
+        )
 
 
 def _symmetric(matrix: Distances) -> dict[Edge, int]:
@@ -236,7 +280,11 @@ def _of_matrix(kind: str, matrix: Distances, direct: dict[Edge, int], gpu: Gpu |
                 "the speed of its xGMI links is not told (hwloc writes 100 GB/s for any): say "
                 "which GPU it is with --gpu"
             )
-        constant = "each pair with xGMI has one link: hwloc tells neither how many nor how fast"
+        constant = (
+            "each pair with xGMI and 1 hop is joined directly by one link: hwloc tells neither how "
+            "many nor how fast, and ROCm SMI has 1 hop for any distance; the weights of 'rocm-smi "
+            "--showtopo' tell"
+        )
         return _Fast(
             kind, gpu.gb_per_s, dict.fromkeys(direct, 1), {}, (), (constant, speed_said(gpu))
         )

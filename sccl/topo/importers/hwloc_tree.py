@@ -21,10 +21,41 @@ from sccl.topo.importers.pairs import (
     nics,
 )
 from sccl.topo.importers.plain_xml import Element
+from sccl.topo.importers.unused import unused_attributes
 from sccl.topo.network import Nic
 
 MAX_OBJECTS = 512
 """In a matrix."""
+
+MATRICES = frozenset({"NVLinkBandwidth", "XGMIBandwidth", "XGMIHops", "XeLinkBandwidth"})
+"""The matrices of links between GPUs."""
+
+_DISTANCES = frozenset({"distances2", "distances2hetero"})
+_SETS = frozenset(
+    f"{prefix}{of}"
+    for prefix in ("", "complete_", "allowed_", "online_")
+    for of in ("cpuset", "nodeset")
+)
+_ATTRIBUTES = {
+    "topology": frozenset({"version"}),
+    "object": frozenset(
+        {"type", "os_index", "gp_index", "name", "subtype", "depth", "kind", "subkind"}
+        | _SETS
+        | {"cache_size", "cache_linesize", "cache_associativity", "cache_type", "local_memory"}
+        | {"bridge_type", "bridge_pci", "pci_busid", "pci_type", "pci_link_speed", "osdev_type"}
+        | {"dont_merge", "collapse"}
+    ),
+    "info": frozenset({"name", "value"}),
+    "page_type": frozenset({"size", "count"}),
+    "distances2": frozenset({"type", "nbobjs", "kind", "name", "indexing"}),
+    "distances2hetero": frozenset({"nbobjs", "kind", "name"}),
+    "indexes": frozenset({"length"}),
+    "u64values": frozenset({"length"}),
+}
+"""The attributes of each element (open-mpi/hwloc, hwloc2.dtd and topology-xml.c)."""
+
+_NOT_LOOKED_AT = frozenset({"support", "memattr", "cpukind", "userdata", "diff"})
+"""Elements about other parts of a machine than its GPUs and their links."""
 
 NVSWITCH, CPU = -1, -2
 """What a row of a matrix is of, where it is of no GPU."""
@@ -138,12 +169,14 @@ class Hardware:
         order: what ranks are numbered by, in words.
         cards: NICs that MPI or NCCL can use.
         matrices: by name.
+        unused: Names of matrices, elements, and attributes that are not read.
     """
 
     gpus: tuple[PciDevice, ...]
     order: str
     cards: tuple[Nic, ...]
     matrices: Mapping[str, Distances]
+    unused: tuple[str, ...]
 
     def paths(self) -> dict[Edge, int]:
         """Return how far the PCIe path of each pair of GPUs goes."""
@@ -178,12 +211,20 @@ def tree_of(root: Element) -> Hardware:
     check_gpus(len(gpus))
     _check_distinct(gpus)
     matrices: dict[str, Distances] = {}
+    unused: list[str] = []
     objects = _objects(root, gpus)
     for child in root.children:
         name = child.get("name")
-        if child.tag in {"distances2", "distances2hetero"} and name.endswith(("width", "Hops")):
-            matrices.setdefault(name, _matrix(child, objects))
-    return Hardware(gpus, order, nics(list(_cards(devices, gpus))), matrices)
+        if child.tag in _DISTANCES and name in MATRICES and name not in matrices:
+            matrices[name] = _matrix(child, objects)
+        elif child.tag in _DISTANCES:
+            unused.append(f"{'second ' * (name in matrices)}matrix {name[:40]}")
+    ranks = {id(gpu.element) for gpu in gpus}
+    others = sum(one.kind in _GPU_CLASSES and id(one.element) not in ranks for one in devices)
+    if others:
+        unused.append(f"{others} PCI devices of GPU class that no library names")
+    unused += unused_attributes(root, _ATTRIBUTES, _NOT_LOOKED_AT)
+    return Hardware(gpus, order, nics(list(_cards(devices, gpus))), matrices, tuple(unused))
 
 
 def _devices(root: Element) -> Iterable[PciDevice]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 
 import msgspec
@@ -33,6 +33,7 @@ from sccl.topo.importers.infragraph_nodes import (
 )
 from sccl.topo.importers.infragraph_paths import Cost, Enclosure, Pricing, box
 from sccl.topo.importers.plain_yaml import Node, parsed, shaped
+from sccl.topo.importers.unused import unused_fields, unused_line
 from sccl.topo.network import Nic
 
 NAME = "infragraph"
@@ -75,6 +76,9 @@ MAX_RANKS = 16_384
 
 _ALPHA_US = 0.7
 
+_NAMED_TWICE = frozenset({"choice"})
+"""Fields that name which of several others is there."""
+
 _Where = tuple[int, int, int]
 """Which instance, which of its boxes, and which node of that."""
 
@@ -103,7 +107,13 @@ def sniff(text: str) -> bool:
     words = ("components", "choice", "count")
     head = text[:65536]
     keyed = all(re.search(rf'(?:^|[\s{{,"\']){word}["\']?\s*:', head) for word in words)
-    return keyed and "xpu" in text
+    return (keyed and "xpu" in text) or _is_older(head)
+
+
+def _is_older(head: str) -> bool:
+    """Return whether a text is of version 0.1.0: ``type`` in place of ``choice``."""
+    keyed = (r"devices", r"components", r"connections", r"type[\"']?\s*:\s*[\"']?(?:xpu|npu)\b")
+    return all(re.search(rf'(?:^|[\s{{,"\']){word}', head) for word in keyed)
 
 
 def read(text: str, hints: Hints) -> Imported:
@@ -112,12 +122,29 @@ def read(text: str, hints: Hints) -> Imported:
     Raises:
         InputError: it is no InfraGraph, or larger than is read.
     """
-    file, ranks = _file(parsed(text))
+    if _is_older(text[:65536]):
+        raise FormatError(
+            "it is of the schema of InfraGraph 0.1.0 (components have a 'type', devices have "
+            "'connections'), expected that of 0.4.0 and later (components have a 'choice' and a "
+            "'count', devices have 'edges'): write the file anew for a later version"
+        )
+    node = parsed(text)
+    file, ranks = _file(node)
     alpha_us = _ALPHA_US if hints.alpha_us is None else hints.alpha_us
     graph = _Graph(file, Pricing(hints.gpu, alpha_us))
     graph.join()
     graph.simplify()
-    return graph.imported(hints, ranks)
+    imported = graph.imported(hints, ranks)
+    unused = unused_line(unused_fields(node, _shape(node), _NAMED_TWICE))
+    return replace(imported, understood=(*imported.understood, *unused))
+
+
+def _shape(node: Node) -> type[msgspec.Struct]:
+    """Return the shape of a text: with annotations, a device alone, or an infrastructure."""
+    fields = node if isinstance(node, dict) else {}
+    if "infrastructure" in fields:
+        return _Response
+    return Device if "components" in fields else Infrastructure
 
 
 def _file(node: Node) -> tuple[Infrastructure, dict[str, int]]:

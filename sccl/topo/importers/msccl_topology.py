@@ -17,6 +17,7 @@ from sccl.core.topology import Budget, Link, Topology
 from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers.contract import Hints, Imported
+from sccl.topo.importers.unused import decoded_json, unused_fields, unused_line
 
 NAME = "msccl-topology"
 ABOUT = "topology JSON of msccl-tools"
@@ -29,6 +30,9 @@ MAX_PAIRS = 2**20
 
 _GB_PER_S, _ALPHA_US = 25.0, 0.7
 """Of a lane and a link, where nothing is told: NVLink 2, with the alpha of TACCL's Table 1."""
+
+_TYPES = frozenset({"msccl_type", "sccl_type"})
+"""Fields that name what a file is."""
 
 _Row = Annotated[list[int], Meta(max_length=MAX_RANKS)]
 _Switch = tuple[_Row, _Row, int, str]
@@ -74,10 +78,13 @@ def read(text: str, hints: Hints) -> Imported:
     )
     lanes = sum(link.lanes for link in links)
     idle = len(file.switches) - len(topology.budgets)
+    names = unused_fields(decoded_json(text), _Algorithm if own else _File, _TYPES)
+    unused = (name for name in names if not own or name.startswith("topology."))
     understood = (
         f"{len(file.links)} ranks and {len(links)} links, {lanes} chunks per round over all",
         f"{counted(len(file.switches), 'switch')}, each a limit on what passes it in a round"
         + (f"; {idle} of them on the way of no link" if idle else ""),
+        *unused_line(unused),
     )
     assumed = [f"a lane is a chunk per round, of {_GB_PER_S:g} GB/s (NVLink 2)"]
     if hints.alpha_us is None:

@@ -23,8 +23,9 @@ from sccl.topo.importers.pairs import (
 from sccl.topo.importers.plain_xml import Element
 from sccl.topo.network import Nic
 
-SWITCH_CLASS = "0x0680"
-"""PCI class of NVSwitches, as links to them tell."""
+SWITCH_CLASS, CPU_CLASS = "0x068000", "0x068001"
+"""PCI classes of NVSwitches and of CPUs that have NVLinks, as links to them tell (NVIDIA/nccl,
+src/graph/topo.cc, kvDictPciClass)."""
 
 _GPU_CLASSES = ("0x0302", "0x0380", "0x1200")
 _NIC_CLASSES = ("0x0200", "0x0207")
@@ -33,6 +34,24 @@ _GT_PER_S = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 _SPEED = re.compile(r"([0-9]{1,2}(?:\.[0-9])?) GT/s")
 _NUMBER = re.compile(r"[0-9]{1,9}|0x[0-9a-f]{1,8}")
 
+
+ATTRIBUTES = {
+    "system": frozenset({"version"}),
+    "cpu": frozenset({"numaid", "host_hash", "affinity", "arch", "vendor", "familyid", "modelid"}),
+    "pci": frozenset(
+        {"busid", "class", "vendor", "device", "subsystem_vendor", "subsystem_device"}
+        | {"link_speed", "link_width", "keep"}
+    ),
+    "gpu": frozenset({"dev", "sm", "gcn", "arch", "rank", "gdr", "keep"}),
+    "nvlink": frozenset({"target", "count", "tclass"}),
+    "xgmi": frozenset({"target", "count", "tclass"}),
+    "c2c": frozenset({"bw", "count"}),
+    "nic": frozenset({"keep"}),
+    "net": frozenset(
+        {"name", "dev", "speed", "latency", "port", "guid", "maxconn", "gdr", "coll", "keep"}
+    ),
+}
+"""The attributes of each element (NVIDIA/nccl and ROCm/rccl, src/graph/xml.cc)."""
 
 Device = tuple[Element, tuple[Element, ...]]
 """A PCI device and what is above it, from the outside."""
@@ -80,6 +99,10 @@ class Place:
             return f"gfx{gcn.removeprefix('gfx')}"
         return f"sm_{int(sm)}" if re.fullmatch("[0-9]{1,3}", sm) else ""
 
+    def is_no_rank(self) -> bool:
+        """Return whether the file has it as no rank of the communicator."""
+        return self.gpu is not None and self.gpu.get("rank") == "-1"
+
     def number(self, name: str) -> int | None:
         """Return an attribute of it that is a number of 0 or more, None where it is not."""
         text = self.gpu.get(name).lower() if self.gpu else ""
@@ -95,6 +118,8 @@ class Inventory:
         order: what ranks are numbered by, in words.
         cards: NICs that are PCI devices.
         virtual: network interfaces that are none.
+        no_ranks: Number of GPUs with rank -1, which are left out.
+        untold: Number of PCI devices of a GPU's class without a ``gpu``, where others have one.
     """
 
     gpus: tuple[Place, ...]
@@ -102,6 +127,12 @@ class Inventory:
     cpus: int
     cards: tuple[Nic, ...]
     virtual: int
+    no_ranks: int
+    untold: int
+
+    def links_to(self, rank: int, tclass: str) -> list[Element]:
+        """Return the links of a GPU to devices of a PCI class."""
+        return [k for k in self.gpus[rank].links() if k.get("tclass").lower().startswith(tclass)]
 
     def rank_at(self, place: Place, target: str) -> int | None:
         """Return the GPU of the same host with a bus id, None where there is none."""
@@ -113,7 +144,7 @@ class Inventory:
         """Return the number of links that lead neither to a GPU of the file nor to a switch."""
         return sum(
             self.rank_at(place, link.get("target")) is None
-            and not link.get("tclass").startswith(SWITCH_CLASS)
+            and not link.get("tclass").lower().startswith((SWITCH_CLASS, CPU_CLASS))
             for place in self.gpus
             for link in place.links()
         )
@@ -146,18 +177,28 @@ def tree_of(system: Element) -> Inventory:
     """Return what the root of a file tells.
 
     Raises:
-        FormatError: a GPU has no bus id, or two of a host have the same.
+        FormatError: a GPU has no bus id or several ranks, or two of a host have the same bus id.
     """
     cpus = [child for child in system.children if child.tag == "cpu"]
     devices = [found for cpu in cpus for found in _devices(cpu)]
     detailed = any(_gpu_in(pci) for pci, _ in devices)
-    places = [_place(pci, above) for pci, above in devices if _is_gpu(pci, detailed=detailed)]
+    every = [_place(pci, above) for pci, above in devices if _is_gpu(pci, detailed=detailed)]
+    places = [place for place in every if not place.is_no_rank()]
     check_gpus(len(places))
     _check_distinct(places, devices)
     gpus, order = _ordered(places)
     cards = _cards(devices, gpus)
     virtual = sum(net.tag == "net" for cpu in cpus for nic in cpu.children for net in _nets(nic))
-    return Inventory(gpus, order, len(cpus), cards, virtual)
+    untold = sum(_is_gpu(pci, detailed=False) and not _gpu_in(pci) for pci, _ in devices)
+    return Inventory(
+        gpus,
+        order,
+        len(cpus),
+        cards,
+        virtual,
+        no_ranks=len(every) - len(places),
+        untold=untold if detailed else 0,
+    )
 
 
 def _devices(cpu: Element) -> list[Device]:
@@ -174,7 +215,18 @@ def _devices(cpu: Element) -> list[Device]:
 
 
 def _gpu_in(pci: Element) -> Element | None:
-    return next((child for child in pci.children if child.tag == "gpu"), None)
+    """Return the GPU that a device is, None where it is none.
+
+    Raises:
+        FormatError: It is several: ranks of one GPU.
+    """
+    gpus = [child for child in pci.children if child.tag == "gpu"]
+    if len(gpus) > 1:
+        raise FormatError(
+            f"line {gpus[1].line}: {len(gpus)} ranks are on the GPU {pci.get('busid')[:40]!r} and "
+            "share its links, expected one rank for each GPU: run with one and write the file anew"
+        )
+    return gpus[0] if gpus else None
 
 
 def _is_gpu(pci: Element, *, detailed: bool) -> bool:
@@ -251,9 +303,11 @@ def _slot(pci: Element) -> tuple[str, int]:
     """Return what the slot of a device is, and the generation whose 16 lanes are as fast."""
     found, width = _SPEED.match(pci.get("link_speed")), pci.get("link_width")
     generation = _GT_PER_S.get(float(found[1]), 0) if found else 0
-    lanes = int(width) if width in {"1", "2", "4", "8", "16"} else 16
+    told = width in {"1", "2", "4", "8", "16"}
+    lanes = int(width) if told else 16
     if found is None or not generation:
         return "", 0
     as_fast = max(1, generation + 1 - (16 // lanes).bit_length())
     carries = PCIE_X16_GB_PER_S[as_fast]
-    return f"{float(found[1]):g} GT/s of {lanes} lanes, {carries:g} GB/s", as_fast
+    many = f"{lanes} lanes" if told else "16 lanes, as link_width is not told"
+    return f"{float(found[1]):g} GT/s of {many}, {carries:g} GB/s", as_fast

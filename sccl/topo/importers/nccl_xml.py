@@ -5,6 +5,8 @@ A ``system`` of ``cpu``, each with trees of ``pci``; in these ``gpu``, which tel
 0x068000) become those of :mod:`~sccl.topo.importers.pairs`: any pair at the full rate, with budgets
 of what leaves and enters each GPU.
 
+NVLinks to CPUs (class 0x068001, of POWER9) join no GPUs.
+
 Speeds of links are of data sheets, as in the catalogue, so that machines of it and imported ones
 compare; NCCL reckons on 0.72 to 0.9 of them (src/graph/topo.h).
 """
@@ -25,11 +27,20 @@ from sccl.topo.importers.gpus import (
     XGMI,
     Gpu,
     amd_gpu,
+    check_partitions,
     gpu_of_user,
+    link_questions,
     nvidia_gpu,
+    same_architecture,
     speed_said,
 )
-from sccl.topo.importers.nccl_tree import SWITCH_CLASS, Inventory, tree_of
+from sccl.topo.importers.nccl_tree import (
+    ATTRIBUTES,
+    CPU_CLASS,
+    SWITCH_CLASS,
+    Inventory,
+    tree_of,
+)
 from sccl.topo.importers.pairs import (
     Pairs,
     Speeds,
@@ -39,6 +50,7 @@ from sccl.topo.importers.pairs import (
     with_switches,
 )
 from sccl.topo.importers.plain_xml import Element, parsed
+from sccl.topo.importers.unused import unused_attributes, unused_line
 
 NAME = "nccl-xml"
 ABOUT = "topology of NCCL or RCCL in XML"
@@ -84,10 +96,13 @@ def read(text: str, hints: Hints) -> Imported:
     Raises:
         InputError: it is no such file, has no GPUs, or its links contradict one another.
     """
-    tree = tree_of(_system(parsed(text)))
+    system = _system(parsed(text))
+    tree = tree_of(system)
     _check_count(tree)
     direct, to_switches = _direct(tree), _to_switches(tree)
     kind = _kind(tree)
+    if direct:
+        check_partitions(tree.bus_ids())
     gpu = _gpu(tree, hints, needed=bool(direct or to_switches))
     lanes = with_switches(direct, to_switches)
     pairs = Pairs(len(tree.gpus), lanes, tree.paths(), tuple(g.numa for g in tree.gpus))
@@ -99,8 +114,19 @@ def read(text: str, hints: Hints) -> Imported:
     fast = links_said(kind, direct, to_switches)
     return Imported(
         topology,
-        (*_told(tree), *fast, *_left_out(tree), *built.understood, *_of_nics(tree)),
-        (*_of_gpu(tree, gpu, hints, links=bool(fast)), *built.assumed),
+        (
+            *_told(tree),
+            *fast,
+            *_left_out(tree),
+            *built.understood,
+            *_of_nics(tree),
+            *unused_line(unused_attributes(system, ATTRIBUTES)),
+        ),
+        (
+            *_of_gpu(tree, gpu, hints, links=bool(fast)),
+            *_questions(tree, direct, to_switches, gpu, hints),
+            *built.assumed,
+        ),
         tuple(card for card in tree.cards if card.ranks),
     )
 
@@ -120,6 +146,11 @@ def _system(root: Element) -> Element:
 
 
 def _check_count(tree: Inventory) -> None:
+    if not tree.gpus and tree.no_ranks:
+        raise FormatError(
+            f"the rank of all of {counted(tree.no_ranks, 'GPU')} is -1, which is no rank: run with "
+            f"{_DUMP} on GPUs that take part, and give that file"
+        )
     if not tree.gpus:
         raise FormatError(
             f"it names no GPUs, which NCCL finds when it runs: run with {_DUMP} and give that file"
@@ -157,8 +188,7 @@ def _direct(tree: Inventory) -> dict[Edge, int]:
 def _to_switches(tree: Inventory) -> dict[int, int]:
     """Return how many links of each GPU lead to switches, of GPUs that have such."""
     counts = {
-        rank: sum(_count(k) for k in place.links() if k.get("tclass").startswith(SWITCH_CLASS))
-        for rank, place in enumerate(tree.gpus)
+        rank: sum(map(_count, tree.links_to(rank, SWITCH_CLASS))) for rank in range(len(tree.gpus))
     }
     return {rank: count for rank, count in counts.items() if count}
 
@@ -217,9 +247,34 @@ def _told(tree: Inventory) -> Iterable[str]:
         yield f"slowest on the way up from a GPU: {', '.join(speeds)}"
 
 
+def _questions(
+    tree: Inventory,
+    direct: dict[Edge, int],
+    to_switches: dict[int, int],
+    gpu: Gpu | None,
+    hints: Hints,
+) -> list[str]:
+    """Return, in words, the numbers of links that no GPU of this kind has."""
+    each = range(len(tree.gpus))
+    own = [[n for pair, n in direct.items() if rank in pair] for rank in each]
+    links = [sum(counts) + to_switches.get(rank, 0) for rank, counts in enumerate(own)]
+    kinds = () if gpu is None else (gpu,) if hints.gpu else same_architecture(gpu)
+    questions = link_questions(_kind(tree), links, list(map(len, own)), kinds)
+    return [f"questioned: {line}: the file counts them so" for line in questions]
+
+
 def _left_out(tree: Inventory) -> Iterable[str]:
+    if tree.no_ranks:
+        yield f"{counted(tree.no_ranks, 'GPU')} with rank -1 left out: no rank of the communicator"
+    if tree.untold:
+        devices = counted(tree.untold, "PCI device")
+        yield f"{devices} of a GPU's class left out: the file has no <gpu> in it"
+    to_cpus = [sum(map(_count, tree.links_to(rank, CPU_CLASS))) for rank in range(len(tree.gpus))]
+    if any(to_cpus):
+        with_some = counted(sum(map(bool, to_cpus)), "GPU")
+        yield f"{sum(to_cpus)} {_kind(tree)}s of {with_some} to CPUs left out: they join no GPUs"
     if gone := tree.links_elsewhere():
-        yield f"{counted(gone, 'link')} to what is no GPU of the file left out"
+        yield f"{counted(gone, 'link')} to what is no rank of the file left out"
     if c2c := sum(child.tag == "c2c" for g in tree.gpus for child in g.gpu_children()):
         yield f"{counted(c2c, 'GPU')} joined to a CPU by C2C, which joins no GPUs to one another"
 
@@ -232,8 +287,12 @@ def _of_nics(tree: Inventory) -> Iterable[str]:
 
 def _of_gpu(tree: Inventory, gpu: Gpu | None, hints: Hints, *, links: bool) -> Iterable[str]:
     if gpu is not None and links:
+        kinds = {place.architecture() for place in tree.gpus}
+        first = "" if len(kinds) == 1 else " (by the first: they are of several kinds)"
         named_by = (
-            "" if hints.gpu else f"the GPUs are {gpu.name}, by their architecture; --gpu: others; "
+            ""
+            if hints.gpu
+            else f"the GPUs are {gpu.name}{first}, by their architecture; --gpu: others; "
         )
         yield f"{named_by}{speed_said(gpu)}"
     if not any(place.gpu is not None for place in tree.gpus):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -16,6 +17,7 @@ from sccl.core.topology import Link, Switch, Topology
 from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
 from sccl.topo.importers.contract import Hints, Imported
+from sccl.topo.importers.gpus import gpu_named
 
 NAME = "ns3"
 ABOUT = "topology of ns-3, as HPCC, ASTRA-sim and SimAI have it"
@@ -93,7 +95,7 @@ def read(text: str, hints: Hints) -> Imported:
         raise FormatError(f"nothing is written, expected {_in_a_line()}")
     header = _header(lines[0])
     switches, rest = _switches(lines[1:], header)
-    pairs, lossy = _pairs(rest, header)
+    pairs, lossy = _pairs(rest[: header.links], header)
     ranks = [node for node in range(header.nodes) if node not in switches]
     number = {node: i for i, node in enumerate((*ranks, *switches))}
     per, links = header.gpus_per_server, []
@@ -116,7 +118,9 @@ def read(text: str, hints: Hints) -> Imported:
         labels=tuple(map(str, ranks)) if ranks != list(range(len(ranks))) else (),
         source=f"imported: {ABOUT}",
     )
-    return Imported(topology, _understood(header, topology, pairs), _assumed(topology, lossy))
+    said = (*_understood(header, topology, pairs), *_behind(rest[header.links :]))
+    assumed = (*_assumed(topology, lossy), *_questions(header, topology))
+    return Imported(topology, said, assumed)
 
 
 def _header(line: _Words) -> _Header:
@@ -183,6 +187,17 @@ def _pairs(lines: list[_Words], header: _Header) -> tuple[_Pairs, int]:
     return found, lossy
 
 
+def _behind(lines: list[_Words]) -> Iterator[str]:
+    """Yield, in words, the lines after the links, which ns-3 does not read either."""
+    if lines:
+        links = sum(len(line.words) in {4, 5} and line.words[0].isdigit() for line in lines)
+        as_links = f", {links} of which look like links" if links else ""
+        yield (
+            f"not used: {counted(len(lines), 'line')} from line {lines[0].number} on{as_links}: "
+            "line 1 counts fewer links"
+        )
+
+
 def _node(line: _Words, word: str, header: _Header) -> int:
     if not word.isdigit() or len(word) > 9 or int(word) >= header.nodes:
         line.refuse(f"node {word!r}, expected one from 0 to {header.nodes - 1}")
@@ -216,6 +231,21 @@ def _assumed(topology: Topology, lossy: int) -> tuple[str, ...]:
     if lossy:
         lines.append(f"no packet is lost, though {lossy} links have an error rate")
     return tuple(lines)
+
+
+def _questions(header: _Header, topology: Topology) -> Iterator[str]:
+    """Yield, in words, a rate out of a rank that all NVLinks of its GPU do not carry."""
+    gpu = gpu_named(header.gpu)
+    if gpu is None or not gpu.links:
+        return
+    most, links = gpu.links * gpu.gb_per_s, (k for k in topology.links if k.src < topology.ranks)
+    fastest = max(links, key=lambda link: link.lanes * link.gb_per_s)
+    if fastest.lanes * fastest.gb_per_s > most:
+        yield (
+            f"questioned: a link of rank {fastest.src} carries "
+            f"{fastest.lanes * fastest.gb_per_s:g} GB/s, and all {gpu.link}s of a GPU {gpu.name} "
+            f"{most:g}"
+        )
 
 
 def _in_a_line() -> str:

@@ -7,6 +7,7 @@ header glued together or without a header, and with rows missing.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -31,6 +32,9 @@ MX = "MX"
 """MetaX has its own links, and prints no number of them."""
 
 _CELL = re.compile(rf"X|NV[0-9]{{1,2}}|{MX}|{'|'.join(PATHS)}")
+_CELLS_IN_ONE = re.compile(rf"(?:{_CELL.pattern})+")
+"""Cells without a blank between them, as pastes that lose tabs have them."""
+
 _CELLS = f"X, NV and a number, or one of {', '.join(PATHS)}"
 _STYLE = re.compile(r"\x1b?\[[0-9;]{0,8}m")
 """The header is underlined; pastes may have lost the escape character of that."""
@@ -53,6 +57,7 @@ class Matrix:
         nics: names of the columns behind the GPUs', with the legend's where it has one.
         header: whether there was one.
         places: what each row says of CPUs and NUMA nodes, in any words; empty: nothing.
+        unread: NICs whose own rows do not have a cell for each GPU and NIC.
     """
 
     gpus: int
@@ -60,6 +65,7 @@ class Matrix:
     nics: tuple[str, ...]
     header: bool
     places: tuple[str, ...]
+    unread: tuple[str, ...]
 
     @property
     def missing(self) -> tuple[int, ...]:
@@ -113,12 +119,16 @@ def matrix_of(text: str) -> Matrix:
     if gpus > MAX_GPUS:
         raise TooLargeError(f"it has {gpus} GPUs, and matrices are read to {MAX_GPUS}")
     by_gpu = _in_order(rows, gpus)
+    nics = _nics(header, lines, max(len(row.words) for row in rows) - gpus)
+    for row in rows:
+        _check_width(row, gpus, len(nics))
     return Matrix(
         gpus,
         {gpu: row.words for gpu, row in by_gpu.items()},
-        _nics(header, lines, max(len(row.words) for row in rows) - gpus),
+        nics,
         header is not None,
         tuple(" ".join(by_gpu[gpu].rest) if gpu in by_gpu else "" for gpu in range(gpus)),
+        tuple(_check_nics(lines, nics, by_gpu, gpus)) if header else (),
     )
 
 
@@ -126,10 +136,16 @@ def _row(number: int, line: str) -> _Row | None:
     """Return what a line says if it is a GPU's: the words up to the first that joins nothing."""
     name, *words = line.split() or [""]
     found = _GPU.fullmatch(name)
+    words = [cell for word in words for cell in _cells(word)]
     if found is None or not ("X" in words or (words and _CELL.fullmatch(words[0]))):
         return None
     joins = next((i for i, word in enumerate(words) if not _CELL.fullmatch(word)), len(words))
     return _Row(number, int(found[1]), tuple(words[:joins]), tuple(words[joins:]))
+
+
+def _cells(word: str) -> list[str]:
+    """Return the cells that a word is, where it is some, else the word."""
+    return _CELL.findall(word) if _CELLS_IN_ONE.fullmatch(word) else [word]
 
 
 def _named(header: str) -> int:
@@ -178,6 +194,45 @@ def _check_row(row: _Row, gpus: int) -> None:
             f"line {row.line}: expected the X of GPU{row.gpu} in column {row.gpu} alone: words are "
             "missing, or too many"
         )
+
+
+def _check_width(row: _Row, gpus: int, nics: int) -> None:
+    """Check that a row has a cell for each GPU and NIC of the header.
+
+    Raises:
+        FormatError: It has fewer or more.
+    """
+    if len(row.words) != gpus + nics:
+        behind = f", then {row.rest[0][:40]!r}" if row.rest else ""
+        raise FormatError(
+            f"line {row.line}: {len(row.words)} cells{behind}, expected {gpus + nics}: one for "
+            f"each of {gpus} GPUs and {nics} NICs; give the output as nvidia-smi topo -m prints it"
+        )
+
+
+def _check_nics(
+    lines: list[str], nics: tuple[str, ...], rows: dict[int, _Row], gpus: int
+) -> Iterator[str]:
+    """Check that rows of NICs repeat the cells of the GPUs' rows; yield the NICs of other rows.
+
+    Raises:
+        FormatError: One differs from a GPU's row.
+    """
+    columns = {nic.split(" ")[0]: gpus + i for i, nic in enumerate(nics)}
+    for number, line in enumerate(lines, 1):
+        name, *words = line.split() or [""]
+        if name not in columns:
+            continue
+        cells = [cell for word in words for cell in _cells(word)]
+        if len(cells) != gpus + len(nics) or not all(map(_CELL.fullmatch, cells)):
+            yield name
+            continue
+        for gpu, row in rows.items():
+            if cells[gpu] != row.words[columns[name]]:
+                raise FormatError(
+                    f"line {number} has {cells[gpu]} for {name[:40]} and GPU{gpu}, line {row.line} "
+                    f"has {row.words[columns[name]]}: expected the same word"
+                )
 
 
 def _check_symmetry(rows: dict[int, _Row]) -> None:

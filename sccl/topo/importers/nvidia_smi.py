@@ -15,9 +15,18 @@ from sccl.core.ids import Edge
 from sccl.core.words import counted
 from sccl.errors import FormatError, InputError
 from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.gpus import GPUS, METAX, NVLINK, Gpu, gpu_of_user, speed_said
+from sccl.topo.importers.gpus import (
+    GPUS,
+    METAX,
+    NVLINK,
+    Gpu,
+    gpu_of_user,
+    most_links,
+    speed_said,
+)
 from sccl.topo.importers.nvidia_matrix import MX, PATHS, Matrix, matrix_of, shows_gpus
 from sccl.topo.importers.pairs import Pairs, Speeds, build, check_cards, named
+from sccl.topo.importers.unused import unused_names
 from sccl.topo.network import Nic
 
 NAME = "nvidia-smi"
@@ -35,7 +44,10 @@ _BY_LINKS = tuple(map(gpu_of_user, ("v100", "h800", "a100", "h100", "b200")))
 _OF_FOUR_LINKS = gpu_of_user("p100"), gpu_of_user("a6000")
 """With four links: where they lead to several GPUs, and where to one over a bridge."""
 
-_MOST_LINKS = max(gpu.links for gpu in GPUS if gpu.link == NVLINK)
+_MOST_LINKS = most_links(NVLINK)
+_PAIR, _BOARD = 2, 4
+"""GPUs of a pair, and of the boards whose GPUs are joined directly, each with each."""
+
 _UNKNOWN_PCIE = 4
 """Generation of PCIe where nothing tells which GPUs they are."""
 
@@ -59,10 +71,16 @@ def read(text: str, hints: Hints) -> Imported:
     pairs, filled = _pairs(matrix, gpu.links if gpu and gpu.links else _MOST_LINKS)
     if gpu is not None:
         _check_gpu(gpu, matrix)
-    kind = gpu or (None if _is_metax(matrix) else _guessed(pairs))
-    built = build(pairs, _speeds(kind, matrix, pairs), hints, ABOUT)
+    links = _most_links(pairs, gpu)
+    kind = gpu or (None if _is_metax(matrix) else _guessed(pairs, links))
+    built = build(pairs, _speeds(kind, matrix, pairs, links), hints, ABOUT)
     topology = replace(built.topology, pci_bus_ids=() if _is_metax(matrix) else ASCENDING)
-    assumed = (*_of_rows(matrix, filled), *_of_gpu(kind, matrix, pairs, hints), *built.assumed)
+    assumed = (
+        *_of_rows(matrix, filled),
+        *_of_gpu(kind, matrix, pairs, hints),
+        *_other_reading(pairs, gpu, links),
+        *built.assumed,
+    )
     nics = tuple(Nic(name, gpus, None, None) for name, gpus in _nearest(matrix).items() if gpus)
     return Imported(topology, (*_told(matrix), *built.understood), assumed, nics)
 
@@ -106,31 +124,76 @@ def _check_gpu(gpu: Gpu, matrix: Matrix) -> None:
             )
 
 
-def _guessed(pairs: Pairs) -> Gpu | None:
+def _most_links(pairs: Pairs, gpu: Gpu | None) -> int:
+    """Return the most NVLinks that a GPU has; where pairs show more, they lead to switches.
+
+    Where each pair has as many links as a GPU that occurs with NVSwitches has in all, they lead to
+    switches, unless a board of GPUs of that kind joins its pairs so directly: a matrix may show
+    only some GPUs of a machine.
+    """
+    alike = _alike(pairs)
+    kinds = [gpu] if gpu else list(GPUS)
+    if alike and not _direct_board(alike, kinds) and _switched_kinds(alike, kinds):
+        return alike
+    return gpu.links if gpu and gpu.links else _MOST_LINKS
+
+
+def _alike(pairs: Pairs) -> int:
+    """Return the number of NVLinks of each pair where all of three or more have it, else 0."""
+    counts = {*pairs.lanes.values()}
+    every = len(pairs.lanes) == pairs.gpus * (pairs.gpus - 1) // 2
+    return max(counts) if pairs.gpus > _PAIR and every and len(counts) == 1 else 0
+
+
+def _direct_board(lanes: int, kinds: list[Gpu]) -> bool:
+    """Return whether boards of four join each pair directly by so many links: a third of all."""
+    return any(kind.link == NVLINK and kind.links // (_BOARD - 1) == lanes for kind in kinds)
+
+
+def _switched_kinds(lanes: int, kinds: list[Gpu]) -> list[str]:
+    """Return the GPUs with so many links that lead to NVSwitches."""
+    return [kind.name for kind in kinds if kind.on_switches and kind.links == lanes]
+
+
+def _other_reading(pairs: Pairs, gpu: Gpu | None, links: int) -> list[str]:
+    """Return that links can lead to switches, where they are taken as those of a board of four."""
+    alike = _alike(pairs)
+    others = _switched_kinds(alike, list(GPUS)) if alike and not gpu else []
+    if not others or pairs.switched(links) or pairs.gpus >= _BOARD:
+        return []
+    line = (
+        f"{alike} NVLinks of each pair join it directly, as on boards of four GPUs; {others[0]} "
+        f"has as many in all, which lead to switches: --gpu {others[0]} reads it so"
+    )
+    return [line]
+
+
+def _guessed(pairs: Pairs, most: int) -> Gpu | None:
     """Return a GPU that has as many NVLinks as the matrix shows, None where it shows none."""
     if not pairs.lanes:
         return None
-    links = _links_of_gpu(pairs)
+    links = _links_of_gpu(pairs, most)
     if links == 4:
         bridged = len(pairs.lanes) == len({gpu for pair in pairs.lanes for gpu in pair}) // 2
         return _OF_FOUR_LINKS[bridged]
     return next((gpu for gpu in _BY_LINKS if gpu.links >= links), _BY_LINKS[-1])
 
 
-def _links_of_gpu(pairs: Pairs) -> int:
+def _links_of_gpu(pairs: Pairs, most: int) -> int:
     """Return the most NVLinks that any GPU is seen to have."""
-    if pairs.switched(_MOST_LINKS):
+    if pairs.switched(most):
         return max(pairs.lanes.values())
     return max(pairs.links_of(gpu) for gpu in range(pairs.gpus))
 
 
-def _speeds(kind: Gpu | None, matrix: Matrix, pairs: Pairs) -> Speeds:
+def _speeds(kind: Gpu | None, matrix: Matrix, pairs: Pairs, most: int) -> Speeds:
     pcie = kind.pcie if kind else _UNKNOWN_PCIE
     if _is_metax(matrix):
         return Speeds(METAX, _METAX_GB_PER_S, pairs.gpus, pcie)
     if kind is None or not kind.links:
         return Speeds(NVLINK, 0.0, _MOST_LINKS, pcie)
-    return Speeds(NVLINK, kind.gb_per_s, max(kind.links, *pairs.lanes.values(), 0), pcie)
+    links = max(min(kind.links, most), *pairs.lanes.values(), 0)
+    return Speeds(NVLINK, kind.gb_per_s, links, pcie)
 
 
 def _is_metax(matrix: Matrix) -> bool:
@@ -149,6 +212,8 @@ def _told(matrix: Matrix) -> tuple[str, ...]:
         lines.append(
             f"{counted(len(matrix.nics), 'NIC')}, the nearest are {', '.join(near)}{others}"
         )
+    if matrix.unread:
+        lines.append(f"not used: rows of {unused_names(matrix.unread)}, which are not whole")
     return tuple(lines)
 
 
@@ -192,7 +257,7 @@ def _of_gpu(kind: Gpu | None, matrix: Matrix, pairs: Pairs, hints: Hints) -> lis
         return []
     if hints.gpu is not None:
         return [speed_said(kind)]
-    shown = f"as one shows {counted(_links_of_gpu(pairs), 'NVLink')}"
+    shown = f"as one shows {counted(_links_of_gpu(pairs, _most_links(pairs, None)), 'NVLink')}"
     return [
         f"the GPUs are {kind.name}, {shown}: {speed_said(kind)}; --gpu says otherwise",
         *_like(kind),

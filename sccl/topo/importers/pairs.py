@@ -298,8 +298,8 @@ def _understood(pairs: Pairs, speeds: Speeds, slow: list[Link]) -> tuple[str, ..
     if switched := pairs.switched(speeds.links):
         gpus = "all GPUs" if len(switched) == pairs.gpus else named(sorted(switched))
         lines.append(
-            f"the {kind}s of {gpus} lead to switches: no GPU has as many as all its pairs show, so "
-            "those of a pair are all that it has, and what leaves and enters a GPU has that budget"
+            f"the {kind}s of {gpus} lead to switches: each pair shows all links of a GPU, so what "
+            "leaves and enters a GPU has that budget"
         )
     if slow and pairs.lanes:
         islands = "; ".join(named(gpus) for gpus in pairs.islands())
@@ -318,8 +318,8 @@ def _assumed(speeds: Speeds, fast: list[Link], slow: list[Link], hints: Hints) -
     lines = []
     if slow:
         lines.append(
-            f"PCIe is of generation {speeds.pcie}, 16 lanes: {speeds.slot:g} GB/s per direction "
-            "for each GPU, and for all that passes a PCIe switch or a host bridge"
+            f"PCIe carries {speeds.slot:g} GB/s per direction for each GPU, as 16 lanes of "
+            f"generation {speeds.pcie} do, and for all that passes a PCIe switch or a host bridge"
         )
     if any(link.gb_per_s == speeds.sockets != speeds.slot for link in slow):
         lines.append(

@@ -2,8 +2,9 @@
 
 A weight of 15 is one hop over xGMI, 30 are two of them: then the pair passes another GPU and has no
 link of its own. Over PCIe each end weighs 20 and what is between CPUs the rest (ROCm/rocm-systems,
-issue 5763); the table of hops has 1 for all that xGMI joins, however far. How many xGMI links join
-a pair is in none of the tables.
+issue 5763); the table of hops has 1 for all that xGMI joins, however far. A bandwidth is a range,
+from one link to all links of a pair; 0-0 is a pair that no link joins directly (ROCm/rocm_smi_lib,
+rocm_smi.py, --shownodesbw). Without it, the number of xGMI links of a pair is not known.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ from sccl.core.ids import Edge
 from sccl.core.words import counted
 from sccl.errors import FormatError, InputError
 from sccl.topo.importers.contract import Hints, Imported
-from sccl.topo.importers.gpus import XGMI, Gpu, gpu_of_user, speed_said
+from sccl.topo.importers.gpus import (
+    XGMI,
+    Gpu,
+    check_partitions,
+    gpu_of_user,
+    link_questions,
+    speed_said,
+)
 from sccl.topo.importers.pairs import NODE, SOCKETS, SWITCH, Pairs, Speeds, build, named
 from sccl.topo.importers.rocm_tables import (
     HOPS,
@@ -27,6 +35,7 @@ from sccl.topo.importers.rocm_tables import (
     has_titles,
     tables_of,
 )
+from sccl.topo.importers.unused import unused_names
 
 NAME = "rocm-smi"
 ABOUT = "tables of rocm-smi --showtopo, or of amd-smi topology"
@@ -52,6 +61,9 @@ _XGMI, _PCIE, _UNKNOWN = "XGMI", "PCIE", frozenset({"XXXX", "N/A", "UNKNOWN"})
 _HOP = 15
 """Weight of one xGMI link."""
 
+_NONE = (0, 0)
+"""Bandwidth of a pair without a link of its own."""
+
 _SAME_SWITCH, _SAME_CPU = 20, 40
 """Weights of a path over PCIe that has one end, and two and nothing between CPUs."""
 
@@ -76,7 +88,13 @@ def read(text: str, hints: Hints) -> Imported:
         raise InputError(f"{gpu.name} is no GPU of AMD, whose tables these are: give another --gpu")
     links = _links(tables)
     lanes, lane = _lanes(tables, links)
-    kind = gpu or _guessed(tables, lanes)
+    bus_ids = tables.gpus if ":" in tables.gpus[0] else ()
+    if lanes:
+        check_partitions(bus_ids)
+    counts = Pairs(len(tables.gpus), lanes, {}, ())
+    kind = gpu or _guessed(counts, links)
+    if lanes and not lane:
+        _check_links(counts, gpu)
     speeds = Speeds(
         XGMI,
         lane or (kind.gb_per_s if kind else 0.0),
@@ -86,11 +104,14 @@ def read(text: str, hints: Hints) -> Imported:
     places = tuple(tables.numa.get(gpu, "") for gpu in range(len(tables.gpus)))
     pairs = Pairs(len(tables.gpus), lanes, _paths(tables, links), places)
     built = build(pairs, speeds, hints, ABOUT)
-    bus_ids = tables.gpus if ":" in tables.gpus[0] else ()
     return Imported(
         replace(built.topology, pci_bus_ids=bus_ids),
         (*_told(tables, links, lanes), *built.understood),
-        (*_assumed(tables, links, kind, lane, hints), *built.assumed),
+        (
+            *_assumed(tables, lanes, kind, lane, hints),
+            *(f"questioned: {line}" for line in _questions(counts, [gpu] if gpu else [])),
+            *built.assumed,
+        ),
     )
 
 
@@ -144,33 +165,74 @@ def _weights(tables: Tables) -> dict[Edge, int]:
 
 
 def _lanes(tables: Tables, links: dict[Edge, str]) -> tuple[dict[Edge, int], float]:
-    """Return the lanes of pairs that xGMI joins directly, and a lane's GB/s; 0: not told.
+    """Return the lanes of pairs that xGMI joins directly, and a lane's GB/s; 0: not known.
 
-    Where bandwidths are told, the least is a lane's.
+    Where bandwidths are known, the least low end of their ranges is a lane's.
     """
-    weights = _weights(tables)
-    direct = [p for p, link in links.items() if link == _XGMI and weights.get(p, _HOP) <= _HOP]
-    told = {pair: _bandwidth(word) for pair, word in tables.words(SPEEDS).items()}
-    known = [told[pair] for pair in direct if told.get(pair)]
-    if len(known) < len(direct) or not known:
+    speeds = _bandwidths(tables)
+    direct = [pair for pair, link in links.items() if link == _XGMI and _is_direct(tables, pair)]
+    lows = [speeds[pair][0] or speeds[pair][1] for pair in direct if speeds.get(pair, _NONE)[1]]
+    if not lows:
         return dict.fromkeys(direct, 1), 0.0
-    least = min(known)
-    return {pair: round(told[pair] / least) for pair in direct}, least / 1000
+    lane = min(lows)
+    return {pair: max(1, round(speeds.get(pair, _NONE)[1] / lane)) for pair in direct}, lane / 1000
 
 
-def _bandwidth(word: str) -> int:
-    """Return the highest of ``50000-100000``, MB/s; 0 where it is not told."""
-    return _number(word.rpartition("-")[2]) or 0
+def _is_direct(tables: Tables, pair: Edge) -> bool:
+    """Return whether a pair of type XGMI has a link of its own, as far as the tables tell."""
+    weight, speed = _weights(tables).get(pair), _bandwidths(tables).get(pair)
+    if weight is not None:
+        return weight <= _HOP
+    return speed is None or speed != _NONE
 
 
-def _guessed(tables: Tables, lanes: dict[Edge, int]) -> Gpu | None:
-    """Return a GPU that is joined so, None where no xGMI is."""
-    if not lanes:
+def _bandwidths(tables: Tables) -> dict[Edge, tuple[int, int]]:
+    """Return the ranges of bandwidths of pairs, MB/s; empty: no pair has one."""
+    words = tables.words(SPEEDS)
+    found = {pair: _range(word) for pair, word in words.items()}
+    known = {pair: speed for pair, speed in found.items() if speed is not None}
+    return known if any(speed != _NONE for speed in known.values()) else {}
+
+
+def _range(word: str) -> tuple[int, int] | None:
+    """Return the ends of ``50000-100000``, MB/s; None where it is no range."""
+    low, dash, high = word.partition("-")
+    ends = _number(low), _number(high)
+    return (ends[0], ends[1]) if dash and ends[0] is not None and ends[1] is not None else None
+
+
+def _guessed(pairs: Pairs, links: dict[Edge, str]) -> Gpu | None:
+    """Return a GPU that can be joined so, None where no xGMI is."""
+    if not pairs.lanes:
         return None
-    most = max(Counter(gpu for pair in lanes for gpu in pair).values())
-    if any(weight == 2 * _HOP for weight in _weights(tables).values()):
-        return gpu_of_user("mi250x" if len(tables.gpus) >= 8 else "mi50")
-    return gpu_of_user("mi210" if most <= 3 else "mi300x")
+    far = list(links.values()).count(_XGMI) > len(pairs.lanes)
+    names = ("mi250x", "mi50") if far and pairs.gpus >= 8 else ("mi50",) if far else ()
+    kinds = [gpu_of_user(name) for name in (*names, "mi210", "mi300x", "mi250x", "mi300a")]
+    fits = (kind for kind in kinds if not _questions(pairs, [kind]))
+    return next(fits, kinds[0])
+
+
+def _questions(pairs: Pairs, gpus: list[Gpu]) -> list[str]:
+    each = range(pairs.gpus)
+    links = [pairs.links_of(gpu) for gpu in each]
+    peers = [sum(gpu in pair for pair in pairs.lanes) for gpu in each]
+    return link_questions(XGMI, links, peers, gpus)
+
+
+def _check_links(pairs: Pairs, gpu: Gpu | None) -> None:
+    """Check that no GPU has more links than exist, where the tables do not tell their number.
+
+    Raises:
+        InputError: One has.
+    """
+    for question in _questions(pairs, [gpu] if gpu else []):
+        advice = (
+            "give another --gpu"
+            if gpu
+            else "if GPUs are partitions that share links, set the devices to one partition each "
+            "(rocm-smi --setcomputepartition SPX); if weights are missing, print them, too"
+        )
+        raise InputError(f"{question}: {advice}")
 
 
 def _paths(tables: Tables, links: dict[Edge, str]) -> dict[Edge, int]:
@@ -199,31 +261,56 @@ def _told(tables: Tables, links: dict[Edge, str], lanes: dict[Edge, int]) -> lis
     ]
     through = list(links.values()).count(_XGMI) - len(lanes)
     if through:
+        by = f"weight {_HOP}" if _weights(tables) else "some bandwidth"
+        others = "of more" if _weights(tables) else "of none"
         lines.append(
-            f"{counted(len(lanes), 'pair')} of weight {_HOP}, joined directly; {through} of more, "
+            f"{counted(len(lanes), 'pair')} of {by}, joined directly; {through} {others}, "
             "which pass other GPUs and have no link of their own"
         )
     if tables.errors:
-        lines.append(f"{counted(tables.errors, 'line')} of errors, passed over")
+        lines.append(f"{counted(tables.errors, 'line')} of errors, ignored")
+    if tables.unused:
+        lines.append(f"not used: {unused_names(tables.unused)}")
+    if tables.unread:
+        many, first = counted(len(tables.unread), "line"), tables.unread[0]
+        lines.append(f"not used: {many} within tables that are no rows, the first is line {first}")
     return lines
 
 
 def _assumed(
-    tables: Tables, links: dict[Edge, str], kind: Gpu | None, lane: float, hints: Hints
+    tables: Tables,
+    lanes: dict[Edge, int],
+    kind: Gpu | None,
+    lane: float,
+    hints: Hints,
 ) -> list[str]:
     lines = []
-    types = set(links.values())
-    if types & _UNKNOWN:
+    if set(_links(tables).values()) & _UNKNOWN:
         lines.append("what joins pairs of unknown type is not told: they have no link of their own")
     if kind is None:
         return [*lines, "which GPUs these are is not told: --gpu says it"]
-    if _XGMI in types and not _weights(tables):
+    weights, speeds = _weights(tables), _bandwidths(tables)
+    untold = [pair for pair in lanes if pair not in weights and pair not in speeds]
+    if untold:
         lines.append(
-            "weights are not available: every pair of type XGMI is taken to be joined directly"
+            f"{counted(len(untold), 'pair')} of type XGMI with neither a weight nor a bandwidth "
+            "taken to be joined directly"
+        )
+    if differ := [p for p in weights if p in speeds and (p in lanes) != (speeds[p] != _NONE)]:
+        lines.append(
+            f"weights and bandwidths differ on which pairs are joined directly ({len(differ)} such "
+            f"pairs, the first is {named(differ[0])}): taken by the weights"
         )
     if lane:
-        return [*lines, f"an xGMI lane is the least bandwidth that is told, {lane:g} GB/s"]
-    lines.append("a pair has one xGMI link: how many there are is not told, change it in the file")
-    guess = "" if hints.gpu else f"the GPUs are {kind.name}, by how many each is joined to: "
-    lines.append(f"{guess}{speed_said(kind)}; --gpu says otherwise")
+        lines.append(f"an xGMI lane is the least bandwidth that is told, {lane:g} GB/s")
+        alone = sum(not speeds.get(pair, _NONE)[1] for pair in lanes)
+        if alone:
+            lines.append(f"{counted(alone, 'pair')} without a bandwidth has one xGMI link")
+        return lines
+    if lanes:
+        lines.append(
+            "a pair has one xGMI link: how many there are is not told, change it in the file"
+        )
+        guess = "" if hints.gpu else f"the GPUs are {kind.name}, by how many each is joined to: "
+        lines.append(f"{guess}{speed_said(kind)}; --gpu says otherwise")
     return lines

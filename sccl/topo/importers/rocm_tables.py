@@ -28,6 +28,13 @@ _TITLES = {
     "link type table:": LINKS,
     "numa bw table:": SPEEDS,
 }
+_SHORT_TITLES = {"bandwidth": SPEEDS}
+"""Titles of ``rocm-smi --shownodesbw`` in words that other files have, too."""
+
+_BANNERS = frozenset({"", "rocm system management interface", "end of rocm smi log", "numa nodes"})
+_NOTES = ("Format:", '"0-0"')
+"""Beginnings of lines that explain a table."""
+
 _TITLE = re.compile(r"=+ *([^=]*?) *=+|([A-Za-z][A-Za-z -]* TABLE:)")
 _SEARCHED = re.compile(rf"^[ \t]*=*[ \t]*(?:{'|'.join(_TITLES)})", re.IGNORECASE | re.MULTILINE)
 
@@ -45,12 +52,16 @@ class Tables:
         rows: of each table that there is, the words of each GPU's row that there is.
         numa: the NUMA node of GPUs, where it is told.
         errors: how many lines are messages of errors.
+        unused: Titles of tables that are not read.
+        unread: Numbers of lines within tables that are no rows of them.
     """
 
     gpus: tuple[str, ...]
     rows: dict[str, dict[int, tuple[str, ...]]]
     numa: dict[int, str]
     errors: int
+    unused: tuple[str, ...]
+    unread: tuple[int, ...]
 
     def words(self, table: str) -> dict[Edge, str]:
         """Return the word of each pair that a row tells, the lower GPU first; empty: no table."""
@@ -87,12 +98,15 @@ def tables_of(text: str) -> Tables:
             "amd-smi topology"
         )
     for table, rows in reading.rows.items():
-        _check_symmetry(table, rows)
+        if table != HOPS or WEIGHT not in reading.rows:  # weights tell more than hops
+            _check_symmetry(table, rows)
     return Tables(
         gpus=tuple(reading.gpus),
         rows={table: dict(sorted(told.items())) for table, told in reading.rows.items()},
         numa=reading.numa,
         errors=reading.errors,
+        unused=tuple(reading.unused),
+        unread=tuple(reading.unread),
     )
 
 
@@ -104,13 +118,20 @@ class _Reading:
         self.rows: dict[str, dict[int, tuple[str, ...]]] = {}
         self.numa: dict[int, str] = {}
         self.errors = 0
+        self.unused: dict[str, None] = {}
+        self.unread: list[int] = []
         self._table: str | None = None
+        self._in_legend = False
 
     def take(self, number: int, line: str) -> None:
         """Read a line."""
         words = line.split()
         if found := _TITLE.fullmatch(line):
-            self._table = _TITLES.get((found[1] or found[2] or "").strip().lower())
+            self._begin((found[1] or found[2] or "").strip())
+        elif line == "Legend:":
+            self._table, self._in_legend = None, True
+        elif self._in_legend:
+            return
         elif numa := _NUMA.match(line):
             self.numa.setdefault(int(numa[1]), numa[2])
         elif "not supported" in line.lower() or line.startswith("ERROR"):
@@ -120,6 +141,16 @@ class _Reading:
                 self._header(number, words)
             else:
                 self._row(number, words[0], tuple(words[1:]))
+        elif self._table and words and not line.startswith(_NOTES):
+            self.unread.append(number)
+
+    def _begin(self, title: str) -> None:
+        """Begin the table of a title, which may be one that is not read."""
+        name = title.lower()
+        self._table = (_TITLES | _SHORT_TITLES).get(name)
+        self._in_legend = False
+        if self._table is None and name not in _BANNERS:
+            self.unused[title.removesuffix(":")] = None
 
     def _header(self, number: int, names: list[str]) -> None:
         if self.gpus and names != self.gpus:

@@ -21,6 +21,7 @@ from sccl.core.topology import Budget, Link, Topology, check_cost, per_rank_budg
 from sccl.core.words import counted
 from sccl.errors import FormatError
 from sccl.topo.importers.contract import Hints, Imported
+from sccl.topo.importers.unused import decoded_json, unused_fields, unused_line
 from sccl.topo.network import Cards, Nic, joined
 
 NAME = "taccl"
@@ -35,10 +36,10 @@ EXAMPLE = (
 MAX_RANKS = 1024
 
 _NDV2 = (
-    ((0, 3), (0, 4), (1, 2), (1, 5), (2, 3), (4, 7), (5, 6), (6, 7)),
-    ((0, 1), (0, 2), (1, 3), (2, 6), (3, 7), (4, 5), (4, 6), (5, 7)),
+    ((0, 1), (0, 4), (1, 3), (2, 3), (2, 6), (4, 5), (5, 7), (6, 7)),
+    ((0, 2), (0, 3), (1, 2), (1, 5), (3, 7), (4, 6), (4, 7), (5, 6)),
 )
-"""Pairs with two NVLinks, and with one (TACCL, Figure 5a)."""
+"""Pairs with two NVLinks, and with one (taccl/topologies/generic.py, ndv2)."""
 
 _SIZES = {"KB": 1e6 / 1024, "MB": 1e6, "GB": 1e6 * 1024}
 _SCALES = {"1KB": 100.0, "32KB": 10.0, "1MB": 1.0}
@@ -127,6 +128,7 @@ def read(text: str, hints: Hints) -> Imported:
         f"{file.gpus_per_node} GPUs, {joined}",
         f"{len(links)} links of {rates} GB/s a lane and {units.alpha_us:g} us",
         *remote,
+        *unused_line(unused_fields(decoded_json(text), _File)),
     )
     return Imported(topology, understood, (*units.assumed, *assumed), nics)
 

@@ -275,7 +275,9 @@ def _frontier(
         "limits": [[steps, str(limits[steps])] for steps in sorted(limits)],
         "restricted": [[i, said[shown[i].file]] for i in members if shown[i].file in said],
         "approached": sorted({(s, str(cost)) for part in alone for s, cost in part.approached}),
-        "refuted": _candidates((x.candidate, x.evidence) for one in known for x in one.refuted),
+        "refuted": _candidates(
+            (x.candidate, x.evidence_words) for one in known for x in one.refuted
+        ),
         "open": _candidates((x.candidate, x.reason) for one in known for x in one.open),
         "class": "" if classes else _class(shown, members, said),
         "summary": " ".join(dict.fromkeys(map(summary, known))),

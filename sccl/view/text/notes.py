@@ -18,7 +18,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from sccl.core.answer import verdict
+from sccl.core.answer import Unsat, verdict
 from sccl.core.events import (
     Answered,
     Asking,
@@ -60,6 +60,8 @@ class Notes:
             case Answered(candidate, answer):
                 if not self.status:
                     kept = ", from the store" if answer.from_store else ""
+                    marked = isinstance(answer, Unsat) and not answer.is_accepted
+                    kept += ", not verified here" if marked else ""
                     self.line(f"{candidate}: {verdict(answer)} in {answer.seconds:.2f} s{kept}")
             case Limiting(steps):
                 self._doing(f"limit of R/C for S={steps}")

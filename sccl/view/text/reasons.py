@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sccl.collectives import Dual, Spec, dual_of
-from sccl.core.answer import Answer, Sat, Unknown, Unsat, made_by
+from sccl.core.answer import Answer, Origin, Sat, Unknown, Unsat, made_by
 from sccl.core.bounds import Bounds, Counted, Priced
 from sccl.core.words import counted, runs_of
 from sccl.view.shown import Bounds as Shown
@@ -121,6 +121,8 @@ def reason_of(answer: Answer) -> str:
         case Sat():
             return "the judge accepts the algorithm"
         case Unsat(evidence):
+            if answer.trusted:
+                return f"{evidence} (on the word of {answer.origin.words}, not verified here)"
             return evidence
         case Unknown(reason):
             return reason
@@ -129,4 +131,6 @@ def reason_of(answer: Answer) -> str:
 def solver_of(answer: Answer) -> str:
     """Return which solver gave an answer, and whether that was earlier."""
     words = made_by(answer)
+    if isinstance(answer, Unsat) and answer.origin is Origin.CLUSTER:
+        words += " on the cluster"
     return f"{words} (from the store)" if answer.from_store else words

@@ -91,11 +91,11 @@ def utilisation(algorithm: Algorithm) -> list[tuple[int | str, int, int, str]]:
 def print_topology(console: Console, topology: Topology) -> None:
     """Print adjacency with lanes, diameter, degrees, budgets and costs."""
     t, m = topology, measure(topology)
-    console.print(size_text(t), style="bold", markup=False)
+    console.print(_line(size_text(t)), style="bold", markup=False)
     for line in costs_text(t):
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(_line(line), markup=False, soft_wrap=True)
     if t.source:
-        console.print(f"source: {t.source}", markup=False, soft_wrap=True)
+        console.print(_line(f"source: {t.source}"), markup=False, soft_wrap=True)
     nodes = t.ranks + len(t.switches)
     console.print("lanes, from row to column:")
     console.print(matrix(console, nodes, t.lanes()))
@@ -107,23 +107,31 @@ def print_topology(console: Console, topology: Topology) -> None:
     console.print(f"lanes out of each rank: {', '.join(str(n) for n in m.out_lanes)}")
     console.print(f"lanes into each rank:   {', '.join(str(n) for n in m.in_lanes)}")
     for line in _model_text(t):
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(_line(line), markup=False, soft_wrap=True)
     for i, switch in enumerate(t.switches):
-        console.print(f"node {t.ranks + i} is the switch {_switch_text(switch)}", markup=False)
+        console.print(
+            f"node {t.ranks + i} is the switch {_line(_switch_text(switch))}", markup=False
+        )
     for b in t.budgets:
         edges = ", ".join(f"{u}->{v}" for u, v in b.edges)
         console.print(
-            f"budget {b.name}: {counted(b.chunks_per_round, 'chunk')} per round over {edges}",
+            f"budget {_line(b.name)}: {counted(b.chunks_per_round, 'chunk')} per round "
+            f"over {edges}",
             markup=False,
         )
     for i, group in enumerate(t.chassis):
         console.print(f"chassis {i}: ranks {', '.join(str(r) for r in group)}")
     if t.labels:
         console.print(
-            "labels: " + ", ".join(f"rank {r} is {t.label(r)}" for r in range(t.ranks)),
+            "labels: " + ", ".join(f"rank {r} is {_line(t.label(r))}" for r in range(t.ranks)),
             markup=False,
         )
-    console.print(f"GPUs: {_bus_ids_text(t.pci_bus_ids)}", markup=False, soft_wrap=True)
+    console.print(f"GPUs: {_line(_bus_ids_text(t.pci_bus_ids))}", markup=False, soft_wrap=True)
+
+
+def _line(text: str) -> str:
+    """Return text in a line: a name from a file must not forge another line."""
+    return text.replace("\n", "\\n").replace("\t", "\\t")
 
 
 def _bus_ids_text(bus_ids: BusIds) -> str:

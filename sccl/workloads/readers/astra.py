@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
+from sccl.core.words import counted
 from sccl.core.workload_ops import MOST_ELEMENTS
 from sccl.errors import FormatError, TooLargeError
 from sccl.workloads.readers.contract import MAX_RANKS, WantedStep
@@ -51,9 +52,17 @@ _THREAD, _STREAM = "main", "npu"
 _MOST_TIME = 10**15
 _UNITS = (
     "times are nanoseconds, as ASTRA-sim takes them (Chakra's converter of such texts takes them "
-    "for microseconds), and those of updates of weights are left out"
+    "for microseconds)"
 )
-_COLUMNS = 11  # and the time of updates, which is not read
+_COLUMNS = 11
+_LAST_COLUMN = 12  # the time of updates, which is not read
+_NO_DEPENDENCY = "-1"
+_WORLD, _MODEL = "all_gpus", "model_parallel_NPU_group"
+_SINGLE = frozenset({"pp", "vpp", "ep", "ga"})
+"""SimAI's words for pipeline stages, virtual ones, expert parallelism, and gradient accumulation:
+a value of 1 changes nothing."""
+
+_WORD = re.compile(r"([A-Za-z_][A-Za-z_0-9]*):([^:]*)(?=\s[A-Za-z_]|\s*$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,8 @@ class _Header:
         bottom: the last bottom layer of a DLRM.
         checkpoints: layers from which a forward pass can begin again.
         initiators: layers at which it does so, backward.
+        world: how many ranks the job has; 0: not told.
+        unread: words that are not used, with their values.
     """
 
     mode: str
@@ -88,6 +99,8 @@ class _Header:
     bottom: int = 0
     checkpoints: frozenset[int] = frozenset()
     initiators: frozenset[int] = frozenset()
+    world: int = 0
+    unread: tuple[str, ...] = ()
 
 
 _Line = tuple[str, int]
@@ -131,6 +144,8 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         main=_THREAD,
         timed=True,
         assumed=tuple(assumed),
+        unread=tuple(_unread(header, lines)),
+        world=header.world,
         of_all=True,
         model_ranks=header.model_ranks,
     )
@@ -139,6 +154,28 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
 def _header(line: str, where: str) -> _Header:
     words = line.split()
     mode = words[0] if words else ""
+    told = {name: value.strip() for name, value in _WORD.findall(line)}
+    header = _mode_header(line, words, mode, told, where)
+    world = 0
+    if _WORLD in told:
+        world = _number(told[_WORLD], MAX_RANKS, _WORLD, where, 1)
+    used = {_WORLD} if mode in _DLRM else {_WORLD, _MODEL}
+    used |= {"checkpoints", "checkpoint_initiates"} if mode == _RECOMPUTING else set()
+    unread = [
+        f"{name}: {value}"
+        for name, value in told.items()
+        if name not in used and not (name in _SINGLE and value == "1")
+    ]
+    named = {word for name, value in told.items() for word in (f"{name}:", *value.split())}
+    first = 2 if mode in _DLRM else 1
+    unread += [word for word in words[first:] if word not in named and ":" not in word]
+    return replace(header, world=world, unread=tuple(unread))
+
+
+def _mode_header(
+    line: str, words: list[str], mode: str, told: dict[str, str], where: str
+) -> _Header:
+    """Return the header as its kind of parallelism has it."""
     if mode not in _MODES:
         raise FormatError(
             f"{where}, line 1: it begins with {mode!r:.40}, expected one of {', '.join(_MODES)}"
@@ -146,10 +183,9 @@ def _header(line: str, where: str) -> _Header:
     if mode in _DLRM:
         bottom = words[1] if len(words) > 1 else ""
         return _Header(mode, bottom=_number(bottom, MAX_LAYERS, "the last bottom layer", where, 1))
-    told = re.search(r"model_parallel_NPU_group:\s*([0-9]{1,9})", line)
-    model = int(told[1]) if told else 0
-    if model > MAX_RANKS:
-        raise FormatError(f"{where}, line 1: {model} ranks share a model, up to {MAX_RANKS} do")
+    model = 0
+    if _MODEL in told:
+        model = _number(told[_MODEL], MAX_RANKS, "ranks that share a model", where, 1)
     if mode != _RECOMPUTING:
         return _Header(mode, model)
     found = [_listed(name, line, where) for name in ("checkpoints", "checkpoint_initiates")]
@@ -162,9 +198,24 @@ def _listed(name: str, line: str, where: str) -> frozenset[int]:
     """Return the numbers behind a name, of which the first says how many there are."""
     told = re.search(rf"\b{name}:\s*([0-9 \t]*)", line)
     numbers = [int(word[:9]) for word in told[1].split()] if told else []
-    if not numbers or len(numbers) < numbers[0] + 1:
-        raise FormatError(f"{where}, line 1: {name} says fewer layers than it counts")
-    return frozenset(numbers[1 : numbers[0] + 1])
+    if not numbers or len(numbers) != numbers[0] + 1:
+        less = "fewer" if not numbers or len(numbers) < numbers[0] + 1 else "more"
+        raise FormatError(f"{where}, line 1: {name} says {less} layers than it counts")
+    return frozenset(numbers[1:])
+
+
+def _unread(header: _Header, lines: list[str]) -> Iterator[str]:
+    """Yield what the text holds and is not used."""
+    if header.unread:
+        words = ", ".join(f"{word!a:.42}"[1:-1] for word in header.unread)
+        yield f"words of line 1 that may change what ranks do: {words}"
+    rows = [line.split() for line in lines[2:] if line.strip()]
+    if any(len(row) >= _LAST_COLUMN and row[_LAST_COLUMN - 1] != "0" for row in rows):
+        yield "times of updates of weights (column 12)"
+    if more := sum(len(row) > _LAST_COLUMN for row in rows):
+        yield f"columns from 13 on of {counted(more, 'layer')}"
+    if named := sum(row[1] != _NO_DEPENDENCY for row in rows):
+        yield f"dependencies of {counted(named, 'layer')} (column 2)"
 
 
 def _layers(lines: list[str], where: str) -> list[_Layer]:

@@ -20,6 +20,7 @@ from sccl.workloads.readers.chakra_json import is_json_of_chakra, json_nodes
 from sccl.workloads.readers.chakra_nodes import (
     COLLECTIVE,
     COMPUTE,
+    METADATA,
     RECEIVE,
     SEND,
     ChakraNode,
@@ -48,6 +49,9 @@ _COLLECTIVES = (
 _CALLS = (SEND, RECEIVE, COLLECTIVE)
 _MOST_NEEDED = 2**22
 """Collectives that nodes need, of all nodes together."""
+
+_SHOWN = 16
+"""Names of attributes, in a line."""
 
 _THREAD = "main"
 _OF_TEXTS = "COMP_NODE_"
@@ -80,16 +84,29 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
     wanted.place([], where)
     as_json = content.lstrip()[:1] in (b"{", b"[")
     nodes = json_nodes(content, where) if as_json else nodes_of(content, where)
-    if not any(node.data for node in nodes.values()):
+    follows_control = not any(node.data for node in nodes.values())
+    if follows_control:
         for node in nodes.values():  # those of 2023 have all that they name there
             node.data = node.control
     on_device = any(node.kind == COMPUTE and not node.on_host for node in nodes.values())
     told = _RANK.search(where)
     rank = int(told[1]) if told and int(told[1]) < MAX_RANKS else None
-    assumed = [NO_MARKS, "of a collective that tells no ranks it is taken to be of all of them"]
+    assumed = [NO_MARKS]
     host = [node for node in nodes.values() if node.on_host and node.kind == COMPUTE]
     if on_device and any(node.micros for node in host):
         assumed.append(f"what the host does in {counted(len(host), 'node')} is left out")
+    computing = [
+        node for node in nodes.values() if node.kind == COMPUTE and not (node.on_host and on_device)
+    ]
+    if untimed := sum(not node.micros for node in computing):
+        assumed.append(
+            f"{untimed} of {counted(len(computing), 'piece')} of computation tell no time: they "
+            "take 0 us"
+        )
+    if named := sum(node.named_type for node in nodes.values()):
+        assumed.append(
+            f"which collective {counted(named, 'node')} are is told by their names alone"
+        )
     if any(node.name.startswith(_OF_TEXTS) for node in nodes.values()):
         assumed.append(
             "times are microseconds, as Chakra has them; if it was converted from a text of "
@@ -103,7 +120,27 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         main=_THREAD,
         timed=True,
         assumed=tuple(assumed),
+        unread=tuple(_unread(nodes, follows_control=follows_control)),
+        shared_names=True,
     )
+
+
+def _unread(nodes: Mapping[int, ChakraNode], *, follows_control: bool) -> Iterator[str]:
+    """Yield what nodes hold and is not used."""
+    names = sorted({name for node in nodes.values() for name in node.unread})
+    if names:
+        shown = ", ".join(f"{name!a:.62}"[1:-1] for name in names[:_SHOWN])
+        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        yield f"attributes of nodes: {shown}{more}"
+    kinds = sum(node.kind not in (*_CALLS, COMPUTE, METADATA) for node in nodes.values())
+    if kinds:
+        yield f"{counted(kinds, 'node')} of other kinds, such as loads and stores of memory"
+    missing = sum(one not in nodes for node in nodes.values() for one in node.data)
+    if missing:
+        yield f"{counted(missing, 'name')} of nodes to wait for that are not there"
+    control = 0 if follows_control else sum(len(node.control) for node in nodes.values())
+    if control:
+        yield f"{counted(control, 'name')} of nodes before others (control dependencies)"
 
 
 def _events(
@@ -142,6 +179,11 @@ def _call(node: ChakraNode, where: str) -> Call:
         )
     if not 0 <= size <= MOST_ELEMENTS:
         raise FormatError(f"{at}: its comm_size is {size}, expected bytes")
+    if node.partial:
+        raise FormatError(
+            f"{at}: it is in some dimensions of a machine (involved_dim), and which ranks these "
+            "are is not told: give a trace whose collectives name their groups (pg_name)"
+        )
     if node.kind != COLLECTIVE:
         return _send(node, size, at)
     if kind is None or kind >= len(_COLLECTIVES):
@@ -149,7 +191,6 @@ def _call(node: ChakraNode, where: str) -> Call:
         raise FormatError(f"{where}: node {node.number}: its comm_type is {kind}, not of {known}")
     took = float(node.micros) if node.micros else None
     collective, root = _COLLECTIVES[kind], node.attributes.get("root")
-    rooted = root is not None and root < len(node.group) and collective in ROOTED
     return Call(
         _THREAD,
         collective,
@@ -160,7 +201,8 @@ def _call(node: ChakraNode, where: str) -> Call:
         duration_us=took,
         group=node.group,
         group_size=len(node.group),
-        root=root if rooted else None,
+        group_name=node.group_name,
+        root=root if collective in ROOTED else None,
     )
 
 

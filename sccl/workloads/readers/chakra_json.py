@@ -20,8 +20,8 @@ from sccl.workloads.readers.chakra_nodes import (
     RECEIVE,
     SEND,
     ChakraNode,
+    add_attribute,
     check_micros,
-    group_of,
 )
 from sccl.workloads.readers.contract import MAX_EVENTS
 from sccl.workloads.readers.torch_names import whole
@@ -37,6 +37,10 @@ _KINDS = {
     "COMM_RECV_NODE": RECEIVE,
     "COMM_COLL_NODE": COLLECTIVE,
 }
+_GRAPH_FIELDS = frozenset({"Id", "Name", "NodeType", "runtime", "data_deps", "ctrl_deps"})
+_MESSAGE_FIELDS = frozenset(
+    {"id", "name", "type", "durationMicros", "dataDeps", "ctrlDeps", "attr"}
+)
 _TYPES = {
     "allreduce": 0,
     "allgather": 2,
@@ -116,12 +120,15 @@ def _of_graph(told: Mapping[str, Any], where: str) -> ChakraNode:
         data=_numbers(told, "data_deps", where),
         control=_numbers(told, "ctrl_deps", where),
     )
-    node.attributes = {name: number for name in told if (number := _count(told[name])) is not None}
+    for name, value in told.items():
+        if name not in _GRAPH_FIELDS:
+            add_attribute(node, name, value, where)
     if node.kind == COLLECTIVE and "comm_type" not in node.attributes:
         word = node.name.lower().replace("_", "").replace("sendrecv", "alltoall")
         kind = next((kind for name, kind in _TYPES.items() if name in word), None)
         if kind is not None:
             node.attributes["comm_type"] = kind
+            node.named_type = True
     return node
 
 
@@ -140,18 +147,13 @@ def _of_message(told: Mapping[str, Any], where: str) -> ChakraNode:
     for one in attributes if isinstance(attributes, list) else []:
         if not isinstance(one, dict) or not isinstance(one.get("name"), str):
             raise FormatError(f"{where}: an attribute has no name")
-        values = [value for key, value in one.items() if key.endswith("Val")]
-        number = _count(values[0]) if values else 0
-        if one["name"] == "group_ranks" and values:
-            node.group = group_of(str(values[0]).encode())
-        elif number is not None:
-            node.attributes[one["name"]] = number
+        values = [value for key, value in one.items() if key.endswith(("Val", "List"))]
+        value = values[0] if values else 0
+        if isinstance(value, dict):
+            value = value.get("values", [])
+        add_attribute(node, one["name"], value, where)
+    node.unread |= {name[:60] for name in told if name not in _MESSAGE_FIELDS}
     return node
-
-
-def _count(value: object) -> int | None:
-    """Return a number or a truth value; None: it is neither."""
-    return int(value) if isinstance(value, bool) else whole(value)
 
 
 def _number(told: Mapping[str, Any], name: str, where: str, default: int | None = None) -> int:

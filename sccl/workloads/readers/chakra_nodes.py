@@ -9,13 +9,23 @@ from sccl.core.workload_ops import MOST_US
 from sccl.errors import FormatError, TooLargeError
 from sccl.workloads.readers.contract import MAX_EVENTS
 from sccl.workloads.readers.protocol_buffers import LENGTH, VARINT, fields, messages, numbers
+from sccl.workloads.readers.torch_names import whole
 
 COMPUTE, SEND, RECEIVE, COLLECTIVE = 4, 5, 6, 7
 """Kinds of nodes that are read."""
+METADATA = 1
+"""Kind of nodes that do nothing."""
 
 _ID, _NAME, _TYPE, _CONTROL, _DATA, _MICROS, _ATTRIBUTE = 1, 2, 3, 4, 5, 7, 10
-_ATTRIBUTE_NAME, _ATTRIBUTE_TEXT = 1, 29
-_GROUP = re.compile(rb"[0-9]{1,7}(,[0-9]{1,7}){0,65535}")
+_START, _INPUTS, _OUTPUTS = 6, 8, 9
+_ATTRIBUTE_NAME, _ATTRIBUTE_DOC, _BOOLS, _ATTRIBUTE_TEXT = 1, 2, 28, 29
+_UNREAD_FIELDS = {_START: "start_time_micros", _INPUTS: "inputs", _OUTPUTS: "outputs"}
+_USED = frozenset(
+    {"is_cpu_op", "comm_type", "comm_size", "comm_src", "comm_dst", "root", "tid"}
+    | {"group_ranks", "pg_name", "comm_group", "involved_dim"}
+)
+_NUMBERS = _USED - {"group_ranks", "pg_name", "comm_group", "involved_dim"}
+_GROUP = re.compile("[0-9]{1,7}(,[0-9]{1,7}){0,65535}")
 
 
 @dataclass(slots=True)
@@ -26,6 +36,10 @@ class ChakraNode:
         data: nodes whose results it needs; some may not be in the file.
         control: nodes that come before it, or that it is a part of.
         group: the ranks that it is among, where sccl has written it; empty: not told.
+        group_name: name of its group; empty: not told.
+        named_type: whether its name alone tells which collective it is.
+        partial: whether it is in some dimensions of a machine and not in others.
+        unread: attributes and fields that are not used.
     """
 
     number: int = 0
@@ -36,6 +50,10 @@ class ChakraNode:
     control: list[int] = field(default_factory=list)
     attributes: dict[str, int] = field(default_factory=dict)
     group: tuple[int, ...] = ()
+    group_name: str = ""
+    named_type: bool = False
+    partial: bool = False
+    unread: set[str] = field(default_factory=set)
 
     @property
     def on_host(self) -> bool:
@@ -78,6 +96,8 @@ def _node(message: bytes, where: str) -> ChakraNode:
             _add_attribute(node, value, where)
         elif number == _NAME and isinstance(value, bytes):
             node.name = value[:200].decode(errors="replace")
+        elif number in _UNREAD_FIELDS:
+            node.unread.add(_UNREAD_FIELDS[number])
         elif kind == VARINT and isinstance(value, int):
             if number == _ID:
                 node.number = value
@@ -90,24 +110,51 @@ def _node(message: bytes, where: str) -> ChakraNode:
 
 
 def _add_attribute(node: ChakraNode, message: bytes, where: str) -> None:
-    """Keep an attribute that is a number or a truth value, whichever its type, and the group."""
-    name, number, text = "", None, b""
+    """Keep an attribute, whichever its type."""
+    name: str = ""
+    value_of: object = 0  # a truth value that is false may be left out
     for field_number, kind, value in fields(message, where):
         if field_number == _ATTRIBUTE_NAME and kind == LENGTH and isinstance(value, bytes):
             name = value.decode(errors="replace")
         elif kind == VARINT and isinstance(value, int):
-            number = value
+            value_of = value
         elif field_number == _ATTRIBUTE_TEXT and isinstance(value, bytes):
-            text = value
+            value_of = value.decode(errors="replace")
+        elif field_number == _BOOLS and isinstance(value, bytes):
+            lists = [one for at, _, one in fields(value, where) if at == 1]
+            value_of = [number for one in lists for number in numbers(one, where)]
+        elif field_number != _ATTRIBUTE_DOC:
+            value_of = None
+    if name:
+        add_attribute(node, name, value_of, where)
+
+
+def add_attribute(node: ChakraNode, name: str, value: object, where: str) -> None:
+    """Keep an attribute of a node.
+
+    Args:
+        value: A number, a truth value, a text, or a list of truth values; None: another type.
+
+    Raises:
+        FormatError: a list of ranks is not one, or is cut off.
+    """
+    number = int(value) if isinstance(value, bool) else whole(value)
     if name == "group_ranks":
-        node.group = group_of(text)
-    elif name:
-        node.attributes[name] = number or 0  # a truth value that is false may be left out
-
-
-def group_of(text: bytes) -> tuple[int, ...]:
-    """Return the ranks that a text lists; empty: it lists none."""
-    return tuple(map(int, text.split(b","))) if _GROUP.fullmatch(text) else ()
+        text = str(value)
+        if not _GROUP.fullmatch(text):
+            raise FormatError(
+                f"{where}: its group_ranks are {text!r:.60}, expected numbers of ranks, such as "
+                "0,1,2: give the trace as it was written"
+            )
+        node.group = tuple(map(int, text.split(",")))
+    elif name in {"pg_name", "comm_group"}:
+        node.group_name = node.group_name or ("" if value is None else str(value)[:200])
+    elif name == "involved_dim":
+        node.partial = not isinstance(value, list) or not all(value)
+    elif number is not None:
+        node.attributes[name] = number
+    if name not in _USED or (number is None and name in _NUMBERS):
+        node.unread.add(name[:60])
 
 
 def check_micros(node: ChakraNode, where: str) -> None:

@@ -13,11 +13,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from sccl.core.words import counted
 from sccl.workloads.readers.contract import NO_MARKS, WantedStep
-from sccl.workloads.readers.kineto_calls import HostCall, Window, host_calls
-from sccl.workloads.readers.kineto_events import Mark, ProfiledRank, StreamWait, profiled
+from sccl.workloads.readers.kineto_calls import (
+    REDUCTIONS,
+    HostCall,
+    Window,
+    host_calls,
+    inexact_reduction,
+)
+from sccl.workloads.readers.kineto_events import (
+    Launched,
+    Mark,
+    ProfiledRank,
+    StreamWait,
+    check_durations,
+    check_streams,
+    profiled,
+)
 from sccl.workloads.readers.kineto_host import host_time, idle_us
-from sccl.workloads.readers.rank_trace import Kernel, RankTrace, StreamEvent, TraceEvent
+from sccl.workloads.readers.rank_trace import (
+    Call,
+    Kernel,
+    RankTrace,
+    StreamEvent,
+    TraceEvent,
+)
 
 NAME = "kineto"
 ABOUT = "traces of torch.profiler (Kineto, Chrome trace events)"
@@ -33,8 +54,14 @@ EXAMPLE = b"""{"distributedInfo": {"rank": 0, "world_size": 2}, "traceEvents": [
 "Group size": 2, "Process Group Ranks": "[0, 1]"}}]}
 """
 
+_SHOWN = 16
+"""Names of metadata, in a line."""
 _COMM_KERNEL = re.compile("nccl|rccl", re.IGNORECASE)
 _NO_DEVICE = "there is no device in the trace: what the host does between calls is computation"
+_OTHER_DEVICE = (
+    "there are no kernels of a GPU in the trace, and events of other categories are not read: what "
+    "the host does between calls is taken for computation"
+)
 
 
 def sniff(content: bytes) -> bool:
@@ -53,6 +80,8 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
     place = wanted.place([mark.number for mark in trace.marks], where)
     begin, end, took, main = _range(trace, place)
     device = [one for one in trace.device if begin <= one.launched < end]
+    check_streams(device, where)
+    check_durations((*device, *(e for e in trace.host if begin <= e.ts < end)), where)
     communication = [one for one in device if _COMM_KERNEL.search(one.name)]
     timeline: list[tuple[float, TraceEvent]] = [
         (one.launched, Kernel(one.thread or main, one.stream, one.duration_us))
@@ -60,13 +89,13 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         if not _COMM_KERNEL.search(one.name)
     ]
     timeline += _marked(trace.waits, timeline, (begin, end))
-    calls = host_calls(trace.host, communication, (begin, end), where)
+    calls = host_calls(trace.host, communication, (begin, end), trace.groups, where)
     assumed = [] if place is not None else [NO_MARKS]
-    left_out = idle_us(device, begin, took) if trace.device else 0.0
+    left_out = idle_us(trace.device, begin, took) if trace.device else 0.0
     after: list[tuple[float, TraceEvent]] = []
     if not trace.device and calls:
         timeline += _of_host(calls, begin, main, took)
-        assumed.append(_NO_DEVICE)
+        assumed.append(_OTHER_DEVICE if trace.unread else _NO_DEVICE)
     elif wanted.host:
         streams = sorted({one.stream for _, one in timeline if isinstance(one, Kernel)})
         before, after = host_time(trace.host, calls, streams, (begin, begin + took))
@@ -86,7 +115,29 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         left_out_us=left_out,
         timed=True,
         assumed=tuple(assumed),
+        unread=tuple(_unread(trace, communication, calls)),
     )
+
+
+def _unread(
+    trace: ProfiledRank, communication: Sequence[Launched], calls: Sequence[HostCall]
+) -> Iterator[str]:
+    """Yield what the trace holds and is not used."""
+    for name, number in sorted(trace.unread.items()):
+        yield f"{counted(number, 'event')} of {name}"
+    if trace.attributes:
+        shown = ", ".join(f"{name!a:.62}" for name in trace.attributes[:_SHOWN])
+        left = len(trace.attributes) - _SHOWN
+        more = f" and {left} more" if left > 0 else ""
+        yield f"metadata of collectives: {shown}{more}"
+    reductions = {word for one in communication if (word := inexact_reduction(one.name))}
+    for word in sorted(reductions):
+        yield f"the reduction {word} in names of kernels, which is taken for {REDUCTIONS[word]}"
+    made = [one.what for one in calls if isinstance(one.what, Call)]
+    cut = {call.group_name for call in made if call.cut_group}
+    if cut:
+        names = ", ".join(f"{name!a:.40}" for name in sorted(cut))
+        yield f"lists of ranks that are cut, of groups ({names}) that pg_config does not list"
 
 
 def _range(trace: ProfiledRank, place: int | None) -> tuple[float, float, float, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sccl.errors import FormatError
@@ -26,6 +26,7 @@ from sccl.workloads.readers.torch_names import (
     collective_of,
     dtype_of,
     elements_of_dims,
+    numbers_before_cut,
     numbers_of,
     place_of_other_end,
     required_collective,
@@ -36,7 +37,10 @@ from sccl.workloads.readers.torch_names import (
 )
 
 _REDUCTION = re.compile(r"_(Sum|Prod|Min|Max|Avg|MinMax|PreMulSum|SumPostDiv)(_|\(|$)")
-_REDUCTIONS = {"Sum": "sum", "Prod": "prod", "Min": "min", "Max": "max", "Avg": "avg"}
+REDUCTIONS = {"Sum": "sum", "Prod": "prod", "Min": "min", "Max": "max", "Avg": "avg"}
+_INEXACT = {"MinMax": "max", "PreMulSum": "sum", "SumPostDiv": "avg"}
+"""Reductions that are no operation of a workload: either of two, scaled before, divided after."""
+REDUCTIONS |= _INEXACT
 _BUCKETS = "torch::autograd::AccumulateGrad"
 """Around calls that DistributedDataParallel makes of gradients, as they are ready."""
 
@@ -73,13 +77,18 @@ class HostCall:
 
 
 def host_calls(
-    host: Sequence[ProfiledEvent], kernels: Sequence[Launched], window: Window, where: str
+    host: Sequence[ProfiledEvent],
+    kernels: Sequence[Launched],
+    window: Window,
+    groups: Mapping[str, tuple[int, ...]],
+    where: str,
 ) -> list[HostCall]:
     """Return calls of collectives and waits for them within a window, in order.
 
     Args:
         host: what the host did, all of it.
         kernels: those of collectives, as they were launched.
+        groups: ranks of process groups, by name.
 
     Raises:
         FormatError: a call does not tell enough.
@@ -100,6 +109,7 @@ def host_calls(
         what = _call(node, made.named, thread, where)
         if isinstance(what, Call):
             what = _with_kernels(what, _during(launched[thread], node))
+            what = _with_group(what, node.args, groups, where)
             what = replace(what, bucket=bool(_enclosing(buckets[thread], node)))
         at_once = isinstance(what, Call) and _at_once(made.operator, where)
         found[thread].append((HostCall(node.ts, node.end, what), at_once))
@@ -187,7 +197,35 @@ def _with_kernels(call: Call, ran: list[Launched]) -> Call:
     """Return a call with what its kernels tell: how long they took, and what combines elements."""
     told = next((found[1] for one in ran if (found := _REDUCTION.search(one.name))), "")
     took = sum(one.duration_us for one in ran) if ran else None
-    return replace(call, duration_us=took, reduce=_REDUCTIONS.get(told, ""))
+    return replace(call, duration_us=took, reduce=REDUCTIONS.get(told, ""))
+
+
+def _with_group(
+    call: Call, args: EventArguments, groups: Mapping[str, tuple[int, ...]], where: str
+) -> Call:
+    """Return a call with the ranks of its group, where its own list is cut or there is none.
+
+    Raises:
+        FormatError: the two contradict one another.
+    """
+    ranks = groups.get(call.group_name, ())
+    text = value_of(args.group, where)
+    seen = numbers_before_cut(text)
+    if call.group or call.group_size not in (0, len(ranks)) or not ranks:
+        return replace(call, cut_group=bool(seen) and call.first_stride is None)
+    shown = numbers_of(str(text).partition("...")[0].rstrip(" ,") + "]") if seen else ()
+    if shown != ranks[: len(shown)]:
+        raise FormatError(
+            f"{where}: process group {call.group_name!r:.40} begins with ranks {shown[:4]} in a "
+            f"call and with {ranks[:4]} in pg_config: give the trace as it was written"
+        )
+    return replace(call, group=ranks, group_size=len(ranks))
+
+
+def inexact_reduction(kernel: str) -> str:
+    """Return the reduction in a kernel's name that no workload has as such; empty: none."""
+    found = _REDUCTION.search(kernel)
+    return found[1] if found and found[1] in _INEXACT else ""
 
 
 def _call(
@@ -290,6 +328,12 @@ def _told(call: Call, args: EventArguments, place: str) -> Call:
     given = whole(value_of(args.given, place))
     group = numbers_of(value_of(args.group, place))
     size = checked_group(group, whole(value_of(args.group_size, place)), place)
+    splits_unknown = ""
+    splits = value_of(args.gives, place)
+    if call.collective == "alltoall" and (told := numbers_before_cut(splits)):
+        splits_unknown = f"splits of an alltoall are cut after {told} of {size or 'all'}"
+    elif call.collective == "alltoall" and splits is None:
+        splits_unknown = "of an alltoall no splits are told"
     first, stride = (whole(value_of(raw, place)) for raw in (args.first, args.stride))
     return replace(
         call,
@@ -303,4 +347,5 @@ def _told(call: Call, args: EventArguments, place: str) -> Call:
         root=whole(value_of(args.root, place)) if call.end is None else 0,
         gives=numbers_of(value_of(args.gives, place)),
         gets=numbers_of(value_of(args.gets, place)),
+        splits_unknown=splits_unknown,
     )

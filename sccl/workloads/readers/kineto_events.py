@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
 
 import msgspec
 
 from sccl.core.workload_ops import MOST_US
 from sccl.errors import FormatError, TooLargeError
 from sccl.workloads.readers.contract import MAX_EVENTS, MAX_RANKS
+from sccl.workloads.readers.torch_names import numbers_of, value_of
 
 _NONE = msgspec.Raw(b"")
 _STEP = re.compile(r"ProfilerStep\s?#([0-9]{1,9})")
 _DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 _SYNC, _WAIT = "cuda_sync", "Stream Wait Event"
 _LAUNCHING = ("runtime", "driver")
-_CLOCK_US = 1.0
-"""Older traces have whole microseconds."""
+_HOST = frozenset(
+    {"", "cpu_op", "user_annotation", "python_function", "overhead", "operator", "function"}
+    | {"external_correlation", "cpu_instant_event", "fwdbwd", "ac2g", "async"}
+)
+"""Categories of the host, in small letters; runtimes and drivers of devices are, too."""
+_READ = _DEVICE | _HOST | {_SYNC}
+_OF_DEVICE_UNUSED = frozenset({"gpu_user_annotation", "trace"})
+"""Categories that repeat others."""
+_NO_DURATION = frozenset({"", "M", "i", "I", "C", "s", "t", "f"})
+"""Kinds of trace events without a duration of their own: names, marks, counters, and arrows."""
+_CLOCK_US, _WHOLE_CLOCK_US = 1.0, 2.0
+"""Overlap by rounding; where begin and duration are whole microseconds, each may be off by one."""
+
+_METADATA = re.compile(rb'"args"\s*:\s*\{([^{}]*"Collective name"[^{}]*)\}')
+_KEY = re.compile(rb'"([^"\\]{1,60})"\s*:')
 
 _EPOCH_US = 1e17
 """No clock of a computer is beyond that, microseconds from 1970 on."""
@@ -75,6 +91,7 @@ class ProfiledEvent(msgspec.Struct, frozen=True):
 class _Distributed(msgspec.Struct, frozen=True):
     rank: int | None = None
     world_size: int | None = None
+    groups: msgspec.Raw = msgspec.field(default=_NONE, name="pg_config")
 
 
 class _Trace(msgspec.Struct):
@@ -100,6 +117,9 @@ class Launched:
         launched: by the clock of the host; its own begin where its launch is not in the trace.
         thread: empty: likewise.
         began: to run, by the clock of the device.
+        device: its number, as the trace has it.
+        correlation: the number of its launch, as the trace has it.
+        has_stream: whether the trace tells its stream.
     """
 
     launched: float
@@ -108,6 +128,9 @@ class Launched:
     name: str
     duration_us: float
     began: float
+    device: bytes = b""
+    correlation: bytes = b""
+    has_stream: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +157,9 @@ class ProfiledRank:
         device: what ran there, as it was launched.
         host: what the host did of its own, in order.
         waits: of streams for one another; none: the trace does not tell.
+        groups: ranks of process groups, by name.
+        unread: how many events of each category, or kind, are not read.
+        attributes: names of metadata of collectives that are not used, in order.
     """
 
     rank: int | None
@@ -142,6 +168,9 @@ class ProfiledRank:
     device: tuple[Launched, ...]
     host: tuple[ProfiledEvent, ...]
     waits: tuple[StreamWait, ...] = ()
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    unread: Mapping[str, int] = field(default_factory=dict)
+    attributes: tuple[str, ...] = ()
 
 
 def profiled(content: bytes, where: str) -> ProfiledRank:
@@ -165,7 +194,16 @@ def profiled(content: bytes, where: str) -> ProfiledRank:
             f"{where}: no trace of Kineto, or one that is cut off ({str(error)[:120]}): expected "
             "JSON with traceEvents, as torch.profiler exports it"
         ) from error
-    events = [event for event in trace.events if event.ph == "X" and event.cat != "Trace"]
+    unread: Counter[str] = Counter()
+    events = []
+    for event in trace.events:
+        if event.ph != "X":
+            if event.ph not in _NO_DURATION:
+                unread[f"kind {event.ph!a:.20}"] += 1
+        elif _is_read(event.cat):
+            events.append(event)
+        elif event.cat.lower() not in _OF_DEVICE_UNUSED:
+            unread[f"category {event.cat!a:.60}"] += 1
     for event in events:
         _check_times(event, where)
     events.sort(key=lambda event: event.ts)
@@ -174,11 +212,8 @@ def profiled(content: bytes, where: str) -> ProfiledRank:
     if not (0 <= world <= MAX_RANKS and 0 <= (info.rank or 0) < MAX_RANKS):
         raise FormatError(f"{where}: distributedInfo says rank {info.rank} of {world} ranks")
     on_device = [event for event in events if event.cat.lower() in _DEVICE]
-    _check_streams(on_device, where)
     host = [
-        event
-        for event in events
-        if event.cat.lower() not in _DEVICE and not event.cat.startswith(("gpu_", _SYNC))
+        event for event in events if event.cat.lower() not in _DEVICE and event.cat.lower() != _SYNC
     ]
     called = {
         bytes(event.args.correlation): event
@@ -191,39 +226,88 @@ def profiled(content: bytes, where: str) -> ProfiledRank:
         tuple(_marks(host)),
         tuple(_launched(on_device, called)),
         tuple(host),
-        tuple(_stream_waits((event for event in events if event.cat == _SYNC), called)),
+        tuple(_stream_waits((event for event in events if event.cat.lower() == _SYNC), called)),
+        _groups(info.groups, where),
+        unread,
+        _unused_attributes(content),
     )
 
 
+def _unused_attributes(content: bytes) -> tuple[str, ...]:
+    """Return the names of metadata of collectives that are not used."""
+    names = {key for told in _METADATA.finditer(content) for key in _KEY.findall(told[1])}
+    used = {name.encode() for name in EventArguments.__struct_encode_fields__}
+    return tuple(sorted(name.decode(errors="replace") for name in names - used))
+
+
+def _is_read(category: str) -> bool:
+    name = category.lower()
+    return name in _READ or name.endswith(_LAUNCHING)
+
+
+def _groups(raw: msgspec.Raw, where: str) -> dict[str, tuple[int, ...]]:
+    """Return the ranks of process groups by name, of those whose name is theirs alone."""
+    told = value_of(raw, where)
+    found: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+    for one in told if isinstance(told, list) else []:
+        if isinstance(one, dict) and "pg_name" in one:
+            found[str(one["pg_name"])].add(numbers_of(one.get("ranks")))
+    return {name: ranks for name, (ranks, *others) in found.items() if not others}
+
+
 def _check_times(event: ProfiledEvent, where: str) -> None:
-    right = math.isfinite(event.ts) and abs(event.ts) <= _EPOCH_US and 0 <= event.dur <= MOST_US
-    if not right:
-        raise FormatError(
-            f"{where}: event {event.name!r:.60} begins at {event.ts:g} and takes {event.dur:g}: "
-            "expected microseconds, and a duration from 0 on"
-        )
+    if not (math.isfinite(event.ts) and abs(event.ts) <= _EPOCH_US and math.isfinite(event.dur)):
+        _refuse_times(event.name, event.ts, event.dur, where)
 
 
-def _check_streams(on_device: list[ProfiledEvent], where: str) -> None:
+def check_durations(events: Iterable[ProfiledEvent | Launched], where: str) -> None:
+    """Check that events of a step take times that a workload can hold.
+
+    Raises:
+        FormatError: one does not.
+    """
+    for event in events:
+        took = event.dur if isinstance(event, ProfiledEvent) else event.duration_us
+        if not 0 <= took <= MOST_US:
+            began = event.ts if isinstance(event, ProfiledEvent) else event.began
+            _refuse_times(event.name, began, took, where)
+
+
+def _refuse_times(name: str, began: float, took: float, where: str) -> NoReturn:
+    raise FormatError(
+        f"{where}: event {name!r:.60} begins at {began:g} and takes {took:g}: expected "
+        "microseconds, and a duration from 0 on"
+    )
+
+
+def check_streams(on_device: Sequence[Launched], where: str) -> None:
     """Check that a stream does one thing after the other, but for what was launched at once.
 
     Kernels of a graph have one launch, and may run side by side.
+
+    Args:
+        on_device: Kernels and copies of the step, in any order.
+
+    Raises:
+        FormatError: two of one stream overlap by more than rounding.
     """
-    last: dict[tuple[bytes, bytes], ProfiledEvent] = {}
-    for event in on_device:
-        key = bytes(event.args.device), bytes(event.args.stream)
+    whole_times = all(one.began.is_integer() and one.duration_us.is_integer() for one in on_device)
+    clock = _WHOLE_CLOCK_US if whole_times else _CLOCK_US
+    last: dict[tuple[bytes, str], Launched] = {}
+    for one in sorted(on_device, key=lambda one: one.began):
+        key = one.device, one.stream
+        end = one.began + one.duration_us
         before = last.get(key)
-        if before is None or event.end >= before.end:
-            last[key] = event
-        at_once = before is not None and event.args.correlation == before.args.correlation
-        if before is None or at_once or not key[1]:
+        if before is None or end >= before.began + before.duration_us:
+            last[key] = one
+        if before is None or one.correlation == before.correlation or not one.has_stream:
             continue
-        both = min(before.end, event.end) - event.ts
-        if both > _CLOCK_US:
+        both = min(before.began + before.duration_us, end) - one.began
+        if both > clock:
             raise FormatError(
-                f"{where}: on stream {key[1].decode(errors='replace'):.20} {before.name!r:.60} and "
-                f"{event.name!r:.60}, at {event.ts:.3f} us, run at the same time for {both:.3f} "
-                "us: expected one after the other, as of one device and one run"
+                f"{where}: on stream {one.stream:.20} {before.name!r:.60} and {one.name!r:.60}, at "
+                f"{one.began:.3f} us, run at the same time for {both:.3f} us: expected one after "
+                "the other, as of one device and one run"
             )
 
 
@@ -265,5 +349,17 @@ def _launched(
     for event in on_device:
         call = calls.get(bytes(event.args.correlation)) if event.args.correlation else None
         at, thread = (call.ts, str(call.tid)) if call else (event.ts, "")
-        found.append(Launched(at, thread, _stream(event), event.name, event.dur, event.ts))
+        found.append(
+            Launched(
+                at,
+                thread,
+                _stream(event),
+                event.name,
+                event.dur,
+                event.ts,
+                device=bytes(event.args.device),
+                correlation=bytes(event.args.correlation),
+                has_stream=bool(event.args.stream),
+            )
+        )
     return sorted(found, key=lambda one: one.launched)

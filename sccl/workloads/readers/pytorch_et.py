@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -55,6 +55,10 @@ EXAMPLE = b"""{"schema": "1.0.1", "pid": 1, "nodes": [
 _STEP = re.compile(r"ProfilerStep\s?#([0-9]{1,9})")
 _GROUPS = "## process_group:init ##"
 _STREAM = "device"
+_USED = frozenset({"tid", "op_schema", "in_msg_nelems", "dtype"})
+"""Attributes of calls that are used; inputs tell the others."""
+_SHOWN = 16
+"""Names of attributes, in a line."""
 _OF_SENDS = "/sends"
 _SENT = 2**62
 _NO_RAW = msgspec.Raw(b"")
@@ -156,7 +160,18 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         main=marks[place][1].thread if place is not None else _first_thread(events),
         step=None if place is None else marks[place][0],
         assumed=tuple(assumed),
+        unread=tuple(_unread(taken)),
     )
+
+
+def _unread(nodes: list[_Node]) -> Iterator[str]:
+    """Yield what calls hold and is not used."""
+    names = {one.name for node in nodes if node.name == COMM_NODE for one in node.attrs}
+    if names - _USED:
+        shown = sorted(names - _USED)
+        more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+        listed = ", ".join(f"{name!a:.62}"[1:-1] for name in shown[:_SHOWN])
+        yield f"attributes of {COMM_NODE}: {listed}{more}"
 
 
 def _first_thread(events: list[Call | Awaited | Kernel]) -> str:
@@ -193,11 +208,17 @@ def _groups(nodes: list[_Node], where: str) -> dict[str, _Group]:
         if node.name != _GROUPS:
             continue
         for text in _flat(_values(value_of(node.inputs, where))):
-            for told in _listed(text):
+            for told in _listed(text, f"{where}, node {node.id}"):
                 ranks = told.get("ranks")
-                members = numbers_of([*map(whole, ranks)] if isinstance(ranks, dict) else ranks)
+                ranks = [*map(whole, ranks)] if isinstance(ranks, dict) else ranks
+                members = numbers_of(ranks)
                 name = str(told.get("pg_name", ""))
                 place = f"{where}, node {node.id}, process group {name!r:.40}"
+                if not members and ranks not in (None, [], "", "[]"):
+                    raise FormatError(
+                        f"{place}: its ranks are {str(ranks)!r:.60}, expected a list of numbers: "
+                        "give the trace as it was written"
+                    )
                 size = checked_group(members, whole(told.get("group_size")), place)
                 for key in ("pg_name", "backend_id"):
                     if key in told:
@@ -221,14 +242,20 @@ def _ranks_of(groups: Collection[_Group], where: str) -> int:
     return max(every, most + 1)
 
 
-def _listed(text: object) -> list[dict[str, Any]]:
-    """Return the objects of a list that stands in a text as JSON; empty: it is none."""
+def _listed(text: object, where: str) -> list[dict[str, Any]]:
+    """Return the objects of a list that stands in a text as JSON; empty: it is none.
+
+    Raises:
+        FormatError: it is cut off.
+    """
     if not isinstance(text, str) or not text.startswith("["):
         return []
     try:
         found = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
+    except (ValueError, RecursionError) as error:
+        raise FormatError(
+            f"{where}: its list of process groups is cut off, or no JSON ({str(error)[:80]})"
+        ) from error
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
@@ -273,7 +300,11 @@ def _call(
     if values[at] == WAIT:
         return Awaited(node.thread, request), None, 0
     collective = required_collective(values[at], where)
-    gives, gets = (numbers_of(one) for one in [*values[at + 1 : at + 3], [], []][:2])
+    splits = [*values[at + 1 : at + 3], [], []][:2]
+    gives, gets = (numbers_of(one) for one in splits)
+    splits_unknown = ""
+    if collective == "alltoall" and not gives and splits[0] not in ([], "", "[]", None):
+        splits_unknown = f"splits of an alltoall are no numbers ({str(splits[0])!a:.40})"
     group = _group_of(values, at, groups, gives, where)
     rooted = collective in {"broadcast", "reduce", "gather", "scatter"}
     sending = sends(values[at])
@@ -296,6 +327,7 @@ def _call(
         root=own if rooted else None,
         gives=gives,
         gets=gets,
+        splits_unknown=splits_unknown,
         end=end,
     )
     return call, None if rooted else own, group.size
@@ -331,6 +363,8 @@ def _backend_call(node: _Node, by_id: dict[int, _Node], where: str) -> list[Call
         dtype=dtype_of(word, where),
         given=_elements(_values(inputs)[:1]),
     )
+    if call.collective == "alltoall":
+        call = replace(call, splits_unknown="of an alltoall no splits are told")
     waits = waits_at_once(_values(value_of(operator.inputs, where)))
     return [call, Awaited(call.thread)] if waits else [call]
 

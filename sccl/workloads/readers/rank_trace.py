@@ -52,11 +52,13 @@ class Call:
         group_name: whatever tells its group from others of the rank; empty: not told.
         group: global ranks in the order of the group; empty: not told.
         first_stride: the first of these and how far each is from the one before; None: not told.
+        cut_group: whether the trace lists some ranks of its group and not the others.
         group_size: how many these are; 0: not told.
         root: its place in the group; None: it has none, or not told.
         reduce: what combines elements; empty: it combines nothing, or not told.
         gives: what goes to each rank of the group, in units of any size; empty: as much to each.
         gets: what comes from each, likewise.
+        splits_unknown: why an alltoall tells no splits; empty: it tells them, or has none.
         bucket: whether gradients are added up that nobody waits for by itself.
         duration_us: how long the device took for it; None: not told.
         span: of a trace of all ranks, which of them make it.
@@ -77,6 +79,8 @@ class Call:
     reduce: str = ""
     gives: tuple[int, ...] = ()
     gets: tuple[int, ...] = ()
+    splits_unknown: str = ""
+    cut_group: bool = False
     bucket: bool = False
     duration_us: float | None = None
     span: CallSpan = CallSpan.ALL
@@ -139,6 +143,8 @@ class RankTrace:
         left_out_us: of that, time in which the device did nothing, and which no event stands for.
         timed: whether computation has durations.
         assumed: what was taken for granted, in sentences.
+        unread: what the trace holds and the reader does not use, in sentences.
+        shared_names: whether a name of a group means the same group in the traces of all ranks.
         of_all: whether it tells of all ranks, which do the same.
         model_ranks: how many share a model then, one after the other; 0: all, or not told.
     """
@@ -154,6 +160,8 @@ class RankTrace:
     left_out_us: float | None = None
     timed: bool = False
     assumed: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    shared_names: bool = False
     of_all: bool = False
     model_ranks: int = 0
 

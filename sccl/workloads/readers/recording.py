@@ -69,7 +69,10 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
     taken = steps if number is None else [steps[number]]
     first = steps[number or 0]
     rows = [_step(recording.events, step) for step in taken]
-    assumed = [f"{counted(len(taken), 'step')} alike: each piece of computation as in the middle"]
+    assumed = []
+    if len(taken) > 1:
+        steps_alike = f"{counted(len(taken), 'step')} alike"
+        assumed.append(f"{steps_alike}: each piece of computation as in the middle")
     if recording.left_out:
         assumed.append(f"{counted(recording.left_out, 'call')} of types without a name left out")
     return RankTrace(
@@ -82,7 +85,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         step=None,
         iteration_us=round(median(row.took_us for row in rows), 3),
         timed=True,
-        assumed=tuple(assumed) if len(taken) > 1 or recording.left_out else (),
+        assumed=tuple(assumed),
     )
 
 

@@ -163,6 +163,16 @@ def numbers_of(value: object) -> tuple[int, ...]:
     return tuple(one for one in found if one is not None) if None not in found else ()
 
 
+def numbers_before_cut(value: object) -> int:
+    """Return how many numbers a list has before it is cut, as ``[3, 5, ...]``; 0: it is not cut.
+
+    The profiler of PyTorch writes 30 elements of a list, and of ranks the last one, too.
+    """
+    if not isinstance(value, str) or "..." not in value:
+        return 0
+    return len(re.findall("[0-9]+", value.partition("...")[0]))
+
+
 def checked_group(ranks: tuple[int, ...], size: int | None, where: str) -> int:
     """Return the size of a group, by its ranks where these are told; 0: neither is.
 

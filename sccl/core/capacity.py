@@ -1,0 +1,128 @@
+"""Capacity over time: how many bytes links that share budgets can carry before a deadline.
+
+A byte that counts starts at some source and is wanted at some goal. It can pass link e only in a
+window [begin, T - lost]: not before the byte can have reached the link, and not so late that it
+misses the completion time T. Let *before* be the least sum of alphas from a source to the link, and
+*after* that from the link to a goal.
+
+- Alphas travel: bytes pass from the start of a transfer on, and arrive alpha later. So begin =
+  before and lost = alpha + after.
+- Alphas occupy: the link carries nothing during alpha. So begin = before + alpha and lost = after,
+  where *after* leaves out the alphas of links out of cut-through switches: these may run while the
+  bytes still come in.
+
+**Lemma.** Let the links E of a budget have rates r_e, and let the budget allow R bytes per
+microsecond. The bytes that count and pass links of E by time T are at most
+
+    C(T) = integral over t of min(R, sum of r_e over the links whose window contains t).
+
+*Proof.* At time t only links whose window contains t carry such bytes, link e at most r_e, and all
+of them together at most R. Integrate. []
+
+C is piecewise linear in T. Its slope changes only where the end of one window meets the begin of
+another. With one window for all links C(T) = min(R, sum r_e) (T - begin - lost). In general C(T) is
+at most R (T - min begin - min lost), each minimum taken by itself: no single link needs to have
+both. Links of several budgets count in the first one that binds, and every other link by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from sccl.core.ids import Edge
+
+MOST_WINDOWS = 6
+"""Windows of one budget up to which C(T) is exact. The work grows with their third power."""
+
+
+class LinkWindow(NamedTuple):
+    """The time in which a link can carry bytes that count: [begin, T - lost], in microseconds."""
+
+    begin: Fraction
+    lost: Fraction
+
+
+Change = tuple[Fraction, Fraction]
+"""(completion time T in microseconds, change of the slope of C there in bytes per microsecond)."""
+
+
+def capacity(
+    windows: Mapping[Edge, LinkWindow],
+    rates: Mapping[Edge, Fraction],
+    budgets: Iterable[tuple[Sequence[Edge], Fraction]],
+) -> list[Change]:
+    """Return the slope changes of C(T) for some links, ascending in T.
+
+    Args:
+        windows: of each link that counts.
+        rates: of each link, bytes per microsecond.
+        budgets: (links, rate). A link counts in the first budget that binds.
+    """
+    left = dict(windows)
+    changes: list[Change] = []
+    for edges, rate in budgets:
+        members = [edge for edge in edges if edge in left]
+        if members and rate < sum(rates[edge] for edge in members):
+            together: dict[LinkWindow, Fraction] = {}
+            for edge in members:
+                window = left.pop(edge)
+                together[window] = together.get(window, Fraction(0)) + rates[edge]
+            changes += _shared(together, rate)
+    changes += [(window.begin + window.lost, rates[edge]) for edge, window in left.items()]
+    return sorted(changes)
+
+
+def _shared(together: Mapping[LinkWindow, Fraction], rate: Fraction) -> list[Change]:
+    """Return the slope changes of C(T) for the links of one budget, by window."""
+    begins = {window.begin for window in together}
+    lost = {window.lost for window in together}
+    first = min(begins) + min(lost)
+    if len(together) == 1:
+        return [(first, min(rate, *together.values()))]
+    if len(together) > MOST_WINDOWS:
+        return [(first, rate)]
+    corners = sorted({begin + end for begin in begins for end in lost})
+    corners.append(corners[-1] + 1)
+    carried = [_integral(together, rate, corner) for corner in corners]
+    slopes = [
+        (there - here) / (end - begin)
+        for (begin, end), (here, there) in zip(pairwise(corners), pairwise(carried), strict=True)
+    ]
+    steps = zip(corners, pairwise([Fraction(0), *slopes]), strict=False)
+    return [(corner, after - before) for corner, (before, after) in steps if after != before]
+
+
+def _integral(together: Mapping[LinkWindow, Fraction], rate: Fraction, time: Fraction) -> Fraction:
+    """Return C(T) for the links of one budget."""
+    events: list[Change] = []
+    for (begin, lost), own in together.items():
+        if begin < time - lost:
+            events += [(begin, own), (time - lost, -own)]
+    carried, in_use, at = Fraction(0), Fraction(0), Fraction(0)
+    for when, change in sorted(events):
+        carried += min(rate, in_use) * (when - at)
+        in_use, at = in_use + change, when
+    return carried
+
+
+def completion(changes: Sequence[Change], amount: Fraction) -> tuple[Fraction, Fraction]:
+    """Return the first T with C(T) >= amount, and the steepest slope of C from there on.
+
+    More bytes than ``amount`` take at least 1 / slope microseconds each. The slope of C may fall,
+    since two windows that did not overlap share the budget once they do.
+
+    Args:
+        changes: ascending in T; the slope is never negative.
+        amount: bytes, more than 0.
+    """
+    slope, at, needed = Fraction(0), Fraction(0), amount
+    for i, (when, change) in enumerate(changes):
+        if slope and needed <= slope * (when - at):
+            rest = (own for _, own in changes[i:])
+            return at + needed / slope, max(accumulate(rest, initial=slope))
+        needed -= slope * (when - at)
+        slope, at = slope + change, when
+    return at + needed / slope, slope

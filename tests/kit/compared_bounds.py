@@ -1,0 +1,242 @@
+"""Every lower bound on time that the program prints or certifies, compared with schedules.
+
+``python -m tests.kit.compared_bounds MACHINES [SEED] [SEARCH]`` compares the bounds of so many
+random machines, one in SEARCH (default 50) with those of the synthesizers, too. It prints counts,
+and each false bound with its case.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+
+from sccl.collectives import Spec, is_allreduce
+from sccl.core.clock import AlphaModel
+from sccl.core.outcome import Found, GaveUp
+from sccl.core.schedule import Schedule
+from sccl.errors import InputError, JudgeError
+from sccl.judge import violations
+from sccl.prove.bounds import least_time
+from sccl.prove.check.late import by_late
+from sccl.prove.check.times import Floor, by_cut, by_groups, by_prices
+from sccl.solvers.effort import Effort
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.synth.fluid.certify import write_time_certificate
+from sccl.tasks.time_bound import least_by_size, time_bound
+from tests.kit.best_orders import best_schedule
+from tests.kit.optimum_cases import Case, draw_cases, draw_machine, draw_spec
+
+Bounds = Iterator[tuple[str, Fraction]]
+"""What each is called, and the microseconds."""
+
+TOLERANCE = Fraction(1, 10**6)
+"""Relative error of bounds that floats say."""
+
+
+EFFORT = Effort(units=0.2)
+"""Of each synthesizer: bounds are wanted, not good plans."""
+
+
+MOST_CHUNKS = 16
+"""Of schedules whose orders are tried."""
+
+
+def free(_: int) -> None:
+    """Count no work."""
+
+
+def cuts(case: Case, _: random.Random) -> Bounds:
+    """Yield each cut, and the greatest bound of all that is known without prices."""
+    least = least_time(case.machine, case.spec)
+    for crossing in least.crossings:
+        kind = "groups" if isinstance(crossing.of, tuple) else "cut"
+        yield f"least_time {kind}", crossing.us(case.size_bytes)
+    yield "least_time", least.us(case.size_bytes)
+
+
+def certified(case: Case, rng: random.Random) -> Bounds:
+    """Yield the bounds that the checker derives from random cuts, groups, and prices."""
+    machine, size = case.machine, case.size_bytes
+    collective = case.spec.at(case.spec.unit)
+    nodes, ranks = range(machine.ranks + len(machine.switches)), range(machine.ranks)
+    proofs: list[tuple[str, Callable[[], Floor]]] = []
+    for _ in range(8):
+        sides = [_some(rng, nodes) for _ in range(3)]
+        if rng.random() < 0.5:
+            sides[1:] = [set(nodes), set(nodes)]
+        left, sources, goals = sides
+        told = Fraction(rng.choice((size, rng.randint(1, size))))
+        cut = partial(by_cut, machine, collective, told, (left, sources, goals), free)
+        proofs.append(("by_cut", cut))
+    for _ in range(4 if is_allreduce(case.spec) else 0):
+        of = [rng.randint(0, 2) for _ in nodes]
+        groups = [[node for node in nodes if of[node] == side] for side in set(of)]
+        told = Fraction(rng.choice((size, rng.randint(1, size))))
+        proofs.append(("by_groups", partial(by_groups, machine, collective, told, groups, free)))
+    chunks = collective.chunks
+    for _ in range(0 if case.spec.combining else 4):
+        inside, apart = _some(rng, ranks), case.us * rng.randint(0, 8) / 12
+        late = partial(
+            by_late, machine, collective, chunks, Fraction(size), inside, ranks, apart, free
+        )
+        proofs.append(("by_late", late))
+        parts = sorted(rng.sample(range(1, 13), rng.randint(1, 4)))
+        borders = [Fraction(0), *(case.us * part / 12 for part in parts)]
+        slots = len(borders) - 1
+        keys = [constraint.key for constraint in machine.constraints()]
+        prices = [
+            (rng.choice(keys), rng.randrange(slots), Fraction(rng.randint(0, 3)))
+            for _ in range(rng.randint(1, 12))
+        ]
+        middle = rng.choice((None, rng.randrange(slots)))
+        paid = partial(by_prices, machine, collective, chunks, borders, prices, middle, free)
+        proofs.append(("by_prices", paid))
+    for name, prove in proofs:
+        try:
+            floor = prove()
+        except ValueError:
+            continue
+        yield name, floor.us(size)
+
+
+def _some(rng: random.Random, nodes: Iterable[int]) -> set[int]:
+    return {node for node in nodes if rng.random() < 0.5}
+
+
+def curves(case: Case, _: random.Random) -> Bounds:
+    """Yield what ``compare``, and lines of plots, say of a size, by programs for it and others."""
+    sizes = [max(1, case.size_bytes // 4), case.size_bytes, 3 * case.size_bytes]
+    curve = least_by_size(case.machine, case.spec, sizes)
+    for number in (0, 1):  # fewer bytes take no longer
+        yield "least_by_size", Fraction(curve.us(sizes[number]))
+
+
+def limits(case: Case, _: random.Random) -> Bounds:
+    """Yield the bounds of ``limits --time``, and those of its certificate."""
+    found = _plan("fluid", Request(case.machine, case.spec, case.size_bytes))
+    if found is None or found.bound.least is None:
+        return
+    yield "limits --time", found.bound.least
+    with tempfile.TemporaryDirectory() as folder:
+        written = write_time_certificate(
+            case.machine, case.spec, {case.size_bytes: found}, Path(folder, "certificate")
+        )
+    yield from (("limits --certify", us) for us in written.least.values())
+
+
+def _plan(name: str, request: Request, **options: object) -> Found | None:
+    """Return a synthesizer's plan; None: it refuses, or finds none.
+
+    A schedule that the judge rejects is a defect, but of the schedule and not of a bound.
+    """
+    synthesizer = registry.load(name)
+    try:
+        outcome = registry.plan(synthesizer, request, synthesizer.Options(**options), EFFORT)
+    except (InputError, JudgeError):
+        return None
+    best = outcome.best if isinstance(outcome, GaveUp) else outcome
+    return best if isinstance(best, Found) else None
+
+
+def false_bounds(
+    us: Fraction, bounds: Iterable[tuple[str, Fraction]]
+) -> list[tuple[str, Fraction]]:
+    """Return the bounds above the time that some schedule takes."""
+    return [(name, bound) for name, bound in bounds if bound > us * (1 + TOLERANCE)]
+
+
+# --- schedules of chunks of given sizes ----------------------------------------------------------
+
+
+def draw_schedule(rng: random.Random) -> tuple[Schedule, Spec] | None:
+    """Return a schedule that is good, and its collective; None: too many chunks, or none found."""
+    machine = draw_machine(rng)
+    spec = draw_spec(rng, machine.ranks)
+    collective = spec.at(spec.unit * rng.choice((1, 1, 2)))
+    if collective.num_chunks > MOST_CHUNKS:
+        return None
+    unit, counts = 3000 * rng.choice((1, 10, 100)), collective.counts or (1,)
+    sizes = [unit * counts[chunk % len(counts)] for chunk in range(collective.num_chunks)]
+    schedule = best_schedule(machine, collective, sizes, rng.choice(list(AlphaModel)), rng)
+    if schedule is None:
+        return None
+    assert violations(schedule) == []
+    return schedule, spec
+
+
+def of_chunks(schedule: Schedule, spec: Spec) -> Bounds:
+    """Yield the bounds of ``simulate`` and others for a schedule of chunks that are sent alone."""
+    machine, collective, clock = schedule.topology, schedule.collective, schedule.clock
+    ticks = time_bound(machine, spec, collective, clock).ticks
+    yield f"time_bound {schedule.model}", Fraction(ticks * schedule.tick_ps, 10**6)
+    if schedule.model is AlphaModel.TRAVELS:
+        least = least_time(machine, spec).us(collective.served(schedule.chunk_bytes))
+        yield f"least_time {schedule.model}", least
+
+
+def of_synthesizers(schedule: Schedule, spec: Spec) -> Bounds:
+    """Yield the bounds of TACOS, TE-CCL and TACCL for chunks like those of a schedule."""
+    collective = schedule.collective
+    if collective.chunks != spec.unit:
+        return
+    size = int(collective.served(schedule.chunk_bytes))
+    request = Request(schedule.topology, spec, size)
+    for name in ("tacos", "teccl", "taccl"):
+        found = _plan(name, request, chunks=1, alpha=schedule.model.value)
+        if found is not None and found.bound.least is not None:
+            yield f"{name} {schedule.model}", found.bound.least
+
+
+# --- in bulk -------------------------------------------------------------------------------------
+
+
+def compare(machines: int, seed: str, search: int) -> tuple[Counter[str], list[str]]:
+    """Return how many bounds of each name were compared, and the false ones with their cases.
+
+    Args:
+        machines: How many machines.
+        seed: Of the random numbers.
+        search: Each such machine is given to the synthesizers, too.
+    """
+    counts, false = Counter[str](), list[str]()
+
+    def take(us: Fraction, bounds: Bounds, case: object) -> None:
+        """Count bounds, and note the false ones."""
+        listed = list(bounds)
+        counts.update(name for name, _ in listed)
+        for name, bound in false_bounds(us, listed):
+            false.append(f"{name}: {float(bound)} us, but {float(us)} us are enough for {case}")
+
+    for number in range(machines):
+        rng = random.Random(f"{seed} {number}")  # noqa: S311 - the same every time
+        for case in (cases := draw_cases(rng)):
+            searched = number % search == 0 and case is cases[0]
+            for bounds in [cuts, certified] + ([curves, limits] if searched else []):
+                take(case.us, bounds(case, rng), case)
+        if drawn := draw_schedule(rng):
+            schedule, spec = drawn
+            us = Fraction(schedule.finish * schedule.tick_ps, 10**6)
+            about = (schedule.topology, spec, schedule.model, schedule.chunk_bytes)
+            take(us, of_chunks(schedule, spec), about)
+            if number % search == 0:
+                take(us, of_synthesizers(schedule, spec), about)
+    return counts, false
+
+
+def _main(machines: str, seed: str = "bulk", search: str = "50") -> None:
+    counts, false = compare(int(machines), seed, int(search))
+    lines = [f"FALSE {line}" for line in false]
+    lines.append(f"{machines} machines, {counts.total()} bounds, {len(false)} false")
+    lines += [f"{count:8} {name}" for name, count in sorted(counts.items())]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,0 +1,94 @@
+"""Capacity over time: the windows of links that share a budget, and bounds made of them."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sccl.collectives import named
+from sccl.core.capacity import LinkWindow, capacity, completion
+from sccl.core.clock import AlphaModel
+from sccl.core.topology import Budget, Link, Switch, Topology
+from sccl.prove.bounds import least_time
+from sccl.prove.check.times import holds_for_both
+
+if TYPE_CHECKING:
+    from sccl.core.ids import Edge
+
+WHOLE = st.integers(0, 6).map(Fraction)
+WINDOWS = st.lists(st.tuples(WHOLE, WHOLE, st.integers(1, 4).map(Fraction)), min_size=1, max_size=4)
+
+
+def _capacity_by_ticks(
+    links: list[tuple[Fraction, Fraction, Fraction]], rate: Fraction, time: int
+) -> Fraction:
+    """Return C(T) for whole T by adding up unit intervals: windows change at whole times only."""
+    carried = Fraction(0)
+    for tick in range(time):
+        in_use = sum(own for begin, lost, own in links if begin <= tick and tick + 1 <= time - lost)
+        carried += min(rate, Fraction(in_use))
+    return carried
+
+
+@given(WINDOWS, st.integers(1, 8).map(Fraction), st.integers(1, 40).map(Fraction))
+def test_completion_is_first_time_at_which_capacity_suffices(
+    links: list[tuple[Fraction, Fraction, Fraction]], rate: Fraction, amount: Fraction
+) -> None:
+    edges: list[Edge] = [(0, i + 1) for i in range(len(links))]
+    windows = {e: LinkWindow(begin, lost) for e, (begin, lost, _) in zip(edges, links, strict=True)}
+    rates = {e: own for e, (_, _, own) in zip(edges, links, strict=True)}
+    changes = capacity(windows, rates, [(edges, rate)])
+    at, slope = completion(changes, amount)
+    time = int(at)
+    here, there = (_capacity_by_ticks(links, rate, t) for t in (time, time + 1))
+    assert here + (there - here) * (at - time) == amount  # C is linear between whole times
+    for more in range(1, 30):
+        assert _capacity_by_ticks(links, rate, time + 1 + more) <= there + slope * more
+
+
+def test_windows_of_different_links_add_up_to_their_union() -> None:
+    edges: list[Edge] = [(0, 1), (0, 2)]
+    windows = {
+        edges[0]: LinkWindow(*map(Fraction, (0, 10))),
+        edges[1]: LinkWindow(*map(Fraction, (10, 0))),
+    }
+    changes = capacity(windows, dict.fromkeys(edges, Fraction(1)), [(edges, Fraction(1))])
+    assert completion(changes, Fraction(4))[0] == 12
+    assert completion(changes, Fraction(30))[0] == 30
+
+
+def _shared_ingress() -> Topology:
+    links = (Link(0, 1, 1, 2.0, 10.0), Link(0, 2, 1, 2.0, 10.0), Link(2, 1, 1, 0.0, 10.0))
+    budget = Budget("ingress of rank 1", ((0, 1), (2, 1)), 1)
+    return Topology("in3", 3, links, 2.0, 10.0, budgets=(budget,))
+
+
+def test_budget_is_usable_during_union_of_windows() -> None:
+    """Bytes pass (0, 1) up to T - 2 and (2, 1) from 2 on: the budget is in use all the time."""
+    collective = named("broadcast", 3, 0)
+    bound = least_time(_shared_ingress(), collective).us(100_000)
+    assert bound == 12  # (0, 2) has to bring rank 2 everything
+    scatter = named("scatter", 3, 0)
+    assert least_time(_shared_ingress(), scatter).us(200_000) <= 22
+
+
+def test_occupying_alpha_of_cut_through_switch_overlaps_with_bytes() -> None:
+    """The last byte leaves the switch as it comes, so 10 us of bytes take 11 us and not 16."""
+    up, down = (Link(0, 2, 1, 1.0, 1.0), Link(1, 2, 1, 1.0, 1.0)), Link(2, 1, 1, 5.0, 100.0)
+    links = (*up, down, Link(2, 0, 1, 5.0, 100.0))
+    machine = Topology("star", 2, links, 1.0, 1.0, switches=(Switch("s"),))
+    spec = named("broadcast", 2, 0)
+    assert least_time(machine, spec).us(10_000) == 16
+    assert least_time(machine, spec, AlphaModel.OCCUPIES).us(10_000) == 11
+    assert not holds_for_both(machine)
+
+
+@pytest.mark.parametrize(("alpha", "both"), [(2.0, True), (1.0, False)])
+def test_bound_holds_for_both_models_if_alphas_of_budget_agree(alpha: float, *, both: bool) -> None:
+    links = (Link(0, 1, 1, 2.0, 10.0), Link(2, 1, 1, alpha, 10.0))
+    budget = Budget("ingress", ((0, 1), (2, 1)), 1)
+    assert holds_for_both(Topology("m", 3, links, 2.0, 10.0, budgets=(budget,))) is both

@@ -1,0 +1,174 @@
+"""No lower bound on time is above what an independent optimum, or a search of orders, attains."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import pytest
+
+from sccl.collectives import Spec, custom, named
+from sccl.collectives import resolve as collective_of
+from sccl.core.clock import AlphaModel
+from sccl.core.files.shapes import CustomCollectiveWire
+from sccl.core.outcome import Found
+from sccl.core.topology import Budget, Link, Switch, Topology
+from sccl.judge import violations
+from sccl.prove.bounds import least_time
+from sccl.prove.check.times import by_groups
+from sccl.synth import registry
+from sccl.synth.contract import Request
+from sccl.topo import resolve
+from tests.kit import timed
+from tests.kit.best_orders import best_schedule
+from tests.kit.compared_bounds import compare, of_chunks
+from tests.kit.fluid_optimum import most_bytes
+from tests.kit.nightly import is_night, seed
+
+PARTS = 10
+"""Parts of the random machines, so that several workers share them."""
+
+BY_DAY, BY_NIGHT = 300, 20_000
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_no_bound_is_above_what_is_attained(part: int) -> None:
+    """Over unequal links, budgets and switches of every kind, counts, and groups."""
+    machines, search = (BY_NIGHT, 100) if is_night() else (BY_DAY, 30)
+    counts, false = compare(machines // PARTS, seed(f"optimum {part}"), search)
+    assert false == []
+    assert counts.total() > 3 * machines // PARTS
+
+
+def _one_chunk(ranks: int, source: int, goal: int) -> Spec:
+    """Return the collective of one chunk that one rank has and one wants."""
+    wire = CustomCollectiveWire(name="one", ranks=ranks, pre=((0, source),), post=((0, goal),))
+    return custom(wire, "test")
+
+
+def _star(switch: Switch) -> Topology:
+    """Return three ranks around a switch: 1 us and 1 GB/s from each and to each."""
+    edges = [edge for rank in range(3) for edge in ((rank, 3), (3, rank))]
+    links = tuple(Link(u, v, 1, 1.0, 1.0) for u, v in edges)
+    return Topology("star", 3, links, 1.0, 1.0, switches=(switch,))
+
+
+def _assert_moves(machine: Topology, spec: Spec, us: str, expected: int) -> None:
+    """Assert how many bytes of a rank's buffer can be moved in a time."""
+    found = most_bytes(machine, spec.at(spec.unit), Fraction(us))
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("machine", "collective", "us", "expected"),
+    [
+        # alpha 0.7 us and 25,000 bytes a us
+        ("full:4", "allgather", "1.7", 25_000),  # each over its own link, an alpha and a us
+        ("ring:4", "allgather", "6.7", 100_000),  # 3 chunks of 4 us over 2 links, and an alpha
+        ("line:4", "broadcast", "3.1", 25_000),  # 3 alphas and a us
+        ("line:4", "reduce", "3.1", 25_000),
+        ("full:4", "reducescatter", "1.7", 100_000),
+        ("full:4", "alltoall", "1.7", 100_000),
+        ("full:2", "allreduce", "2.4", 42_500),  # each link is of use for 1.7 us, up or down
+    ],
+)
+def test_optimum_of_regular_machines(machine: str, collective: str, us: str, expected: int) -> None:
+    topology = resolve(machine)
+    _assert_moves(topology, named(collective, topology.ranks), us, expected)
+
+
+def test_optimum_uses_a_budget_during_the_union_of_windows() -> None:
+    """A link of alpha 0 is of use at the end, one of alpha 2 at the beginning."""
+    links = (Link(0, 1, 1, 2.0, 10.0), Link(0, 2, 1, 2.0, 10.0), Link(2, 1, 1, 0.0, 10.0))
+    budget = Budget("ingress of rank 1", ((0, 1), (2, 1)), 1)
+    machine = Topology("in", 3, links, 1.0, 10.0, budgets=(budget,))
+    spec = _one_chunk(3, 0, 1)
+    _assert_moves(machine, spec, "12", 120_000)
+    assert least_time(machine, spec).us(120_000) == 12
+    apart = Topology("in", 3, links, 1.0, 10.0)
+    _assert_moves(apart, _one_chunk(3, 0, 1), "12", 200_000)
+
+
+@pytest.mark.parametrize(
+    ("switch", "expected"),
+    [
+        (Switch("hub"), 1000),  # each port passes two copies, one after the other
+        (Switch("hub", copies=True, buffer_chunks=None), 2000),
+    ],
+)
+def test_optimum_of_a_star(switch: Switch, expected: int) -> None:
+    _assert_moves(_star(switch), named("broadcast", 3), "4", expected)
+
+
+def test_optimum_meets_the_bound_of_a_ring() -> None:
+    machine = resolve("ring:4")
+    spec = named("allgather", 4)
+    size = int(most_bytes(machine, spec.at(1), Fraction("6.7")))
+    assert least_time(machine, spec).us(size) == pytest.approx(6.7, rel=1e-4)
+
+
+@pytest.mark.parametrize("model", AlphaModel)
+@pytest.mark.parametrize("collective", ["broadcast", "reduce"])
+def test_random_orders_attain_the_best_of_a_line(collective: str, model: AlphaModel) -> None:
+    """Two chunks of a us each over three links: 4 us, and the alphas on the way."""
+    machine = resolve("line:4@25GB+0.7us")
+    spec = named(collective, 4)
+    found = best_schedule(machine, spec.at(2), [25_000] * 2, model, random.Random(1))  # noqa: S311
+    assert found is not None
+    assert violations(found) == []
+    alphas = 4 if model is AlphaModel.OCCUPIES else 3
+    assert found.clock.us(found.finish) == pytest.approx(4 + 0.7 * alphas)
+
+
+def test_groups_between_which_nothing_is_sent_prove_nothing() -> None:
+    """Ranks 0 and 2 reduce together, so rank 1 by itself needs nothing, however far it is."""
+    machine = resolve("full:3")
+    reduced = collective_of("allreduce@0,2", 3)
+    with pytest.raises(ValueError, match="in one of these groups"):
+        by_groups(machine, reduced.at(2), Fraction(1), [[0, 2], [1]], lambda _: None)
+
+
+@pytest.mark.parametrize("model", AlphaModel)
+def test_a_budget_of_both_links_of_a_storing_switch_is_used_by_one_at_a_time(
+    model: AlphaModel,
+) -> None:
+    """A chunk is whole at the switch before it goes on, so each link has all of the budget."""
+    links = (Link(0, 2, 1, 1.0, 10.0), Link(2, 1, 1, 1.0, 10.0), Link(1, 0, 1, 1.0, 10.0))
+    bus = Budget("bus", ((0, 2), (2, 1)), 1)
+    hub = Switch("hub", copies=True, buffer_chunks=None, cut_through=False)
+    machine = Topology("hub", 2, links, 1.0, 10.0, budgets=(bus,), switches=(hub,))
+    spec = _one_chunk(2, 0, 1)
+    found = best_schedule(machine, spec.at(1), [30_000], model, random.Random(1))  # noqa: S311
+    assert found is not None
+    assert violations(found) == []
+    assert found.clock.us(found.finish) == 8
+    assert dict(of_chunks(found, spec))[f"time_bound {model}"] <= 8
+    synthesizer = registry.load("tacos")
+    for chunks in (1, 3):
+        plan = registry.plan(
+            synthesizer, Request(machine, spec, 30_000), synthesizer.Options(chunks=chunks)
+        )
+        assert isinstance(plan, Found)
+        assert plan.bound.attained >= (plan.bound.least or 0)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_random_orders_are_right(number: int) -> None:
+    """By a slow judge that shares nothing with the program's."""
+    rng = random.Random(seed(f"orders {number}"))  # noqa: S311 - the same every time
+    links = tuple(
+        Link(u, v, 1, rng.choice((0.0, 0.001, 0.003)), rng.choice((0.5, 1.0)))
+        for u in range(3)
+        for v in range(3)
+        if u != v
+    )
+    bus = Budget("bus", tuple(k.edge for k in links if rng.random() < 0.6) or ((0, 1),), 1, 1.0)
+    machine = Topology("random", 3, links, 0.0, 1.0, budgets=(bus,))
+    spec = named(rng.choice(("allgather", "reducescatter", "broadcast", "alltoall")), 3)
+    collective = spec.at(spec.unit)
+    sizes = [rng.choice((1, 2)) for _ in range(collective.num_chunks)]
+    model = rng.choice(list(AlphaModel))
+    found = best_schedule(machine, collective, sizes, model, rng, tries=5, tick_ps=timed.TICK_PS)
+    assert found is not None
+    assert timed.is_right(found)
+    assert violations(found) == []
