@@ -83,8 +83,8 @@ def optimizer(
     """Propose plans to a running job, watch it, and plan anew when that is worth it.
 
     The job never waits for this command, nor ends with it: another may go on where one was ended.
-    With SCCL_PLAN_KEY in the environment plans, votes, and decisions are signed. Ranks that have the
-    key take no others.
+    With SCCL_PLAN_KEY in the environment plans, votes, and decisions are signed. Ranks that have
+    the key take no others.
 
     Exit code 0: done, 1: the plan was aborted, 4: the job's store is not there.
     """

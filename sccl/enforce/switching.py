@@ -227,7 +227,9 @@ class PlanSwitch:
             work, told = self._agreement
             work.wait()
             stretch, *least = told.tolist()
-            self._switch(least)
+            prepared = self._follower.agreed(least)
+            if prepared is not None:
+                self._switch(prepared)
         now = time.monotonic()
         wish = int(self._since * AGREE_S / max(now - self._begun, 1e-6))
         told = torch.tensor(
@@ -236,10 +238,7 @@ class PlanSwitch:
         self._agreement = self._control.allreduce([told], self._least), told
         self._since, self._stretch, self._begun = 0, stretch, now
 
-    def _switch(self, least: Sequence[int]) -> None:
-        prepared = self._follower.agreed(least)
-        if prepared is None:
-            return
+    def _switch(self, prepared: PreparedPlan) -> None:
         before, self.enforcer = self.enforcer, prepared.enforcer
         if before is not None:
             before.retire()  # peers may be at it yet: it is kept until the next switch

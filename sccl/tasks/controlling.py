@@ -18,6 +18,7 @@ from sccl.enforce.control import (
     Advice,
     Coordinator,
     Decision,
+    DecisionError,
     FeedbackReader,
     IterationSeen,
     JobStore,
@@ -178,7 +179,12 @@ class Controller:
         self._took_us: dict[object, float] = {}  # of plans that were taken back, by what they do
         ledger.watch()
         for version in range(1, ledger.versions() + 1):
-            if ledger.logged(version, settings.key) == b"commit":
+            try:
+                committed = ledger.logged(version, settings.key) == b"commit"
+            except DecisionError as error:
+                self._tell(f"plan {version} is left out: {error}")
+                continue
+            if committed:
                 self._took(version)
 
     def propose(self, content: bytes) -> int:

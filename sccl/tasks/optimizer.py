@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from sccl.core.files.fields import Count, Part
 from sccl.core.training_plan import TrainingPlan
-from sccl.enforce.control import Decision, FeedbackReader, Ledger
+from sccl.enforce.control import Decision, DecisionError, FeedbackReader, Ledger
 from sccl.errors import InputError
 from sccl.tasks.controlling import Controller
 from sccl.tasks.outputs import Output
@@ -88,14 +88,20 @@ def optimizer_output(
 
 
 def _proposed(ledger: Ledger, version: int, key: bytes | None) -> ProposedPart:
-    votes, logged = ledger.votes(version, key), ledger.logged(version, key)
+    votes, why = ledger.votes(version, key), ""
+    try:
+        logged = ledger.logged(version, key)
+    except DecisionError as error:
+        logged, why = None, str(error)
     against = [(rank, vote) for rank, vote in votes.items() if not vote.yes]
+    if against and not why:
+        why = f"rank {against[0][0]}: {against[0][1].why}"
     return ProposedPart(
         version=version,
         decision="open" if logged is None else "commit" if logged == b"commit" else "abort",
         yes=len(votes) - len(against),
         no=len(against),
-        why=f"rank {against[0][0]}: {against[0][1].why}" if against else "",
+        why=why,
     )
 
 

@@ -295,6 +295,21 @@ def test_votes_and_decisions_count_only_with_a_signature_for_their_plan() -> Non
     assert job.agree() == {"good"}
 
 
+def test_a_coordinator_gives_up_a_plan_with_a_forged_decision_and_goes_on_with_others() -> None:
+    job = Job(KEY)
+    for content in (b"good 1", b"good 2"):
+        job.coordinator.propose(content)
+    job.store.set(f"sccl/{job.ledger.job.run}/0/log/1", b"commit")
+    job.listen()
+    forged, committed = job.coordinator.look()
+    assert (forged.version, forged.committed) == (1, False)
+    assert "signed with the key of SCCL_PLAN_KEY" in forged.why
+    assert committed == Decision(2, committed=True)
+    assert (job.coordinator.open(), job.coordinator.look()) == ([], [])
+    job.listen()
+    assert job.agree() == {"good 2"}
+
+
 def test_a_vote_that_the_store_does_not_take_is_written_later() -> None:
     for left in range(12):
         world = World()

@@ -162,8 +162,8 @@ def test_who_only_commits_plans_nothing_anew_and_cannot_be_held_up_by_an_unsigne
     job = controlled()
     settings = ControlSettings(deadline_s=10, key=b"0123456789abcdef")
     job.controller = Controller(job.store, settings, lambda: 0.0, None, job.said.append)
-    assert "plan 1 cannot be read here" in job.said[-1]
-    assert "not signed" in job.said[-1]
+    assert "plan 1 is left out: the store has b'commit' as a decision" in job.said[-1]
+    assert "signed with the key of SCCL_PLAN_KEY" in job.said[-1]
     job.iterate(NEEDED, CLAIMED_US, waited=0.2)
     assert job.plannings == []
 

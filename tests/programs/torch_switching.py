@@ -25,7 +25,7 @@ from sccl.enforce import switching
 from sccl.enforce.control import Follower, Ledger, RankVote
 from sccl.enforce.script import read_script
 from sccl.enforce.session import session
-from sccl.enforce.switching import PlanSwitch
+from sccl.enforce.switching import PlanSwitch, PreparedPlan
 from tests.programs.torch_planned import start
 
 switching.LISTEN_S, switching.AGREE_S = 0.01, 0.02
@@ -76,11 +76,11 @@ def main() -> None:
     switched: list[str] = []
     switch = PlanSwitch._switch
 
-    def logged(self: PlanSwitch, version: int) -> None:
-        switch(self, version)
-        switched.append(f"{self.number}:{version}")
+    def logged(self: PlanSwitch, prepared: PreparedPlan) -> None:
+        switch(self, prepared)
+        switched.append(f"{self.number}:{self.version}")
         if rank == 0:
-            store.set(f"test/{life}/under/{version}", "1")
+            store.set(f"test/{life}/under/{self.version}", "1")
 
     PlanSwitch._switch = logged  # type: ignore[method-assign]
     # Torch's own keys of a former life would be heard in the next, as they share a store.

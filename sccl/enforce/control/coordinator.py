@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sccl.enforce.control.ledger import ABORT, COMMIT, Ledger
+from sccl.enforce.control.stores import DecisionError
 from sccl.enforce.control.transitions import COORDINATOR, CoordinatorEvent, CoordinatorState
 
 DEADLINE_S = 60.0
@@ -59,6 +60,7 @@ class Coordinator:
         self._until: dict[int, float] = {}
         self._why: dict[int, str] = {}
         self._digests: dict[int, str] = {}
+        self._given_up: set[int] = set()
 
     def propose(self, content: bytes) -> int:
         """Write a plan down for the ranks to vote, and return its version.
@@ -74,26 +76,43 @@ class Coordinator:
     def look(self) -> list[Decision]:
         """Go on with all plans as far as that is possible, and return what was told.
 
+        A plan with a decision that no coordinator has written is given up: no rank switches to it
+        unless all have heard of a commit that one has written.
+
         Raises:
             StoreError: the store cannot be reached.
         """
-        found = []
+        decisions = []
         for version in range(1, self._ledger.versions() + 1):
-            state = self._states.get(version, CoordinatorState.IDLE)
-            if state is CoordinatorState.IDLE:
-                state = self._find(version)
-            if state is CoordinatorState.ASKED:
-                state = self._count(version)
-            if state in _CHOSE:
-                state = self._write(version, _CHOSE[state])
-            if state in _LOGGED:
-                found.append(self._tell(version, _LOGGED[state]))
-        return found
+            if version in self._given_up:
+                continue
+            try:
+                decision = self._go_on(version)
+            except DecisionError as error:
+                self._given_up.add(version)
+                decision = Decision(version, committed=False, why=str(error))
+            if decision is not None:
+                decisions.append(decision)
+        return decisions
+
+    def _go_on(self, version: int) -> Decision | None:
+        state = self._states.get(version, CoordinatorState.IDLE)
+        if state is CoordinatorState.IDLE:
+            state = self._find(version)
+        if state is CoordinatorState.ASKED:
+            state = self._count(version)
+        if state in _CHOSE:
+            state = self._write(version, _CHOSE[state])
+        return self._tell(version, _LOGGED[state]) if state in _LOGGED else None
 
     def open(self) -> list[int]:
         """Return the versions that are not decided, as far as this coordinator knows."""
         over = {CoordinatorState.COMMIT_TOLD, CoordinatorState.ABORT_TOLD}
-        return [version for version, state in self._states.items() if state not in over]
+        return [
+            version
+            for version, state in self._states.items()
+            if state not in over and version not in self._given_up
+        ]
 
     def _find(self, version: int) -> CoordinatorState:
         logged = self._ledger.logged(version, self._key)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from sccl.enforce.control.blobs import KEY, head_of, seal, sign, signed_text, unseal
-from sccl.enforce.control.stores import JobStore, StoreError
+from sccl.enforce.control.stores import DecisionError, JobStore, StoreError
 from sccl.errors import FormatError
 
 NOW = "sccl/now"
@@ -284,6 +284,6 @@ class Ledger:
             if signed_text(content, f"{where} {about}", key) == decision.decode():
                 return decision
         signed = "" if key is None else f", signed with the key of {KEY} for this plan"
-        raise StoreError(
+        raise DecisionError(
             f"the store has {content[:20]!r} as a decision, expected commit or abort{signed}"
         )
