@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -20,6 +21,7 @@ from benchmarks import (
     hosted,
     pictures,
     process,
+    public_files,
     reach,
     report,
     scale,
@@ -465,6 +467,37 @@ def foreign(
         _progress(f"{result.what}: {result.slowest}", result.user_seconds)
     record.write(results, len(results))
     out().print(report.files_table(results))
+
+
+@app.command("public-files")
+@reported
+def public(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="Folder of laid files.", show_default="a temporary one"),
+    ] = None,
+    mirrors: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of git repositories, MIRRORS/owner/name.", show_default="fetch from GitHub"
+        ),
+    ] = None,
+    only: Parts = "",
+    output: Output = None,
+) -> None:
+    """Read the listed files of public repositories and compare the counts."""
+    by_reader: dict[str, list[public_files.PublicFile]] = {}
+    for file in public_files.load_list():
+        by_reader.setdefault(file.reader, []).append(file)
+    files = _chosen(by_reader, only, smoke=False)
+    record = begin("public-files", writable(output), {"only": only}, {})
+    results: list[public_files.PublicFileResult] = []
+    with TemporaryDirectory() as temporary:
+        for result in public_files.run(files, folder or Path(temporary), mirrors):
+            results.append(result)
+            record.write(results, len(files))
+    out().print(report.public_files_table(results))
+    _leave(r.verdict for r in results)
 
 
 @app.command()

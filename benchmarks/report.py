@@ -23,6 +23,7 @@ from benchmarks.growth import GrowthResult
 from benchmarks.lab import RateResult
 from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
+from benchmarks.public_files import PublicFileResult, show_counts
 from benchmarks.reach import ReachResult
 from benchmarks.rooted import RootedResult
 from benchmarks.routed import RoutedResult
@@ -34,7 +35,7 @@ from benchmarks.taccl import TacclResult
 from benchmarks.teccl import Attained, LeastTimeResult
 from benchmarks.teccl_epochs import EpochResult
 from benchmarks.teccl_scale import LargeResult
-from benchmarks.timing import Raced, Timing
+from benchmarks.timing import Raced, Timing, Verdict
 from sccl.core.cost import bytes_text
 
 _NUMBERS = ("C", "S", "R")
@@ -406,6 +407,27 @@ def certificates_table(results: Sequence[CertificateResult]) -> Table:
         table.add_row(
             escape(r.name), states, seconds_text(r.seconds), proofs, " ".join(lemmas), second
         )
+    return table
+
+
+def public_files_table(results: Sequence[PublicFileResult]) -> Table:
+    """Return how many files each reader reads as listed, and each file that differs."""
+    words: dict[Verdict, str] = {"sat": "as listed", "unknown": "not laid down"}
+    by_reader: dict[str, list[PublicFileResult]] = {}
+    for r in results:
+        by_reader.setdefault(r.file.reader, []).append(r)
+    table = _table("Files of public repositories", "Reader or file", "Outcome", "Expected")
+    for reader, own in by_reader.items():
+        verdicts = Counter(words.get(r.verdict, "[bold red]different[/]") for r in own)
+        told = ", ".join(f"{number} {word}" for word, number in verdicts.items())
+        repositories = {r.file.repository for r in own}
+        table.add_row(escape(reader), told, f"{len(own)} files of {len(repositories)} repositories")
+        for r in own:
+            if r.verdict != "sat":
+                name = f"{r.file.repository} {r.file.commit[:12]} {r.file.path}"
+                found = r.refusal or show_counts(r.counts) or words.get(r.verdict, "read")
+                expected = r.file.refused or show_counts(r.file.counts)
+                table.add_row(escape(f"  {name}"), escape(found), escape(expected))
     return table
 
 

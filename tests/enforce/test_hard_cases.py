@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,7 @@ def test_ranks_that_are_struck_are_named_by_all_others(
         assert str(victim) in gone[1].split(", "), line
 
 
-SHAPES = {
+SHAPES: Mapping[str, Sequence[tuple[str, str | None]]] = {
     "data_parallel": [("allreduce", "sum")],
     "fully_sharded": [("allgather", None), ("reducescatter", "avg")],
 }

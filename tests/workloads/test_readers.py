@@ -175,6 +175,23 @@ def test_calls_of_gloo_are_those_of_their_operators() -> None:
     assert (gathered.count, summed.count) == (12, 8)
 
 
+@pytest.mark.parametrize("backend", ["hccl", "xccl", "a_backend2"])
+def test_calls_of_backends_without_a_reader_of_their_own_are_counted(backend: str) -> None:
+    events = gloo(20, "c10d::allgather_", f"{backend}:allgather", 6, 1, waits=False)
+    events += gloo(40, "c10d::allreduce_", f"{backend}:all_reduce", 8, 5, waits=False)
+    events += gloo(60, "other::reduce", f"{backend}::reduce", 8, 5, waits=False)
+    events += gloo(80, "aten::relu", f"{backend}:relu", 8, 5, waits=False)
+    text = json.dumps({"traceEvents": events}).encode()
+    calls = kineto.read(text, "t", WANTED).calls()
+    assert [call.collective for call in calls] == ["allgather", "allreduce"]
+    inputs = {"values": [[1, 2, 0, 8, 4, "cpu"]], "types": ["Tensor(float)"]}
+    nodes = [{"id": 5, "name": f"{backend}:all_reduce", "inputs": inputs, "op_schema": "x"}]
+    nodes.append({"id": 6, "name": f"{backend}:relu", "inputs": inputs, "op_schema": "x"})
+    text = json.dumps({"schema": "1.1.1-chakra.0.0.4", "nodes": nodes, "rf_id": 0}).encode()
+    trace = pytorch_et.read(text, "t", WANTED)
+    assert [type(event) for event in trace.events] == [Call, Kernel]
+
+
 def test_execution_traces_of_gloo_have_calls_in_operators() -> None:
     tensor = [1, 2, 0, 8, 4, "cpu"]
     types = {"types": ["Tensor(float)"]}

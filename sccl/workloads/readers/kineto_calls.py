@@ -18,7 +18,6 @@ from sccl.errors import FormatError
 from sccl.workloads.readers.kineto_events import EventArguments, Launched, ProfiledEvent
 from sccl.workloads.readers.rank_trace import Awaited, Call, OtherEnd
 from sccl.workloads.readers.torch_names import (
-    BACKENDS,
     BARRIER,
     COMM_NODE,
     WAIT,
@@ -26,6 +25,7 @@ from sccl.workloads.readers.torch_names import (
     collective_of,
     dtype_of,
     elements_of_dims,
+    is_backend_call,
     numbers_before_cut,
     numbers_of,
     place_of_other_end,
@@ -122,7 +122,7 @@ def _made(host: Sequence[ProfiledEvent]) -> Iterator[_Made]:
     threads: dict[str, list[ProfiledEvent]] = defaultdict(list)
     operators: list[ProfiledEvent] = []
     for event in host:
-        if event.name == COMM_NODE or event.name.startswith(BACKENDS):
+        if event.name == COMM_NODE or is_backend_call(event.name):
             threads[str(event.tid)].append(event)
         elif event.name.startswith(_OPERATORS):
             operators.append(event)

@@ -26,11 +26,11 @@ from sccl.workloads.readers.rank_trace import (
     RankTrace,
 )
 from sccl.workloads.readers.torch_names import (
-    BACKENDS,
     COMM_NODE,
     WAIT,
     checked_group,
     dtype_of,
+    is_backend_call,
     numbers_of,
     required_collective,
     sends,
@@ -94,7 +94,7 @@ class _Node(msgspec.Struct):
     @property
     def computes(self) -> bool:
         """Return whether an operator ran that is no call."""
-        if self.name.startswith(("c10d::", COMM_NODE, *BACKENDS)):
+        if self.name.startswith(("c10d::", COMM_NODE)) or is_backend_call(self.name):
             return False
         return bool(self.op_schema or self.attribute("op_schema"))
 
@@ -142,7 +142,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
             event, own, size = _call(node, groups, f"{where}: node {node.id}")
             events.append(event)
             owns += [(size, own)] if own is not None else []
-        elif node.name.startswith(BACKENDS) and not numbered:
+        elif is_backend_call(node.name) and not numbered:
             events += _backend_call(node, by_id, f"{where}: node {node.id}")
         elif node.computes:
             events.append(Kernel(node.thread, _STREAM, 0.0))

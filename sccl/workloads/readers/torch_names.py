@@ -14,6 +14,8 @@ from sccl.workloads.readers.contract import MAX_DEPTH
 WAIT = "wait"
 COMM_NODE = "record_param_comms"
 BACKENDS = ("nccl:", "gloo:", "mpi:", "ucc:", "rccl:")
+_OTHER_BACKEND = re.compile(r"[A-Za-z]\w{0,31}:\w")
+"""How events of further backends begin, such as ``hccl:allgather`` and ``xccl:all_reduce``."""
 
 _COLLECTIVES = {
     "allreduce": "allreduce allreducecoalesced",
@@ -60,6 +62,14 @@ _BY_DTYPE = {word: name for name, words in _DTYPES.items() for word in words.spl
 def sends(name: str) -> bool | None:
     """Return whether PyTorch sends to one rank in what it calls so; None: nor does it receive."""
     return SENDS.get(_ENDS.sub("", name.rpartition(":")[2].strip().lower()))
+
+
+def is_backend_call(name: str) -> bool:
+    """Return whether an event is a backend's: of a known one, or of any with a known collective."""
+    if name.startswith(BACKENDS):
+        return True
+    known = collective_of(name) is not None or sends(name) is not None
+    return known and _OTHER_BACKEND.match(name) is not None
 
 
 def place_of_other_end(name: str) -> int | None:

@@ -1,0 +1,201 @@
+"""Files of public repositories, read by name, and what is counted in them.
+
+The list names repository, commit, and path of each file and the counts that hold for it. Files are
+laid into a folder for a run and are no part of this project. The expected counts were derived from
+the files without the readers.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from benchmarks.timing import Verdict
+from sccl import formats
+from sccl.errors import InputError
+from sccl.topo import importers
+from sccl.workloads import readers, unpacking
+from sccl.workloads.readers import WantedStep
+
+LIST = Path(__file__).parent / "data" / "public_files.json"
+
+FETCH_TIMEOUT_S = 300.0
+
+_COUNTED = re.compile(r"(\d+) (rank|chunk|thread block|rule)s?\b")
+"""Counts in the line in which a reader of plans describes a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFile:
+    """A file of a public repository, and what its reader should find.
+
+    Attributes:
+        reader: Name of an importer, a reader of traces, or a format of plans.
+        repository: Owner and name on GitHub.
+        commit: Full hash of a commit that holds the file.
+        path: Path inside the repository.
+        counts: Expected counts, by name; empty where the file should be refused.
+        refused: Part of the expected refusal; empty where the file should be read.
+    """
+
+    reader: str
+    repository: str
+    commit: str
+    path: str
+    counts: dict[str, int] = field(default_factory=dict)
+    refused: str = ""
+
+    def place(self, folder: Path) -> Path:
+        """Return where the file lies in a folder of laid files."""
+        return folder.joinpath(self.repository, self.commit, PurePosixPath(self.path))
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFileResult:
+    """The outcome of reading one file.
+
+    Attributes:
+        counts: Counts that the reader found, those that are expected alone.
+        refusal: Message of the reader; empty where it read the file.
+        verdict: ``failed`` where the outcome differs from the list, ``unknown`` where the file
+            could not be laid down.
+    """
+
+    file: PublicFile
+    counts: dict[str, int]
+    refusal: str
+    verdict: Verdict
+
+
+def load_list(path: Path = LIST) -> list[PublicFile]:
+    """Return the listed files."""
+    return msgspec.json.decode(path.read_bytes(), type=list[PublicFile])
+
+
+def run(
+    files: Sequence[PublicFile], folder: Path, mirrors: Path | None
+) -> Iterator[PublicFileResult]:
+    """Yield the outcome of each file, laying down those that the folder lacks.
+
+    Args:
+        files: Files to read.
+        folder: Folder of laid files, ``FOLDER/owner/name/commit/path``.
+        mirrors: Folder of local git repositories, ``MIRRORS/owner/name``; None: fetch from GitHub.
+    """
+    for file in files:
+        place = file.place(folder)
+        if not place.is_file() and not _lay(file, folder, mirrors):
+            yield PublicFileResult(file, {}, "", "unknown")
+            continue
+        yield _outcome(file, place)
+
+
+def _outcome(file: PublicFile, place: Path) -> PublicFileResult:
+    try:
+        counts = count(file.reader, place)
+    except InputError as error:
+        refusal = str(error)
+        agrees = bool(file.refused) and file.refused in refusal
+        return PublicFileResult(file, {}, refusal, "sat" if agrees else "failed")
+    found = {name: counts.get(name, 0) for name in file.counts} or counts
+    agrees = not file.refused and found == file.counts
+    return PublicFileResult(file, found, "", "sat" if agrees else "failed")
+
+
+def count(reader: str, place: Path) -> dict[str, int]:
+    """Return the counts that a reader finds in a file.
+
+    Raises:
+        InputError: The reader refuses the file, or it is of another format.
+    """
+    if reader in importers.names():
+        return _machine(reader, place)
+    if reader in readers.names():
+        return _traces(reader, place)
+    return _plan(reader, place)
+
+
+def _machine(reader: str, place: Path) -> dict[str, int]:
+    text = importers.text_of_bytes(place.read_bytes(), place.name)
+    importer, imported = importers.read(text, importers.Hints(place.stem), place.name)
+    _check_reader(reader, importer.NAME, place)
+    topology = imported.topology
+    return {
+        "ranks": topology.ranks,
+        "switches": len(topology.switches),
+        "links": len(topology.links),
+        "lanes": sum(link.lanes for link in topology.links),
+        "nics": len(imported.nics),
+    }
+
+
+def _traces(reader: str, place: Path) -> dict[str, int]:
+    """Return how many traces a file holds and what their middle step calls."""
+    found = {"traces": 0, "calls": 0, "step": -1}
+    for where, content in unpacking.contents(place):
+        found_reader = readers.who_reads(content, where)
+        _check_reader(reader, found_reader.NAME, place)
+        trace = found_reader.read(content, where, WantedStep())
+        found["traces"] += 1
+        found["calls"] += len(trace.calls())
+        if trace.step is not None:
+            found["step"] = trace.step
+        if trace.world:
+            found["world"] = trace.world
+        if trace.rank is not None:
+            found["rank"] = trace.rank
+    return found
+
+
+def _plan(reader: str, place: Path) -> dict[str, int]:
+    content = place.read_bytes()
+    plan_format = formats.who_reads(content)
+    _check_reader(reader, "" if plan_format is None else plan_format.NAME, place)
+    foreign = formats.load(reader).read(content, place.name)
+    if foreign.refused:
+        raise InputError("; ".join(foreign.refused))
+    return {f"{name.replace(' ', '_')}s": int(n) for n, name in _COUNTED.findall(foreign.about)}
+
+
+def _check_reader(expected: str, found: str, place: Path) -> None:
+    if found != expected:
+        raise InputError(f"{place.name}: recognized as {found or 'no format'}, not as {expected}")
+
+
+def _lay(file: PublicFile, folder: Path, mirrors: Path | None) -> bool:
+    """Write a file of a repository into the folder; return whether it is there."""
+    repository = folder / ".git" / file.repository if mirrors is None else mirrors / file.repository
+    content = _git(repository, "show", f"{file.commit}:{file.path}")
+    if content is None and mirrors is None:
+        if not repository.exists():
+            repository.mkdir(parents=True)
+            _git(repository, "init", "--bare", "--quiet")
+        url = f"https://github.com/{file.repository}"
+        _git(repository, "fetch", "--quiet", "--depth", "1", url, file.commit)
+        content = _git(repository, "show", f"{file.commit}:{file.path}")
+    if content is None:
+        return False
+    place = file.place(folder)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(content)
+    return True
+
+
+def _git(repository: Path, *words: str) -> bytes | None:
+    """Return what git prints; None where it fails."""
+    with suppress(OSError, subprocess.SubprocessError):
+        command = ["git", "-C", str(repository), *words]
+        done = subprocess.run(command, capture_output=True, check=True, timeout=FETCH_TIMEOUT_S)
+        return done.stdout
+    return None
+
+
+def show_counts(counts: Mapping[str, int]) -> str:
+    """Return counts as words."""
+    return ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts.items())
