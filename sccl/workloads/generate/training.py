@@ -24,6 +24,9 @@ MOST_VISITS = 50_000
 
 _MOST_WIDTHS = 10_000
 
+MODEL_VARIANT = {"model variant": True}
+"""Metadata of a parameter that is reported only if it differs from its default."""
+
 OPTIMIZER_BYTES = 28
 """What Adam moves for each parameter: its gradient is read, parameter and both moments are read and
 written in 32 bits. With 16 bits the copy that is written and the smaller gradient are as much."""
@@ -109,10 +112,18 @@ class Processor:
         """Return how long it takes to move bytes from or to memory, microseconds."""
         return moved / (self.memory_gb_per_s * 1e3)
 
+    def list_parameters(self) -> dict[str, object]:
+        """Return the parameters by option name, without variants of the model that are off."""
+        return {
+            shown(field.name): value
+            for field in fields(self)
+            if (value := getattr(self, field.name)) != field.default
+            or field.metadata != MODEL_VARIANT
+        }
+
     def told(self) -> str:
-        """Return all parameters, as users give them."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return ", ".join(f"{shown(name)} {_text(value)}" for name, value in values)
+        """Return the parameters as text, in the notation of the options."""
+        return ", ".join(f"{name} {_text(value)}" for name, value in self.list_parameters().items())
 
 
 def _text(value: object) -> str:
