@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
@@ -114,24 +115,40 @@ def meet(counter: Any, enough: Any) -> None:
             _give_way()
 
 
-class _First(event.Listener):
-    """Calls a function at the first event."""
+class Compilation(event.Listener):
+    """Calls a function at the first compilation, and measures all of them.
+
+    Attributes:
+        seconds: that compilations took by now; what is compiled within another counts once.
+    """
 
     def __init__(self, told: Callable[[], None]) -> None:
         self._told: Callable[[], None] | None = told
+        self._depth, self._began = 0, 0.0
+        self.seconds = 0.0
 
     def on_start(self, _event: object) -> None:
-        """Tell it, once."""
+        """Tell it, once, and start the clock."""
         if self._told is not None:
             self._told()
         self._told = None
+        if self._depth == 0:
+            self._began = time.perf_counter()
+        self._depth += 1
 
     def on_end(self, _event: object) -> None:
-        """Do nothing."""
+        """Stop the clock."""
+        self._depth -= 1
+        if self._depth == 0:
+            self.seconds += time.perf_counter() - self._began
 
 
 @contextmanager
-def compiling(told: Callable[[], None]) -> Iterator[None]:
-    """Have a function called where something is compiled that is not on disk yet, once."""
-    with event.install_listener("numba:compile", _First(told)):
-        yield
+def compiling(told: Callable[[], None]) -> Iterator[Compilation]:
+    """Have a function called where something is compiled that is not on disk yet, once.
+
+    Provides what measures how long that takes.
+    """
+    compilation = Compilation(told)
+    with event.install_listener("numba:compile", compilation):
+        yield compilation

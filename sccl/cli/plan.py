@@ -133,6 +133,11 @@ def _print(shown: TrainingPlanOutput, *, merging: bool) -> None:
         f"({counted(shown.collectives, 'collective')}, {counted(shown.motifs, 'motif')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed})"
     )
+    if shown.compilation_seconds:
+        console.print(
+            f"of these, {shown.compilation_seconds:.2f} s went into compilation at the first use, "
+            "which --seconds does not count"
+        )
     if shown.merged:
         console.print(f"{counted(shown.merged, 'collective')} are sent as one with others")
     if shown.gap is None:

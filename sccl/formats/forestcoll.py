@@ -23,6 +23,7 @@ from sccl.errors import FormatError, TooLargeError
 from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
 from sccl.formats.flows import ASSUMED, Flow, algorithm_of_flows, machine_of
 from sccl.formats.msccl_program import element_of
+from sccl.topo.importers.unused import unused_attributes, unused_line
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -42,6 +43,13 @@ MAX_FLOWS = 2**20
 
 MAX_CHUNKS = 2**20
 """Of a node."""
+
+_ATTRIBUTES = {
+    "Algo": frozenset({"nchunkspernode"}),
+    "tree": frozenset({"root", "index", "nchunks", "height"}),
+    "send": frozenset({"src", "dst", "path"}),
+}
+"""Attributes that trees have, by element."""
 
 _NODE = re.compile(r"\([^()]{1,80}\)|[^,()]{1,80}")
 
@@ -98,6 +106,7 @@ def read(content: bytes, where: str) -> Foreign:
         notes.append(f"{len(machine.budgets)} hops of several paths are shared, as one lane each")
     if nodes != [str(number) for number in range(len(nodes))]:
         notes.append(f"rank 0 is {nodes[0]}, rank {len(nodes) - 1} is {nodes[-1]}")
+    notes += unused_line(unused_attributes(root, _ATTRIBUTES))
     return Foreign(algorithm, about, tuple(notes))
 
 

@@ -32,6 +32,7 @@ from sccl.formats.msccl_collectives import (
     wanted_of,
 )
 from sccl.topo import importers
+from sccl.topo.importers.unused import UNUSED, decoded_json, unused_fields, unused_line
 
 NAME = "msccl-json"
 ABOUT = "algorithms of msccl-tools (and of SCCL's public code), one file each"
@@ -42,6 +43,12 @@ MIXES = True
 
 Options = FormatOptions
 """Nothing can be told."""
+
+_KNOWN = frozenset(
+    {"msccl_type", "sccl_type", "name", "runtime_name", "input_map", "output_map"}
+    | {"steps", "extra_rounds", "extra_memory", "allow_exchange"}
+)
+"""Fields that algorithms of msccl-tools have and that do not change what is sent."""
 
 _RUNTIME_NAMES = {"reducescatter": "reduce_scatter"} | {
     name: name for name in ("allgather", "allreduce", "alltoall")
@@ -129,6 +136,8 @@ def read(content: bytes, where: str) -> Foreign:
         f"an algorithm of msccl-tools: {collective.name} of {machine.ranks} ranks, "
         f"{algorithm.steps} steps, {algorithm.num_sends} sends"
     )
+    notes += unused_line(unused_fields(decoded_json(content), _File, _KNOWN))
+    notes += [f"topology: {line}" for line in imported.understood if line.startswith(UNUSED)]
     return Foreign(algorithm, about, tuple(notes))
 
 

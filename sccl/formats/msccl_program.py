@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError
 
 from sccl.errors import FormatError, TooLargeError
+from sccl.topo.importers.unused import unused_attributes, unused_line
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -36,6 +37,19 @@ TYPES = SENDS | RECEIVES | LOCAL
 REDUCES = frozenset({"rrs", "rrc", "rrcs", "re"})
 BUFFERS = {"i": "input", "o": "output", "s": "scratch"}
 
+
+ATTRIBUTES = {
+    "algo": frozenset(
+        {"name", "proto", "nchannels", "nchunksperloop", "ngpus", "coll", "inplace", "outofplace"}
+        | {"minBytes", "maxBytes"}
+    ),
+    "gpu": frozenset({"id", "i_chunks", "o_chunks", "s_chunks"}),
+    "tb": frozenset({"id", "send", "recv", "chan"}),
+    "step": frozenset(
+        {"s", "type", "srcbuf", "srcoff", "dstbuf", "dstoff", "cnt", "depid", "deps", "hasdep"}
+    ),
+}
+"""Attributes that are read, by element."""
 
 _BEGINNING = rb"\s*(<\?xml[^>]*>\s*)?(<!--(?:(?!-->).)*-->\s*)*<algo[\s>]"
 
@@ -84,11 +98,13 @@ class MscclProgram:
     Attributes:
         attributes: of the element ``algo``, as they stand there.
         chunks: ``nchunksperloop``: of the larger buffer.
+        unused: The line that lists elements and attributes that are not read, if there are any.
     """
 
     attributes: Mapping[str, str]
     chunks: int
     gpus: tuple[MscclGpu, ...]
+    unused: tuple[str, ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -206,7 +222,8 @@ def program_of(content: bytes, where: str) -> MscclProgram:
             f"{where}: {ranks} ranks of {chunks} chunks, and all steps together move {moved}: "
             "most would never be moved, so that it is not read"
         )
-    return MscclProgram(dict(root.attrib), chunks, tuple(found[r] for r in range(ranks)))
+    unused = unused_line(unused_attributes(root, ATTRIBUTES))
+    return MscclProgram(dict(root.attrib), chunks, tuple(found[r] for r in range(ranks)), unused)
 
 
 def element_of(content: bytes, where: str) -> Element:

@@ -151,7 +151,7 @@ def read(content: bytes, where: str) -> Foreign:
     said = _said(broken)
     refused = all(broken.values())
     plan = graph_program(program)
-    notes = [] if refused else list(said)
+    notes = [*([] if refused else said), *program.unused]
     if not in_order(plan.callings[0].graph.steps)[1] and (stuck := _stuck(program)):
         notes.append(f"in calls so large that each chunk takes a place in a queue, {stuck[0]}")
     if plan.collective.name == "custom":

@@ -27,19 +27,17 @@ from sccl.formats.mscclpp_plan import (
     is_other_form,
     plan_of,
     text_of,
-    unread_fields,
 )
 from sccl.formats.mscclpp_rules import MAX_MIN_SIZE, MAX_OFFSET_BYTES, broken_rules, crashes
 from sccl.lower.instances import instances_of
 from sccl.lower.step_graph_run import run_graph
+from sccl.topo.importers.unused import decoded_json, unused_fields, unused_names
 
 NAME = "mscclpp"
 ABOUT = "MSCCL++ execution plans, one file an algorithm, for its executor"
 SOURCE = "microsoft/mscclpp v0.9.0 and 1f5f065 (2026-08), src/core/executor"
 TAKES = (Algorithm,)
 BY_SIZE = False
-_SHOWN = 12
-"""Names of fields, in a note."""
 MIXES = True
 
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "reducescatter")
@@ -157,10 +155,8 @@ def read(content: bytes, where: str) -> Foreign:
     )
     program, ended = graph_program(plan), tuple(crashes(plan))
     notes = (*broken_rules(plan), *unflushed(plan))
-    if unread := unread_fields(content):
-        shown = ", ".join(f"{name!a:.40}" for name in unread[:_SHOWN])
-        more = f" and {len(unread) - _SHOWN} more" if len(unread) > _SHOWN else ""
-        notes = (*notes, f"fields that the executor does not read: {shown}{more}")
+    if unread := unused_names(unused_fields(decoded_json(content), PlanPart)):
+        notes = (*notes, f"fields that the executor does not read: {unread}")
     if program.collective.name == "custom":
         notes = (NOT_SAID, *notes)
     return Foreign(program, about, () if ended else notes, ended)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
-from typing import get_args
 
 import msgspec
 
@@ -240,38 +238,6 @@ def plan_of(content: bytes, where: str) -> PlanPart:
     for wrong in _not_there(plan):
         raise FormatError(f"{where}: {wrong}: the plan cannot be loaded")
     return plan
-
-
-def unread_fields(content: bytes) -> list[str]:
-    """Return the names of fields of a plan that the executor does not read, sorted."""
-    found: set[str] = set()
-    _add_unread(msgspec.json.decode(content), PlanPart, found)
-    return sorted(found)
-
-
-def _add_unread(value: object, part: type[msgspec.Struct], found: set[str]) -> None:
-    if isinstance(value, list):
-        for one in value:
-            _add_unread(one, part, found)
-    elif isinstance(value, dict):
-        parts = _parts_of(part)
-        found.update(name for name in value if name not in parts)
-        for name, inner in parts.items():
-            if inner is not None and name in value:
-                _add_unread(value[name], inner, found)
-
-
-@cache
-def _parts_of(part: type[msgspec.Struct]) -> dict[str, type[msgspec.Struct] | None]:
-    """Return the fields of a part, each with the part that it holds, or holds a list of."""
-    found: dict[str, type[msgspec.Struct] | None] = {}
-    for field in msgspec.structs.fields(part):
-        types = [field.type, *get_args(field.type)]
-        found[field.encode_name] = next(
-            (one for one in types if isinstance(one, type) and issubclass(one, msgspec.Struct)),
-            None,
-        )
-    return found
 
 
 def text_of(plan: PlanPart) -> bytes:

@@ -18,6 +18,7 @@ from sccl.core.collective import Collective
 from sccl.errors import FormatError, TooLargeError
 from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
 from sccl.formats.flows import ASSUMED, algorithm_of_flows, machine_of
+from sccl.topo.importers.unused import unused_line
 
 NAME = "teccl"
 ABOUT = "schedules of TE-CCL (read alone)"
@@ -28,6 +29,10 @@ MIXES = False
 
 MAX_FLOWS = 2**20
 """Of a schedule that is read."""
+
+_FLOWS = ("7-Flows", "6-Flows")
+_PATHS = ("8-Chunk paths", "7-chunk paths")
+"""Names of fields: the first that a file has is read."""
 
 _FLOW = re.compile(
     r"Chunk (\d{1,6}) from (\d{1,6}) traveled over (\d{1,6})->(\d{1,6})"
@@ -84,6 +89,8 @@ def read(content: bytes, where: str) -> Foreign:
     notes = [ASSUMED, "epochs became steps: a chunk goes on in the step after it came"]
     if nodes != list(range(len(nodes))):
         notes.append(f"its GPUs are numbered up to {nodes[-1]}: ranks are in their order")
+    used = {_name_of(fields, _FLOWS), _name_of(fields, _PATHS)}
+    notes += unused_line(name for name in fields if name not in used)
     return Foreign(algorithm, about, tuple(notes))
 
 
@@ -97,9 +104,13 @@ def _fields(content: bytes, where: str) -> dict[str, Any]:
     return found
 
 
+def _name_of(fields: dict[str, Any], names: Sequence[str]) -> str:
+    return next((name for name in names if name in fields), names[0])
+
+
 def _flows(fields: dict[str, Any], where: str) -> list[tuple[int, int, int, int, int]]:
     """Return (epoch, chunk, source, begin, end) of every transfer."""
-    texts = fields.get("7-Flows", fields.get("6-Flows"))
+    texts = fields.get(_name_of(fields, _FLOWS))
     if not isinstance(texts, list) or not texts:
         raise FormatError(f"{where}: no list 7-Flows, expected one sentence for each transfer")
     if len(texts) > MAX_FLOWS:
@@ -121,7 +132,7 @@ def _flows(fields: dict[str, Any], where: str) -> list[tuple[int, int, int, int,
 
 def _demands(fields: dict[str, Any], where: str) -> set[tuple[int, int, int]]:
     """Return (destination, chunk, source) of every demand."""
-    paths = fields.get("8-Chunk paths", fields.get("7-chunk paths"))
+    paths = fields.get(_name_of(fields, _PATHS))
     texts = list(paths) if isinstance(paths, dict) else []
     told = [_DEMAND.fullmatch(text) for text in texts]
     if not texts or None in told:

@@ -57,6 +57,10 @@ class TrainingPlanOutput(Output, frozen=True, kw_only=True):
     ] = 0
     motifs: Count
     seconds: Seconds
+    compilation_seconds: Annotated[
+        float,
+        Meta(ge=0, description="Of these, for compilation at a first use: no part of --seconds."),
+    ] = 0.0
     seed: Count
     ended: Annotated[str, Meta(description="Why it ended before the search did; or empty.")]
     file: FileText | None
@@ -70,6 +74,7 @@ class PlannedTraining:
         baseline_ns: of what is issued as it is submitted.
         two_ns: until the first two iterations have ended.
         ended: why before the search did; empty: it did.
+        compilation_seconds: that compilation took of these, which is no part of the search.
     """
 
     plan: TrainingPlan
@@ -77,6 +82,7 @@ class PlannedTraining:
     two_ns: int
     seconds: float
     ended: str
+    compilation_seconds: float = 0.0
 
 
 def plan_training(
@@ -120,8 +126,9 @@ def plan_training(
             )
         return plan, timeline.finish_ns()
 
+    compilation = None
     try:
-        with compiling(first):
+        with compiling(first) as compilation:
             planner.run()
         plan, two = judged(options=True)
     except KeyboardInterrupt:
@@ -131,7 +138,8 @@ def plan_training(
         # Who interrupts does not wait for options to be derived anew, which 'sccl check' does.
         plan, two = judged(options=False)
     seconds = time.perf_counter() - began
-    return PlannedTraining(plan, planner.baseline_ns, two, seconds, ended)
+    compiled = 0.0 if compilation is None else compilation.seconds
+    return PlannedTraining(plan, planner.baseline_ns, two, seconds, ended, compiled)
 
 
 def write_training_plan(path: Path, plan: TrainingPlan) -> None:
@@ -165,6 +173,7 @@ def planning_output(found: PlannedTraining, file: Path | None) -> TrainingPlanOu
         merged=sum(map(len, merged_rows(plan.workload))),
         motifs=sum(len(option.motifs) for _, option in plan.options),
         seconds=round(found.seconds, 3),
+        compilation_seconds=round(found.compilation_seconds, 3),
         seed=plan.seed,
         ended=found.ended,
         file=None if file is None else str(file),

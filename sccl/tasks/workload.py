@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -142,14 +142,16 @@ def import_workload(
         InputError: one cannot be read, ranks disagree, or there are no collectives.
     """
     digests: dict[str, str] = {}
+    skipped: list[str] = []
 
     def every() -> Iterator[tuple[str, bytes]]:
         for file in files:
-            for where, content in contents(file):
+            for where, content in contents(file, skipped.append):
                 digests[where] = f"sha256:{hashlib.sha256(content).hexdigest()}"
                 yield where, content
 
     read = read_workload(every(), hints, name or files[0].name.partition(".")[0] or "workload")
+    read = replace(read, unread=(*read.unread, *skipped))
     if output is not None:
         write_atomically(output, text_of(workload_to_wire(read.workload)))
     return ImportedWorkload(read, digests)

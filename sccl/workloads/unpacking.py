@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import IO
 
 from sccl.core.files.disk import PIECE, check_filled, is_folder, reading
+from sccl.core.words import counted
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.workloads.readers import MAX_BYTES
 
@@ -24,31 +25,54 @@ _NO_TRACES = frozenset({"comm_group.json", "comm_groups.json"})
 """Names of the file next to traces of Chakra that lists the ranks of groups for simulators."""
 
 
-def contents(path: Path) -> Iterator[tuple[str, bytes]]:
+_SHOWN = 5
+"""Names of files that are no traces, in a line."""
+
+
+def contents(
+    path: Path, on_skipped: Callable[[str], None] | None = None
+) -> Iterator[tuple[str, bytes]]:
     """Return what is in a file, an archive (.tar, .tar.gz) or a folder: names and bytes, unpacked.
+
+    Args:
+        on_skipped: Takes the line that names files of a folder or an archive that are no traces.
 
     Raises:
         InputError: it cannot be read, is cut off, empty, or larger than is read.
     """
     if is_folder(path):
-        files = sorted(one for one in path.iterdir() if _is_trace(one.name))
+        entries = sorted(path.iterdir())
+        files = [one for one in entries if _is_trace(one.name)]
         if not files:
             raise InputError(f"{path}: there are no traces ({', '.join(_TRACES)}) in this folder")
+        _report_skipped(path, (one.name for one in entries if not _is_trace(one.name)), on_skipped)
         for file in files:
-            yield from contents(file)
+            yield from contents(file, on_skipped)
         return
     with reading(path) as stream:
         content = _read(stream, str(path))
     if not content.strip():
         raise FormatError(f"{path}: it is empty, expected a trace")
     if content[257:262] == _ARCHIVE:
-        yield from _members(content, str(path))
+        yield from _members(content, path, on_skipped)
     else:
         yield str(path), content
 
 
 def _is_trace(name: str) -> bool:
     return name.endswith(_TRACES) and name not in _NO_TRACES
+
+
+def _report_skipped(
+    path: Path, names: Iterable[str], on_skipped: Callable[[str], None] | None
+) -> None:
+    """Report the number and the first names of files that are no traces; not hidden ones."""
+    skipped = [name for name in names if not name.rpartition("/")[2].startswith(".")]
+    if not skipped or on_skipped is None:
+        return
+    shown = ", ".join(f"{name!a:.62}"[1:-1] for name in skipped[:_SHOWN])
+    more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
+    on_skipped(f"{path}: {counted(len(skipped), 'file')} without traces: {shown}{more}")
 
 
 def _read(stream: IO[bytes], where: str) -> bytes:
@@ -82,8 +106,14 @@ def _unpacked(
     """Unpack a piece, little by little, and return what unpacks the next one."""
     while piece:
         if unpack.eof:
+            piece = piece.lstrip(b"\0")  # padding
+            if not piece:
+                return unpack
             if not piece.startswith(_GZIP[:1]):
-                return unpack  # padding
+                raise FormatError(
+                    f"{where}: other bytes follow its packed content, expected its end or another "
+                    "gzip stream: copy it anew"
+                )
             unpack = zlib.decompressobj(wbits=31)  # several packed files, one after the other
         try:
             more = unpack.decompress(piece, PIECE)
@@ -108,9 +138,13 @@ def _check_size(size: int, where: str) -> None:
         )
 
 
-def _members(content: bytes, where: str) -> Iterator[tuple[str, bytes]]:
+def _members(
+    content: bytes, path: Path, on_skipped: Callable[[str], None] | None
+) -> Iterator[tuple[str, bytes]]:
     """Return the files of an archive; its names are told, and never written to."""
-    total = count = 0
+    total = count = traces = 0
+    where = str(path)
+    skipped: list[str] = []
     try:
         with tarfile.open(fileobj=BytesIO(content), mode="r:") as archive:
             for member in archive:
@@ -120,7 +154,9 @@ def _members(content: bytes, where: str) -> Iterator[tuple[str, bytes]]:
                 file = archive.extractfile(member) if member.isreg() else None
                 own = member.name.rpartition("/")[2]
                 if file is None or own.startswith(".") or not _is_trace(own):
+                    skipped += [] if member.isdir() else [member.name]
                     continue
+                traces += 1
                 name = "".join(c if c.isprintable() else "?" for c in member.name[:200])
                 unpacked = _read(file, f"{where}: {name}")
                 total += len(unpacked)
@@ -132,3 +168,6 @@ def _members(content: bytes, where: str) -> Iterator[tuple[str, bytes]]:
         raise FormatError(f"{where}: it is a damaged archive ({error})") from error
     if not count:
         raise FormatError(f"{where}: there are no files in this archive")
+    if not traces:
+        raise InputError(f"{where}: there are no traces ({', '.join(_TRACES)}) in this archive")
+    _report_skipped(path, skipped, on_skipped)

@@ -9,6 +9,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from numba.core import event
+
+from sccl.compiled import compiling
 
 SOURCE = """\
 from sccl.compiled import compiled
@@ -49,3 +52,17 @@ def test_what_names_modules_that_are_gone_is_compiled_anew(
         index.write_bytes(kept)
         assert compiled_now(loaded(path)) == 1
         assert compiled_now(loaded(path)) == 0
+
+
+def test_compilation_time_counts_nested_compilations_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([1.0, 4.0, 10.0, 12.0])
+    monkeypatch.setattr("sccl.compiled.time.perf_counter", lambda: next(clock))
+    calls: list[str] = []
+    with compiling(lambda: calls.append("first")) as compilation:
+        for nested in (True, False):
+            with event.trigger_event("numba:compile"):
+                if nested:
+                    with event.trigger_event("numba:compile"):
+                        pass
+    assert compilation.seconds == 5.0
+    assert calls == ["first"]

@@ -208,6 +208,21 @@ def test_what_is_sent_is_demanded(tmp_path: Path) -> None:
     assert "chunk 0 of 0 is sent, and nobody demands it" in err
 
 
+def test_teccl_lists_unused_fields() -> None:
+    """Chunks of two nodes go to each other; the file has a field that no reader knows."""
+    pairs = ((0, 1), (1, 0))
+    file = {
+        "1-Epoch_Duration": 1,
+        "6-Flows": [f"Chunk 0 from {a} traveled over {a}->{b} in epoch 0" for a, b in pairs],
+        "7-chunk paths": {
+            f"Demand at {b} for chunk 0 from {a} met by epoch 0": [] for a, b in pairs
+        },
+        "9-Weights\x1b": [2],
+    }
+    found = formats.load("teccl").read(json.dumps(file).encode(), "file")
+    assert "not used: 1-Epoch_Duration, '9-Weights\\x1b'" in found.notes
+
+
 def test_formats_of_one_direction_are_known_without_loading_them() -> None:
     for form in map(formats.load, formats.names()):
         assert bool(form.TAKES) == (form.NAME in formats.written()), form.NAME

@@ -132,3 +132,12 @@ def test_trees_become_an_algorithm_on_a_machine(tmp_path: Path) -> None:
     assert sccl("simulate", plan, "--size", "1MB")[0] == 0
     code, _, err = sccl("export", plan, "--format", "forestcoll", "-o", tmp_path / "x")
     assert (code, "nothing runs them" in " ".join(err.split())) == (2, True)
+
+
+def test_forestcoll_lists_unused_attributes() -> None:
+    text = text_of(RING, 1)
+    assert not any("not used" in note for note in forestcoll.read(text, "file").notes)
+    text = text.replace(b' index="0"', b' index="0" weight="3"').replace(
+        b"</Algo>", b"<cut/></Algo>"
+    )
+    assert "not used: weight of <tree>, <cut>" in forestcoll.read(text, "file").notes

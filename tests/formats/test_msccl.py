@@ -329,3 +329,10 @@ def test_programs_that_would_take_minutes_are_refused(old: str, new: str, says: 
     assert old.encode() in content
     with pytest.raises(TooLargeError, match=says):
         msccl_xml.read(content.replace(old.encode(), new.encode(), 1), "it")
+
+
+def test_msccl_xml_lists_unused_attributes() -> None:
+    text = written(frontier("ring:4", "allgather")[0], RCCL)[0]
+    assert not any("not used" in note for note in msccl_xml.read(text, "file").notes)
+    text = text.replace(b' chan="', b' priority="1" chan="').replace(b"</algo>", b"<hint/></algo>")
+    assert "not used: priority of <tb>, <hint>" in msccl_xml.read(text, "file").notes

@@ -202,3 +202,14 @@ def test_sums_that_differ_by_rank_are_refused() -> None:
 def test_an_allreduce_is_not_written_as_its_stores_would_be_added() -> None:
     with pytest.raises(InputError, match="which stores it, and they add"):
         written(frontier("ring:4", "allreduce")[0])
+
+
+def test_msccl_json_lists_unused_fields() -> None:
+    content = written(frontier("ring:4", "allgather")[0])
+    assert not any("not used" in note for note in msccl_json.read(content, "file").notes)
+    file = json.loads(content)
+    file["steps"][0]["delay_us"] = 3
+    file["topology"]["latency"] = [1]
+    notes = msccl_json.read(json.dumps(file).encode(), "file").notes
+    assert "not used: steps[].delay_us" in notes
+    assert "topology: not used: latency" in notes

@@ -357,7 +357,10 @@ def test_fields_that_the_executor_does_not_read_are_told() -> None:
     changed["gpus"][0]["semaphore"] = []
     block(changed)["ops"][0]["scr_buff"] = []
     notes = mscclpp.read(json.dumps(changed).encode(), "it").notes
-    told = "fields that the executor does not read: 'buffer_allignment', 'scr_buff', 'semaphore'"
+    told = (
+        "fields that the executor does not read: buffer_allignment, gpus[].semaphore, "
+        "gpus[].threadblocks[].ops[].scr_buff"
+    )
     assert told in notes
     notes = mscclpp.read(json.dumps(plan()).encode(), "it").notes
     assert not any("does not read" in note for note in notes)

@@ -75,3 +75,32 @@ def test_what_holds_nothing_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(whole[:3000])
     with pytest.raises(InputError, match=r"a.tar: it is a damaged archive"):
         list(contents(tmp_path / "a.tar"))
+
+
+def test_contents_reports_files_that_are_no_traces(tmp_path: Path) -> None:
+    skipped: list[str] = []
+    (tmp_path / "a.json").write_bytes(b"{1}")
+    (tmp_path / ".hidden").write_bytes(b"")
+    list(contents(tmp_path, skipped.append))
+    assert skipped == []
+    for name in ("b.md", "comm_group.json", "c\x1b.pt", "d", "e", "f"):
+        (tmp_path / name).write_bytes(b"no trace")
+    list(contents(tmp_path, skipped.append))
+    shown = r"b.md, c\x1b.pt, comm_group.json, d, e and 1 more"
+    assert skipped == [f"{tmp_path}: 6 files without traces: {shown}"]
+    skipped.clear()
+    made = archive(tmp_path / "all.tar", {"x/0.json": b"{4}", "x/notes": b"", "x/._0": b""})
+    list(contents(made, skipped.append))
+    assert skipped == [f"{made}: 2 files without traces: x/notes, link.json"]
+    with pytest.raises(InputError, match=r"none.tar: there are no traces \(.json, .*this archive"):
+        list(contents(archive(tmp_path / "none.tar", {"x/notes": b""})))
+
+
+def test_contents_rejects_bytes_after_a_gzip_stream(tmp_path: Path) -> None:
+    file = tmp_path / "a.json.gz"
+    file.write_bytes(gzip.compress(b"{1}") + b"\0" * 700)
+    assert [content for _, content in contents(file)] == [b"{1}"]
+    for rest in (b"garbage", b"\0\0garbage", b"\n"):
+        file.write_bytes(gzip.compress(b"{1}") + rest)
+        with pytest.raises(InputError, match=r"a.json.gz: other bytes follow its packed content"):
+            list(contents(file))

@@ -6,7 +6,8 @@ A field with an unknown name would otherwise count as absent in silence.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import inspect
@@ -14,8 +15,14 @@ from msgspec import inspect
 from sccl.errors import FormatError
 from sccl.topo.importers.plain_xml import Element
 
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element as ParsedElement
+
 MAX_SHOWN = 8
 """Names in a line."""
+
+UNUSED = "not used: "
+"""Beginning of the line that lists names."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.<>\[\] -]{1,60}")
 
@@ -31,11 +38,13 @@ def unused_names(names: Iterable[str]) -> str:
 def unused_line(names: Iterable[str]) -> tuple[str, ...]:
     """Return the line of the summary that lists names, none where there are none."""
     line = unused_names(names)
-    return (f"not used: {line}",) if line else ()
+    return (f"{UNUSED}{line}",) if line else ()
 
 
 def unused_attributes(
-    root: Element, known: Mapping[str, frozenset[str]], free: frozenset[str] = frozenset()
+    root: Element | ParsedElement,
+    known: Mapping[str, frozenset[str]],
+    free: frozenset[str] = frozenset(),
 ) -> Iterator[str]:
     """Yield the elements and attributes of an XML file that its format is not known to have.
 
@@ -43,7 +52,7 @@ def unused_attributes(
         known: The names of attributes, by tag.
         free: Tags whose content is not looked at.
     """
-    waiting = [root]
+    waiting: list[Element | ParsedElement] = [root]
     while waiting:
         element = waiting.pop()
         if element.tag in free:
@@ -52,13 +61,23 @@ def unused_attributes(
         if attributes is None:
             yield f"<{element.tag}>"
             continue
-        for name in element.attributes:
+        own, children = _content(element)
+        for name in own:
             if name not in attributes:
                 yield f"{name} of <{element.tag}>"
-        waiting.extend(reversed(element.children))
+        waiting.extend(reversed(children))
 
 
-def decoded_json(text: str) -> object:
+def _content(
+    element: Element | ParsedElement,
+) -> tuple[Mapping[str, str], Sequence[Element | ParsedElement]]:
+    """Return the attributes and the children of an element."""
+    if isinstance(element, Element):
+        return element.attributes, element.children
+    return element.attrib, list(element)
+
+
+def decoded_json(text: str | bytes) -> object:
     """Return a JSON text as dicts, lists and scalars, also fields that a struct does not have.
 
     Raises:
