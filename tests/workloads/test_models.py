@@ -27,8 +27,21 @@ MODELS: dict[str, tuple[dict[str, Any], int]] = {
         8_030_261_248,
     ),
 }
-MIXTRAL = {**LLAMA, "layers": 32, "kv_heads": 8, "mlp_width": 14_336, "experts": 8, "moe_every": 1}
-GPT2 = {"layers": 12, "hidden": 768, "heads": 12, "vocabulary": 50_257, "tied_embeddings": True}
+MIXTRAL: dict[str, Any] = {
+    **LLAMA,
+    "layers": 32,
+    "kv_heads": 8,
+    "mlp_width": 14_336,
+    "experts": 8,
+    "moe_every": 1,
+}
+GPT2: dict[str, Any] = {
+    "layers": 12,
+    "hidden": 768,
+    "heads": 12,
+    "vocabulary": 50_257,
+    "tied_embeddings": True,
+}
 
 
 def count_elements(workload: Workload, prefix: str) -> int:
@@ -44,7 +57,7 @@ def count_rms_norms(shape: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("spread", [{}, {"tp": 8}, {"tp": 2, "pp": 4}])
-def test_llama_gradients_match_the_published_parameters(name: str, spread: dict[str, int]) -> None:
+def test_llama_gradients_match_the_published_parameters(name: str, spread: dict[str, Any]) -> None:
     shape, published = MODELS[name]
     workload = transformer(TransformerJob(**shape, **spread, dp=2))
     gradients = count_elements(workload, "reduce/")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import groupby
 from math import isfinite
+from typing import Any
 
 from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.workload_ops import MOST_ELEMENTS, MOST_RANKS
@@ -112,7 +113,7 @@ class Processor:
         """Return how long it takes to move bytes from or to memory, microseconds."""
         return moved / (self.memory_gb_per_s * 1e3)
 
-    def list_parameters(self) -> dict[str, object]:
+    def list_parameters(self) -> dict[str, Any]:
         """Return the parameters by option name, without variants of the model that are off."""
         return {
             shown(field.name): value
