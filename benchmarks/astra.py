@@ -141,7 +141,7 @@ def incomplete(whole: Algorithm, binary: str) -> Incomplete:
         ScclError: ASTRA-sim failed.
     """
     lacking = replace(whole, sends=whole.sends[:-1])
-    messages = Messages.of_algorithm(lacking)
+    messages = as_they_come(Messages.of_algorithm(lacking))
     case = Case("", Network.PAIRS, whole.topology, 2**16, messages, (messages,))
     return Incomplete(
         case=f"{whole.collective.name} on {whole.topology.name}, {len(lacking.sends)} of "
@@ -150,6 +150,11 @@ def incomplete(whole: Algorithm, binary: str) -> Incomplete:
         ours_ns=simulate(messages, whole.topology, case.clock).finish,
         violation=violations(lacking)[0].message,
     )
+
+
+def as_they_come(messages: Messages) -> Messages:
+    """Return messages that links serve in the order of coming, as the traces here have them."""
+    return replace(messages, step=np.full_like(messages.step, -1))
 
 
 def rounded_down(clock: Clock, topology: Topology) -> Clock:

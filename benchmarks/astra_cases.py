@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from benchmarks.astra import Case
+from benchmarks.astra import Case, as_they_come
 from benchmarks.astra_traces import Network
 from benchmarks.collectives import algorithms
 from sccl.collectives import named
@@ -241,10 +241,10 @@ def _traffic(
 
 def _messages(made: Made, stepping: Stepping) -> Messages:
     if isinstance(made, Algorithm):
-        return Messages.of_algorithm(made, stepping)
+        return as_they_come(Messages.of_algorithm(made, stepping))
     columns = (made.step, made.chunk, made.src, made.dst, made.reduce)
     steps = Messages.of_steps(*columns, stepping=stepping)
-    return replace(steps, num_chunks=made.collective.num_chunks)
+    return as_they_come(replace(steps, num_chunks=made.collective.num_chunks))
 
 
 def _apart(messages: Messages) -> tuple[Messages, ...]:

@@ -29,7 +29,7 @@ __all__ = [
 
 NO_FORMATS = frozenset(
     {
-        *("contract", "flows", "messages", "timed_messages", "traces"),
+        *("contract", "flows", "link_order", "messages", "timed_messages", "traces"),
         *("step_chakra", "step_chrome", "stepped"),
         *("astra_networks", "astra_ns3"),
         *("msccl_collectives", "msccl_graph", "msccl_lowering", "msccl_program", "msccl_rules"),

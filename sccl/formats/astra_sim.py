@@ -6,7 +6,8 @@ settings. Paths are as seen from the folder, in which it is to be run. The netwo
 congestion-aware analytical backend (``sccl.formats.astra_networks``), or, as told, one of ns-3
 (``sccl.formats.astra_ns3``), which takes machines of unequal links.
 
-An algorithm runs there as soon as possible, and the binary checks no data: only its clock counts.
+An algorithm runs there as soon as possible, each link in the order of steps (or of a schedule's
+starts), and the binary checks no data: only its clock counts.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sccl.formats import astra_ns3
 from sccl.formats.astra_networks import AnalyticalNetwork, network_of
 from sccl.formats.chakra import traces
 from sccl.formats.contract import SizedPlan, WrittenFiles, only_written
-from sccl.formats.messages import MessageOptions
+from sccl.formats.messages import Message, MessageOptions
 from sccl.formats.timed_messages import sizes_of
 from sccl.formats.traces import Node, NodeKind, trace
 
@@ -91,8 +92,13 @@ def write(plans: Sequence[SizedPlan], options: AstraOptions) -> WrittenFiles:
             f"{', '.join(sorted(_COLLECTIVES))}: export it as chakra"
         )
     on_ns3 = options.network == "ns3"
-    backend = _ns3(plan) if on_ns3 else _analytical(plan, options.network)
-    return custom(name, _bytes(plan), traces(plan, options.awaiting), backend)
+    if on_ns3:  # messages share links there, packet by packet
+        return custom(name, _bytes(plan), traces(plan, options.awaiting), _ns3(plan))
+    network = network_of(plan.plan.topology, options.network)
+    network.check_bytes(min(_sizes(plan)))
+    link_of = _uplink if network.kind == "Switch" else _pair
+    files = traces(plan, options.awaiting, link_of)
+    return custom(name, _bytes(plan), files, analytical(network))
 
 
 sniff, read = only_written("a trace says how many bytes go where, not what they are")
@@ -149,10 +155,12 @@ def custom(
     return WrittenFiles({**files, **backend.files}, command, (note, *backend.notes))
 
 
-def _analytical(plan: SizedPlan, told: str) -> AstraBackend:
-    network = network_of(plan.plan.topology, told)
-    network.check_bytes(min(_sizes(plan)))
-    return analytical(network)
+def _uplink(message: Message) -> tuple[int, ...]:
+    return (message.src,)
+
+
+def _pair(message: Message) -> tuple[int, ...]:
+    return (message.src, message.dst)
 
 
 def _ns3(plan: SizedPlan) -> AstraBackend:

@@ -12,12 +12,13 @@ it tells the order, and what waits for what, but not the times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sccl.core.algorithm import Algorithm
 from sccl.core.schedule import Schedule
 from sccl.errors import TooLargeError
 from sccl.formats.contract import SizedPlan, WrittenFiles, only_written
+from sccl.formats.link_order import order_links
 from sccl.formats.messages import Awaiting, Message, MessageOptions, messages_of, sized
 from sccl.formats.timed_messages import sizes_of, timed_messages
 from sccl.formats.traces import SCHEMA, Node, NodeKind, trace
@@ -58,8 +59,16 @@ def write(plans: Sequence[SizedPlan], options: MessageOptions) -> WrittenFiles:
 sniff, read = only_written("a trace says how many bytes go where, not what they are")
 
 
-def traces(plan: SizedPlan, awaiting: Awaiting) -> list[bytes]:
+def traces(
+    plan: SizedPlan,
+    awaiting: Awaiting,
+    link_of: Callable[[Message], tuple[int, ...]] | None = None,
+) -> list[bytes]:
     """Return the file of each rank.
+
+    Args:
+        link_of: Returns the first link of a message, whose order control dependencies keep. None:
+            sends wait for data alone.
 
     Raises:
         ParameterError: chunks are of no whole bytes.
@@ -67,6 +76,8 @@ def traces(plan: SizedPlan, awaiting: Awaiting) -> list[bytes]:
     """
     collective = plan.plan.collective
     messages, sizes = _messages(plan, awaiting)
+    order = order_links(messages, link_of) if link_of else {}
+    turns, first_turn = set(order.values()), 2 * len(messages)
     nodes: list[list[Node]] = [[] for _ in range(collective.ranks)]
     for message in messages:
         told = _told(message, sum(sizes[c] for c in message.chunks), collective.num_chunks)
@@ -74,7 +85,13 @@ def traces(plan: SizedPlan, awaiting: Awaiting) -> list[bytes]:
         received = {"comm_type": int(NodeKind.RECEIVE), "comm_src": message.src, **told}
         after = tuple(2 * number for number in message.after)
         number = 2 * message.number
-        nodes[message.src].append(Node(number + 1, NodeKind.SEND, after, attributes=sent))
+        control = (first_turn + order[message.number],) if message.number in order else ()
+        nodes[message.src].append(
+            Node(number + 1, NodeKind.SEND, after, attributes=sent, control=control)
+        )
+        if message.number in turns:
+            turn = first_turn + message.number
+            nodes[message.src].append(Node(turn, NodeKind.COMPUTE, after, control=control))
         nodes[message.dst].append(Node(number, NodeKind.RECEIVE, attributes=received))
     head = {"schema": SCHEMA, "collective": collective.name}
     return [trace(own or [Node(0, NodeKind.COMPUTE)], head) for own in nodes]

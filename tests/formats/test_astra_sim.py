@@ -23,6 +23,7 @@ from sccl.errors import InputError
 from sccl.formats import SizedPlan, WrittenFiles
 from sccl.formats.astra_networks import network_of
 from sccl.formats.astra_ns3 import ns3_files
+from sccl.formats.link_order import order_links
 from sccl.formats.messages import Awaiting, Message
 from sccl.formats.timed_messages import timed_messages
 from sccl.judge import violations
@@ -353,3 +354,13 @@ def test_its_binary_ends_as_ours_does(tmp_path: Path) -> None:
         check=True,
     )
     assert {int(end) for end in re.findall(r"finished, (\d+) cycles", done.stdout)} == {9000}
+
+
+def test_a_send_that_its_data_put_behind_another_needs_no_turn() -> None:
+    """Chunk 1 comes back over a rank that had it of this one: data imply the order."""
+    first = Message(0, 0, 0, 0, 1, reduce=False, after=())
+    alike = Message(1, 0, 1, 0, 1, reduce=False, after=())
+    back = Message(2, 1, 1, 1, 0, reduce=True, after=(1,))
+    behind = Message(3, 2, 1, 0, 1, reduce=False, after=(2,))
+    found = order_links([first, alike, back, behind], lambda m: (m.src, m.dst))
+    assert found == {1: 0}

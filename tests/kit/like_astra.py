@@ -4,7 +4,7 @@ It shares nothing with the simulator or with who writes the traces, and needs no
 links serve chunks in the order in which they come, a chunk that comes over several links is whole
 at each end before it goes on, what costs a fraction of a nanosecond costs nothing for it, and what
 happens at one nanosecond happens in the order in which it was foreseen. Nodes that become free
-together are issued by their numbers (ASTRA-sim's order is that of a hash table).
+together are issued by their numbers, up or down (ASTRA-sim's order is that of a hash table).
 """
 
 from __future__ import annotations
@@ -182,8 +182,8 @@ class Machine:
 class Rank:
     """One rank, and its nodes that are not done."""
 
-    def __init__(self, number: int, trace: list[TraceNode]) -> None:
-        self.number, self.ended = number, 0
+    def __init__(self, number: int, trace: list[TraceNode], *, downwards: bool = False) -> None:
+        self.number, self.ended, self.downwards = number, 0, downwards
         self.waits = {n.number: set(n.after) for n in trace}
         self.nodes = {n.number: n for n in trace}
         self.issued: set[int] = set()
@@ -192,7 +192,8 @@ class Rank:
 
     def free(self) -> Iterator[TraceNode]:
         """Yield what may begin, by number; it has begun then."""
-        for number in sorted(n for n, waits in self.waits.items() if not waits):
+        free = [n for n, waits in self.waits.items() if not waits]
+        for number in sorted(free, reverse=self.downwards):
             if number not in self.issued:
                 self.issued.add(number)
                 yield self.nodes[number]
@@ -209,9 +210,11 @@ def _key(n: TraceNode, src: int, dst: int) -> tuple[int, ...]:
     return (n.attributes["comm_tag"], n.attributes["comm_size"], src, dst)
 
 
-def simulate(machine: Machine, traces: list[list[TraceNode]]) -> list[int | None]:
+def simulate(
+    machine: Machine, traces: list[list[TraceNode]], *, downwards: bool = False
+) -> list[int | None]:
     """Return when each rank ends, nanoseconds; None: never."""
-    ranks = [Rank(i, trace) for i, trace in enumerate(traces)]
+    ranks = [Rank(i, trace, downwards=downwards) for i, trace in enumerate(traces)]
 
     def go_on(rank: Rank, number: int) -> None:
         rank.done(number, machine.now)

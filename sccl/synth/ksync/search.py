@@ -219,7 +219,9 @@ def _settled(search: Search) -> Search:
     )
     if level.best is not None:
         search = replace(search, best=(*search.best, _judged(search, level.best)))
-    return replace(search, limits=tuple(_with_found(x, search.least) for x in search.limits))
+    # A point of more steps says nothing about the limits of fewer steps.
+    limits = (_with_found(x, search.least) if x.steps == level.steps else x for x in search.limits)
+    return replace(search, limits=tuple(limits))
 
 
 def _with_found(limit: StepLimit, cost: Fraction | None) -> StepLimit:
