@@ -31,6 +31,31 @@ class ModelParameters:
     layers: Annotated[Whole, typer.Option(help="Of all stages.", rich_help_panel=_MODEL)] = None
     hidden: Annotated[Whole, typer.Option(help="The width, h.", rich_help_panel=_MODEL)] = None
     heads: Annotated[Whole, typer.Option(help="Of attention.", rich_help_panel=_MODEL)] = None
+    kv_heads: Annotated[
+        Whole,
+        typer.Option(
+            help="Number of key/value heads of grouped-query attention.",
+            show_default="as many as heads",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
+    mlp_width: Annotated[
+        Whole,
+        typer.Option(
+            help="Width of the perceptron and of experts.",
+            show_default="4 * hidden",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
+    gated_mlp: Annotated[
+        Flag,
+        typer.Option(
+            "--gated-mlp/--no-gated-mlp",
+            help="A third matrix in each perceptron and expert, for its gate (SwiGLU, GeGLU).",
+            show_default="no",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
     sequence: Annotated[
         Whole, typer.Option(help="Tokens, s.", show_default="2048", rich_help_panel=_MODEL)
     ] = None
@@ -39,6 +64,15 @@ class ModelParameters:
         typer.Option(
             help="Words, V, with an embedding and a matrix behind the layers; 0: neither.",
             show_default="0",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
+    tied_embeddings: Annotated[
+        Flag,
+        typer.Option(
+            "--tied-embeddings/--no-tied-embeddings",
+            help="One matrix for the embedding and behind the layers, with a single stage.",
+            show_default="no",
             rich_help_panel=_MODEL,
         ),
     ] = None

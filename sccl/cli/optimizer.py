@@ -83,7 +83,8 @@ def optimizer(
     """Propose plans to a running job, watch it, and plan anew when that is worth it.
 
     The job never waits for this command, nor ends with it: another may go on where one was ended.
-    With SCCL_PLAN_KEY in the environment plans are signed; ranks that have the key take no others.
+    With SCCL_PLAN_KEY in the environment plans, votes, and decisions are signed. Ranks that have
+    the key take no others.
 
     Exit code 0: done, 1: the plan was aborted, 4: the job's store is not there.
     """
@@ -92,7 +93,7 @@ def optimizer(
     key = key_of(os.environ)
     shared = connect(store)
     if given is None and not serve:
-        _show(optimizer_output(current(shared)), json=json)
+        _show(optimizer_output(current(shared), key=key), json=json)
         return
     settings = ControlSettings(deadline, log, key)
 
@@ -112,7 +113,7 @@ def optimizer(
             controller.step()
             time.sleep(EVERY_S)
     if json and given is not None:
-        print_output(optimizer_output(controller.ledger, decision, given[1]))
+        print_output(optimizer_output(controller.ledger, decision, given[1], key))
     if decision is not None and not decision.committed:
         raise typer.Exit(ExitCode.NO)
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from sccl.enforce.futures import ResultFuture
 from sccl.enforce.works import Naming
 
 Job = Callable[[], None]
@@ -44,7 +45,7 @@ class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
         self._naming, self._results = naming, results
         self._ended: threading.Event | None = None  # None: it had ended when it was given out
         self._lock: threading.Lock | None = None
-        self._future: torch.futures.Future[Any] | None = None
+        self._future: ResultFuture | None = None
         self._error: BaseException | None = None
         self.within = getattr(_TELLING, "calls", False)
         """Whether it is called by what follows upon another call, which may wait for it there."""
@@ -83,7 +84,7 @@ class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
     def get_future(self) -> Any:
         """Return what is done when results are there."""
         if self._future is None:
-            future: torch.futures.Future[Any] = torch.futures.Future()
+            future = ResultFuture()
             if self._lock is None:
                 self._future, ended = future, True
             else:
@@ -91,18 +92,16 @@ class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
                     self._future, ended = future, self.is_completed()
             if ended:  # nothing follows upon it yet
                 self._set(future)
-        return self._future
+        return self._future.future
 
-    def _settle(self, future: torch.futures.Future[Any]) -> None:
+    def _settle(self, future: ResultFuture) -> None:
         """Tell a future, in a thread that does nothing else: what follows upon it is done there."""
         _TELLING.calls = True
         self._set(future)
 
-    def _set(self, future: torch.futures.Future[Any]) -> None:
-        if self._error is None:
-            future.set_result(list(self._results))
-        else:
-            future.set_exception(self._naming(self._error))
+    def _set(self, future: ResultFuture) -> None:
+        error = None if self._error is None else self._naming(self._error)
+        future.settle(self._results, error)
 
     def is_completed(self) -> bool:
         """Return whether it has ended."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from sccl.enforce.described import Described
+from sccl.enforce.futures import ResultFuture
 from sccl.enforce.inner import kind_of, with_streams
 from sccl.enforce.planned import HeldCall, HeldWork
 from sccl.enforce.script import ScriptOp
@@ -32,7 +33,6 @@ class DeviceCall(HeldCall):
 
     Attributes:
         work: torch's own; None: the call is not made, or no more is to be waited for.
-        future: done when results are there, as streams see it.
     """
 
     def __init__(
@@ -42,7 +42,12 @@ class DeviceCall(HeldCall):
         self._carry, self._here = there.carry, kind_of(there.device).here(there.device)
         self._once = threading.Lock()  # whoever takes it makes the call, or gives it up
         self.work: Any = None
-        self.future: Any = torch.futures.Future(devices=with_streams(there.device))
+        self._results = ResultFuture(with_streams(there.device))
+
+    @property
+    def future(self) -> Any:
+        """Return the future of its results, as streams see it."""
+        return self._results.future
 
     def make(self) -> bool:
         """Make it; whatever goes wrong, waits tell. Return whether that was to be done."""
@@ -76,11 +81,7 @@ class DeviceCall(HeldCall):
                 future.value()  # raises what went wrong
         except RuntimeError as error:
             self.error = error
-        told = self.told()
-        if told is None:
-            self.future.set_result(list(self.described.got))
-        else:
-            self.future.set_exception(told)
+        self._results.settle(self.described.got, self.told())
 
 
 class DeviceWork(HeldWork):

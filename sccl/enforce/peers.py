@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import os
 import platform
+import queue
 import re
+import threading
+import time
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import cache
@@ -20,6 +23,8 @@ import msgspec
 from sccl.errors import ToolError
 
 _SHOWN = 8
+_REPORT_S, _POLL_S = 1.0, 0.02
+"""For ranks to report that a call failed: one that gives up makes the others fail at once."""
 
 
 class CallError(RuntimeError):
@@ -47,6 +52,9 @@ class Peers:
     def __init__(self) -> None:
         self._places: dict[int, _Place] = {}
         self._own = _place(0)
+        self._stores: dict[tuple[int, ...], tuple[Any, int]] = {}
+        self._late: dict[tuple[int, ...], str] = {}
+        self._lock = threading.Lock()
 
     def meet(self, store: Any, ranks: Sequence[int], place: int, timeout: timedelta) -> None:
         """Meet those that are to make up a group.
@@ -60,6 +68,8 @@ class Peers:
             ToolError: some don't come, or were told of another number of ranks.
         """
         self._own = _place(len(ranks))
+        self._stores[tuple(ranks)] = store, place
+        self._late.pop(tuple(ranks), None)
         keys = [f"place/{rank}" for rank in ranks]
         store.set(keys[place], msgspec.json.encode(self._own))
         try:
@@ -92,6 +102,47 @@ class Peers:
             f"{ranks_in_words(those)} {'is' if len(those) == 1 else 'are'} {words}"
             for words, those in told
         )
+
+    def late(self, ranks: Sequence[int]) -> str:
+        """Report a failure to the other ranks of a group, and name those that report none.
+
+        A failed call leaves a group of no more use, so the first failure of a group counts.
+
+        Returns:
+            Ranks that run, and have not failed within :data:`_REPORT_S`, in words; empty: none.
+        """
+        with self._lock:
+            group = tuple(ranks)
+            if group not in self._stores:
+                return ""
+            if group not in self._late:
+                self._late[group] = self._asked(group)
+            return self._late[group]
+
+    def _asked(self, group: tuple[int, ...]) -> str:
+        answers: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
+        store, place = self._stores[group]
+
+        def ask() -> None:
+            keys = {rank: f"failed/{rank}" for rank in group}
+            until = time.monotonic() + _REPORT_S
+            try:
+                store.set(keys[group[place]], "")
+                while silent := [rank for rank, key in keys.items() if not store.check([key])]:
+                    if time.monotonic() > until:
+                        break
+                    time.sleep(_POLL_S)
+            except RuntimeError:  # the store is gone
+                silent = []
+            answers.put(silent)
+
+        threading.Thread(target=ask, name="sccl-failure", daemon=True).start()
+        try:
+            silent = answers.get(timeout=2 * _REPORT_S)
+        except queue.Empty:  # the process that holds the store is stopped
+            return ""
+        is_late = "is late, or has" if len(silent) == 1 else "are late, or have"
+        return f"{ranks_in_words(silent)} {is_late} ended the call" if silent else ""
 
     def _state(self, place: _Place) -> str:
         if place.machine != self._own.machine:
@@ -127,11 +178,19 @@ def failed(what: str, ranks: Sequence[int], error: BaseException) -> CallError:
     """Return an error that says in a sentence which call failed, for which ranks, and why."""
     why = _GLOO_SAYS.sub("", str(error).splitlines()[0] if str(error) else repr(error))
     gone = peers().gone(ranks)
+    if not gone and _IN_VAIN.search(why):
+        gone = peers().late(ranks)
     return CallError(f"{what} by {ranks_in_words(ranks)} failed{gone and f', {gone}'}: {why}")
 
 
-_GLOO_SAYS = re.compile(r"^\[[^]]*\.cc:\d+\] |\.? This is typically caused by .*$")
-"""Where in gloo it was noticed, and advice."""
+_GLOO_SAYS = re.compile(
+    r"^Got the following error when running the callback: |^\[[^]]*\.cc:\d+\] "
+    r"|\.? This is typically caused by .*$"
+)
+"""Where in torch or in gloo it was noticed, and advice."""
+
+_IN_VAIN = re.compile("[Tt]imed out|no end after|by peer|has left|have left")
+"""In errors of gloo and of bundles that another rank causes, by its silence or its end."""
 
 
 def _place(ranks: int) -> _Place:

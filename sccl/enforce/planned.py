@@ -8,10 +8,10 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-import torch
 import torch.distributed as dist
 
 from sccl.enforce.described import Described
+from sccl.enforce.futures import ResultFuture
 from sccl.enforce.peers import CallError, failed, ranks_in_words
 from sccl.enforce.script import ScriptOp
 from sccl.errors import ToolError
@@ -53,7 +53,6 @@ class PlannedCall(HeldCall):
     Attributes:
         whole: lets a group do the call as it was made.
         ended: whether results are there, or will not be.
-        future: likewise, for what follows.
     """
 
     def __init__(
@@ -66,10 +65,13 @@ class PlannedCall(HeldCall):
         super().__init__(op, described, group)
         self.whole = whole
         self.ended = threading.Event()
-        self._settled: torch.futures.Future[Any] = torch.futures.Future()
-        # DistributedDataParallel takes an error only from what was to follow.
-        self.future = self._settled.then(self._outcome)
+        self._results = ResultFuture()
         self._lock = threading.Lock()
+
+    @property
+    def future(self) -> Any:
+        """Return the future of its results."""
+        return self._results.future
 
     @property
     def shown(self) -> str:
@@ -87,19 +89,13 @@ class PlannedCall(HeldCall):
             if self.ended.is_set():  # it was given up
                 return
             self.ended.set()
-        self._settled.set_result(None)
+        self._results.settle(self.described.got, self.told())
 
     def give_up(self, error: ToolError) -> None:
         """End a call that is not issued: whoever waits for it is told why."""
         self.error = error
         self.issued.set()
         self.end()
-
-    def _outcome(self, _: Any) -> list[torch.Tensor]:
-        error = self.told()
-        if error is not None:
-            raise error
-        return list(self.described.got)
 
 
 class HeldWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from

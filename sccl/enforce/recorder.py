@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import msgspec
 import torch
-from torch.futures import Future
 from torch.optim import optimizer
 
 from sccl.core.files.disk import write_bytes_atomically
@@ -27,7 +27,6 @@ from sccl.core.files.recording_shapes import (
     WaitRecord,
 )
 from sccl.enforce.described import Described
-from sccl.enforce.inner import with_streams
 from sccl.enforce.works import CarriedWork
 
 MOST_EVENTS = 200_000
@@ -79,13 +78,15 @@ class Recorder:
         self._threads: dict[int, int] = {}
         self._done: dict[int, float] = {}
         self._in_future: set[int] = set()
-        self._in_backward: dict[int, Future] = {}
+        self._in_backward: dict[int, Any] = {}
+        self._futures: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
         self._calls = self._left_out = 0
         self._began_optimizer: dict[int, _Timer] = {}
         self._hooks = (
             optimizer.register_optimizer_step_pre_hook(self._before_optimizer),
             optimizer.register_optimizer_step_post_hook(self._after_optimizer),
         )
+        self._record_waits_for_futures()
         atexit.register(self.write)
 
     def now(self) -> _Now:
@@ -132,8 +133,7 @@ class Recorder:
             if work is None:  # the stream in which it was called waits by itself
                 self._done[number] = fields["end"]
                 self._add(WaitRecord(**fields, call=number))
-        own = (*described.given, *described.got)[0]
-        return None if work is None else RecordedWork(work, self, number, with_streams(own.device))
+        return None if work is None else RecordedWork(work, self, number)
 
     def wait(self, number: int, carry: Callable[[], Result]) -> Result:
         """Let a wait for a call be carried."""
@@ -145,27 +145,38 @@ class Recorder:
             self._add(WaitRecord(**fields, call=number))
         return result
 
-    def future_of(self, number: int, future: Any, devices: list[torch.device]) -> Any:
-        """Note that a future of a call was asked for, and return it, or one that tells its waits.
+    def future_of(self, number: int, future: Any) -> Any:
+        """Note that the job has asked for the future of a call, and return it.
 
         DistributedDataParallel asks in a backward pass, and waits for it in what autograd calls at
         the end of that: so autograd calls this recorder right before, and right after.
-
-        Args:
-            devices: whose streams it is about.
         """
         self._in_future.add(number)
-        if torch._C._current_graph_task_id() < 0:  # noqa: SLF001 - torch has no other
-            recorded = RecordedFuture(self, number, devices)
-            future.add_done_callback(recorded.follow)
-            return recorded
         future.add_done_callback(lambda _: self.done(number))
+        if torch._C._current_graph_task_id() < 0:  # noqa: SLF001 - torch has no other
+            self._futures[future] = number
+            return future
         with self._lock:
             first = not self._in_backward
             self._in_backward[number] = future
         if first:
             _at_end_of_backward(self._backward_ends)
         return future
+
+    def _record_waits_for_futures(self) -> None:
+        """Let waits for futures be recorded.
+
+        C++ makes the futures that can fail in C++, so none of them can be of a class of our own.
+        """
+        carry = torch._C.Future.wait  # noqa: SLF001 - torch has no other
+
+        def wait(future: Any) -> Any:
+            number = self._futures.get(future)
+            if number is None:
+                return carry(future)
+            return self.wait(number, lambda: carry(future))
+
+        torch._C.Future.wait = wait  # noqa: SLF001 - likewise
 
     def _backward_ends(self) -> None:
         begin = _Timer(self)
@@ -240,11 +251,9 @@ def _at_end_of_backward(call: Callable[[], None]) -> None:
 class RecordedWork(CarriedWork):
     """The work of a call, and who waits for it."""
 
-    def __init__(
-        self, inner: Any, recorder: Recorder, number: int, devices: list[torch.device]
-    ) -> None:
+    def __init__(self, inner: Any, recorder: Recorder, number: int) -> None:
         super().__init__(inner)
-        self._recorder, self._number, self._devices = recorder, number, devices
+        self._recorder, self._number = recorder, number
         self._future: Any = None
 
     def wait(self, *args: Any, **kwargs: Any) -> bool:
@@ -255,26 +264,5 @@ class RecordedWork(CarriedWork):
     def get_future(self) -> Any:
         """Return what is done when results are there."""
         if self._future is None:
-            own = self._inner.get_future()
-            self._future = self._recorder.future_of(self._number, own, self._devices)
+            self._future = self._recorder.future_of(self._number, self._inner.get_future())
         return self._future
-
-
-class RecordedFuture(Future):
-    """A future of a call, and who waits for it."""
-
-    def __init__(self, recorder: Recorder, number: int, devices: list[torch.device]) -> None:
-        super().__init__(devices=devices)
-        self._recorder, self._number = recorder, number
-
-    def follow(self, future: Any) -> None:
-        """Be done as another one is."""
-        self._recorder.done(self._number)
-        try:
-            self.set_result(future.value())
-        except RuntimeError as error:
-            self.set_exception(error)
-
-    def wait(self) -> Any:
-        """Wait until results are there, and return them."""
-        return self._recorder.wait(self._number, super().wait)

@@ -1,8 +1,8 @@
 """A job's part in coming to another plan: it listens beside its work, and switches between calls.
 
 Where ranks agree is told by calls of the group of all ranks alone, which are the same on each of
-them: so no clock decides where, and none can miss it. Each agreement is a MIN of two numbers, which
-is begun at one such call and read at the next: the highest version that a rank knows to be
+them: so no clock decides where, and none can miss it. Each agreement is a MIN of a few numbers,
+which is begun at one such call and read at the next: the plans that a rank can run and knows to be
 committed, and how many calls it would like to have until then. Nobody waits for it, unless a rank
 is a whole stretch of calls behind. Under a plan such a call is the first of all ranks in an
 iteration.
@@ -226,20 +226,19 @@ class PlanSwitch:
         if self._agreement is not None:
             work, told = self._agreement
             work.wait()
-            version, stretch = told.tolist()
-            if version != self._follower.active:
-                self._switch(version)
+            stretch, *least = told.tolist()
+            prepared = self._follower.agreed(least)
+            if prepared is not None:
+                self._switch(prepared)
         now = time.monotonic()
         wish = int(self._since * AGREE_S / max(now - self._begun, 1e-6))
         told = torch.tensor(
-            [self._follower.contribution(), max(1, min(wish, 2 * self._since, MOST_CALLS))]
+            [max(1, min(wish, 2 * self._since, MOST_CALLS)), *self._follower.contribution()]
         )
         self._agreement = self._control.allreduce([told], self._least), told
         self._since, self._stretch, self._begun = 0, stretch, now
 
-    def _switch(self, version: int) -> None:
-        prepared = self._follower.agreed(version)
-        assert prepared is not None
+    def _switch(self, prepared: PreparedPlan) -> None:
         before, self.enforcer = self.enforcer, prepared.enforcer
         if before is not None:
             before.retire()  # peers may be at it yet: it is kept until the next switch

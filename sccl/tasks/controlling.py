@@ -18,6 +18,7 @@ from sccl.enforce.control import (
     Advice,
     Coordinator,
     Decision,
+    DecisionError,
     FeedbackReader,
     IterationSeen,
     JobStore,
@@ -120,7 +121,7 @@ class ControlSettings:
     Attributes:
         deadline_s: for all ranks to vote.
         log: to which decisions are appended before they are told.
-        key: with which plans are signed.
+        key: with which plans, votes, and decisions are signed.
     """
 
     deadline_s: float
@@ -150,6 +151,11 @@ class Controller:
         self._planning: Planning | None = None
         self._begin(current(store))
 
+    @property
+    def key(self) -> bytes | None:
+        """Return the key with which plans, votes, and decisions are signed."""
+        return self._settings.key
+
     def __enter__(self) -> Self:
         return self
 
@@ -173,7 +179,12 @@ class Controller:
         self._took_us: dict[object, float] = {}  # of plans that were taken back, by what they do
         ledger.watch()
         for version in range(1, ledger.versions() + 1):
-            if ledger.logged(version) == b"commit":
+            try:
+                committed = ledger.logged(version, settings.key) == b"commit"
+            except DecisionError as error:
+                self._tell(f"plan {version} is left out: {error}")
+                continue
+            if committed:
                 self._took(version)
 
     def propose(self, content: bytes) -> int:

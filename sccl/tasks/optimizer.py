@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from sccl.core.files.fields import Count, Part
 from sccl.core.training_plan import TrainingPlan
-from sccl.enforce.control import Decision, FeedbackReader, Ledger
+from sccl.enforce.control import Decision, DecisionError, FeedbackReader, Ledger
 from sccl.errors import InputError
 from sccl.tasks.controlling import Controller
 from sccl.tasks.outputs import Output
@@ -54,9 +54,15 @@ class OptimizerOutput(Output, frozen=True, kw_only=True):
 
 
 def optimizer_output(
-    ledger: Ledger, decision: Decision | None = None, inputs: dict[str, str] | None = None
+    ledger: Ledger,
+    decision: Decision | None = None,
+    inputs: dict[str, str] | None = None,
+    key: bytes | None = None,
 ) -> OptimizerOutput:
     """Return how a job stands with its plans.
+
+    Args:
+        key: Key with which plans, votes, and decisions are signed.
 
     Raises:
         StoreError: its store cannot be reached.
@@ -69,7 +75,7 @@ def optimizer_output(
         generation=ledger.job.generation,
         ranks=ledger.ranks,
         committed=None if decision is None else decision.committed,
-        plans=tuple(_proposed(ledger, version) for version in range(1, ledger.versions() + 1)),
+        plans=tuple(_proposed(ledger, version, key) for version in range(1, ledger.versions() + 1)),
         last=None
         if last is None
         else MeasuredIterationPart(
@@ -81,15 +87,21 @@ def optimizer_output(
     )
 
 
-def _proposed(ledger: Ledger, version: int) -> ProposedPart:
-    votes, logged = ledger.votes(version), ledger.logged(version)
+def _proposed(ledger: Ledger, version: int, key: bytes | None) -> ProposedPart:
+    votes, why = ledger.votes(version, key), ""
+    try:
+        logged = ledger.logged(version, key)
+    except DecisionError as error:
+        logged, why = None, str(error)
     against = [(rank, vote) for rank, vote in votes.items() if not vote.yes]
+    if against and not why:
+        why = f"rank {against[0][0]}: {against[0][1].why}"
     return ProposedPart(
         version=version,
         decision="open" if logged is None else "commit" if logged == b"commit" else "abort",
         yes=len(votes) - len(against),
         no=len(against),
-        why=f"rank {against[0][0]}: {against[0][1].why}" if against else "",
+        why=why,
     )
 
 
@@ -120,7 +132,7 @@ def decided(controller: Controller, version: int) -> Decision:
         for decision in controller.step():
             if decision.version == version:
                 return decision
-        logged = controller.ledger.logged(version)
+        logged = controller.ledger.logged(version, controller.key)
         if logged is not None:  # another coordinator was first, and tells it
             return Decision(version, logged == b"commit")
         time.sleep(EVERY_S)

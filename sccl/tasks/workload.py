@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -200,10 +200,7 @@ def workload_make_output(made: MadeWorkload, output: Path | None) -> WorkloadMak
         family=made.family,
         preset=made.preset,
         about=made.about,
-        parameters={
-            field.name.replace("_", "-"): getattr(made.job, field.name)
-            for field in fields(made.job)
-        },
+        parameters=made.job.list_parameters(),
         file=None if output is None else str(output),
         workload=workload_to_wire(made.workload),
     )

@@ -136,6 +136,12 @@ def test_a_workload_is_made_of_a_model_and_its_parameters_are_told(tmp_path: Pat
         "make", "transformer", *["--layers", "2", "--hidden", "8", "--heads", "2", "--dp", "2"]
     )[1]
     assert "role all: 2 ranks, 1 submits, 1 waits" in shown
+    variant = ["--kv-heads", "8", "--mlp-width", "6912", "--gated-mlp", "--tied-embeddings"]
+    parameters = json.loads(run("make", "transformer", "--preset", "A5", *variant, "--json")[1])[
+        "parameters"
+    ]
+    assert (parameters["kv-heads"], parameters["mlp-width"]) == (8, 6912)
+    assert parameters["gated-mlp"] is parameters["tied-embeddings"] is True
 
 
 def test_parameters_that_contradict_one_another_are_a_sentence(tmp_path: Path) -> None:
@@ -143,6 +149,12 @@ def test_parameters_that_contradict_one_another_are_a_sentence(tmp_path: Path) -
     for asked, why in (
         ("transformer", "layers is not given"),
         ("transformer --preset A5 --tp 3", "heads is 32, which is no multiple of tp, 3"),
+        (
+            "transformer --preset A5 --kv-heads 5",
+            "heads is 32, which is no multiple of kv-heads, 5",
+        ),
+        ("transformer --preset A5 --tp 2 --mlp-width 9", "mlp-width is 9, which is no multiple of"),
+        ("transformer --preset A5 --pp 2 --tied-embeddings", "models of a single stage"),
         ("transformer --preset A5 --tables 3", "tables is no parameter of family transformer"),
         ("transformer --preset A2", "preset A2 is of family dlrm"),
         ("moe --preset moe-156 --top-k 99", "top-k is 99 and a layer has "),

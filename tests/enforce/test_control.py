@@ -21,9 +21,9 @@ from sccl.enforce.control import (
     Listener,
     MemoryJobStore,
     RankState,
+    RankVote,
     RemoteJobStore,
     StoreError,
-    SwitchError,
     TorchJobStore,
     announce,
     connect,
@@ -37,14 +37,14 @@ from sccl.errors import FormatError, ParameterError, ScclError
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
 from tests.kit.processes import PATIENCE_S
-from tests.kit.switching_world import RANKS, World
+from tests.kit.switching_world import RANKS, World, least_of
 from tests.kit.torch_jobs import environment, interpreter
 
 KEY = b"0123456789abcdef"
 WEIGHTS = {"propose": 6, "look": 16, "listen": 30, "run": 60, "dies": 4, "later": 3, "anew": 1}
 
 
-def acted(world: World, chance: Random) -> None:
+def acted(world: World, chance: Random, *, forged: bool = False) -> None:
     """Let one of those that take part do something, or die while it does."""
     name = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
     coordinator, rank = chance.randrange(2), chance.randrange(RANKS)
@@ -54,7 +54,7 @@ def acted(world: World, chance: Random) -> None:
     elif name == "look":
         world.look(coordinator, left)
     elif name == "listen":
-        world.listen(rank, left)
+        world.listen(rank, left, forged=forged)
     elif name == "run":
         world.run(rank)
     elif name == "dies":
@@ -78,6 +78,35 @@ def test_ranks_run_one_plan_in_each_iteration_whatever_happens(seed: int) -> Non
     highest = max((v for v, decision in logged.items() if decision == b"commit"), default=0)
     assert {rank.follower.active for rank in world.ranks} == {highest}
     assert len({rank.plan for rank in world.ranks}) == 1
+
+
+FORGERIES = st.tuples(
+    st.sampled_from(["told", "log", "vote"]),
+    st.integers(1, 4),
+    st.sampled_from([b"commit", b"abort", b"yes", b"no", b"perhaps", b"commit\n" + b"0" * 64]),
+)
+
+
+@pytest.mark.parametrize("key", [KEY, None], ids=["signed", "unsigned"])
+@settings(max_examples=times(100))
+@given(st.integers(0, 2**32), st.lists(FORGERIES, min_size=1, max_size=8))
+def test_whoever_writes_into_the_store_mixes_no_plans(
+    key: bytes | None, seed: int, forgeries: list[tuple[str, int, bytes]]
+) -> None:
+    """The world compares the plans of all ranks in each iteration; no call of a job raises."""
+    world, chance = World(key=key), Random(seed)  # noqa: S311 - of calls, not of secrets
+    for forgery in forgeries:
+        for _ in range(20):
+            acted(world, chance, forged=True)
+        world.forge(*forgery)
+    for number in range(RANKS):
+        world.listen(number, forged=True)
+    for _ in range(20):
+        for number in range(RANKS):
+            world.run(number)
+    assert len({rank.follower.active for rank in world.ranks}) == 1
+    if key is not None:  # no forgery commits a plan that a rank has refused
+        assert all(not rank.plan.startswith(b"not on") for rank in world.ranks)
 
 
 def settle(world: World) -> None:
@@ -122,8 +151,8 @@ class Job:
             follower.listen()
 
     def agree(self) -> set[str | None]:
-        version = min(follower.contribution() for follower in self.followers)
-        return {follower.agreed(version) for follower in self.followers}
+        least = least_of(follower.contribution() for follower in self.followers)
+        return {follower.agreed(least) for follower in self.followers}
 
 
 def test_a_plan_that_all_can_run_becomes_active() -> None:
@@ -240,6 +269,96 @@ def test_a_decision_is_in_the_log_before_it_is_told(tmp_path: Path) -> None:
     assert job.ledger.told(1) is None
 
 
+def test_votes_and_decisions_count_only_with_a_signature_for_their_plan() -> None:
+    job = Job(KEY)
+    under = f"sccl/{job.ledger.job.run}/0"
+    job.coordinator.propose(b"good")
+    for rank in range(2):
+        job.store.set(f"{under}/vote/1/{rank}", b"yes")
+    assert job.coordinator.look() == []
+    assert job.ledger.votes(1, KEY) == {}
+    job.listen()
+    job.store.set(f"{under}/vote/1/1", job.store.get(f"{under}/vote/1/0") or b"")
+    assert set(job.ledger.votes(1, KEY)) == {0}  # the vote of one rank is none of another
+    job.ledger.vote(1, 1, RankVote(yes=True), "0" * 64, KEY)
+    assert set(job.ledger.votes(1, KEY)) == {0}  # nor is one for another plan
+    for content in (b"commit", b"commit\n" + b"0" * 64):
+        job.store.set(f"{under}/told/1", content)
+        with pytest.raises(StoreError, match=r"b'commit.*signed with the key of SCCL_PLAN_KEY"):
+            job.listen()
+    job.ledger.tell(1, b"commit", "0" * 64, KEY)
+    with pytest.raises(StoreError, match="for this plan"):
+        job.listen()
+    assert job.agree() == {None}
+    job.ledger.tell(1, b"commit", job.ledger.digest(1, KEY), KEY)
+    job.listen()
+    assert job.agree() == {"good"}
+
+
+def test_a_coordinator_gives_up_a_plan_with_a_forged_decision_and_goes_on_with_others() -> None:
+    job = Job(KEY)
+    for content in (b"good 1", b"good 2"):
+        job.coordinator.propose(content)
+    job.store.set(f"sccl/{job.ledger.job.run}/0/log/1", b"commit")
+    job.listen()
+    forged, committed = job.coordinator.look()
+    assert (forged.version, forged.committed) == (1, False)
+    assert "signed with the key of SCCL_PLAN_KEY" in forged.why
+    assert committed == Decision(2, committed=True)
+    assert (job.coordinator.open(), job.coordinator.look()) == ([], [])
+    job.listen()
+    assert job.agree() == {"good 2"}
+
+
+def test_a_vote_that_the_store_does_not_take_is_written_later() -> None:
+    for left in range(12):
+        world = World()
+        world.propose(0, b"a")
+        for number in range(RANKS):
+            world.listen(number, left)
+            world.listen(number)
+        votes = current(world.store).votes(1)
+        assert [vote.yes for vote in votes.values()] == [True] * RANKS
+
+
+def test_a_rank_that_cannot_agree_goes_on_and_so_do_all() -> None:
+    """Somebody commits two plans, of which each rank can run another."""
+    store = MemoryJobStore()
+    ledger = announce(store, job_of("run", 0, 2))
+
+    def fits(rank: int) -> Follower[str]:
+        def fit(content: bytes, version: int) -> str:
+            if version != rank + 1:
+                raise FormatError("it is for the other")
+            return content.decode()
+
+        return Follower(ledger, rank, fit)
+
+    followers = [fits(rank) for rank in range(2)]
+    for content in (b"one", b"two", b"one"):
+        ledger.write_plan(content, None)
+    for version in (1, 2):
+        ledger.tell(version, b"commit")
+    for follower in followers:
+        follower.listen()
+    least = least_of(follower.contribution() for follower in followers)
+    assert [follower.agreed(least) for follower in followers] == [None, None]
+    assert [follower.active for follower in followers] == [0, 0]
+
+
+def test_ranks_that_read_different_plans_of_one_version_keep_theirs() -> None:
+    stores = [MemoryJobStore(), MemoryJobStore()]
+    followers = []
+    for rank, store in enumerate(stores):
+        ledger = announce(store, job_of("run", 0, 2))
+        ledger.write_plan(b"good %d" % rank, None)
+        ledger.tell(1, b"commit")
+        followers.append(Follower(ledger, rank, Job.fit))
+        followers[-1].listen()
+    least = least_of(follower.contribution() for follower in followers)
+    assert [follower.agreed(least) for follower in followers] == [None, None]
+
+
 def test_a_restart_hears_nothing_of_the_former_life() -> None:
     job = Job()
     job.coordinator.propose(b"good")
@@ -248,7 +367,7 @@ def test_a_restart_hears_nothing_of_the_former_life() -> None:
     again = announce(job.store, job_of("run/1", 1, 2))
     follower = Follower(again, 0, job.fit)
     follower.listen()
-    assert (follower.states(), follower.contribution()) == ({}, 0)
+    assert (follower.states(), set(follower.contribution())) == ({}, {0})
 
 
 def damaged(job: Job, change: str) -> None:
@@ -348,15 +467,13 @@ def test_what_a_store_should_not_have_is_said_once_and_looked_at_again() -> None
     while len(looks) < 3:
         pass
     assert (isinstance(failed[0], StoreError), len(failed)) == (True, 1)
-    assert job.followers[0].contribution() == 0
+    assert not any(job.followers[0].contribution())
     job.store.set(f"{under}/told/1", b"abort")
     assert heard.wait(PATIENCE_S)
     listener.close()
     job.store.set(f"{under}/versions", b"99999999")
     with pytest.raises(StoreError, match="counts 99999999 plans"):
         job.followers[1].listen()
-    with pytest.raises(SwitchError, match="cannot happen"):
-        job.followers[1].agreed(7)
 
 
 def test_a_listener_hears_of_plans_while_the_job_works() -> None:
@@ -471,7 +588,7 @@ def test_a_plan_of_which_it_is_not_known_yet_is_judged_again() -> None:
     job.ledger.tell(2, b"commit")
     follower.listen()
     assert dropped == [b"good"]
-    assert (follower.agreed(2), dropped) == (b"good", [b"good"])
+    assert (follower.agreed(follower.contribution()), dropped) == (b"good", [b"good"])
     follower.close()
     assert dropped == [b"good"] * 2
 

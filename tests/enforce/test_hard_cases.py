@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from sccl.core.workload_ops import CommOp
 from sccl.enforce.script import script_text
 from sccl.tasks.scripting import script_of
 from tests.kit.enforced import ops_of, plan_of
@@ -52,7 +54,6 @@ WHERES = {
     "several": "all_reduce of 500000 float32",
     "exchange": r"all_to_all of \d+ float32",
     "between_two": "(recv|send) of 2000000 float32",
-    "training": "all_reduce of 160400 float32",
     "planned": r"allreduce-\d( \(allreduce\)|: all_reduce of \d+ \w+)",
 }
 BY_DAY = [("call", "stopped", 0), ("planned", "killed", 2)]
@@ -81,6 +82,67 @@ def test_ranks_that_are_struck_are_named_by_all_others(
         gone = re.search(rf"ranks? ([\d, ]*) (?:is|are) {state}", line)
         assert gone, line
         assert str(victim) in gone[1].split(", "), line
+
+
+SHAPES: Mapping[str, Sequence[tuple[str, str | None]]] = {
+    "data_parallel": [("allreduce", "sum")],
+    "fully_sharded": [("allgather", None), ("reducescatter", "avg")],
+}
+"""Collectives of a step of training, with their reductions."""
+
+MODES = ("bundles", "recording", "plan")
+TRAINED = [
+    ("data_parallel", "killed", "bundles", 3),
+    ("data_parallel", "late", "bundles", 3),
+    ("data_parallel", "stopped", "recording", 0),
+    ("fully_sharded", "late", "plan", 3),
+]
+TRAINED_BY_NIGHT = [
+    case
+    for case in itertools.product(SHAPES, ("killed", "late", "stopped"), MODES, (0, 3))
+    if case not in TRAINED
+]
+
+
+def mode_of(mode: str, model: str, folder: Path) -> dict[str, str]:
+    """Return the environment in which a model is trained under bundles, a recording, or a plan."""
+    if mode == "bundles":
+        return {}
+    if mode == "recording":
+        return {"SCCL_RECORD": str(folder)}
+    ranks = tuple(range(RANKS))
+    ops = [
+        CommOp(collective, collective, ranks, 4160, "float32", reduce=reduce)
+        for collective, reduce in SHAPES[model]
+    ]
+    script = script_of(plan_of([(op, "whole") for op in ops], RANKS))
+    (folder / "script.json").write_text(script_text(script))
+    return {"SCCL_SCRIPT": str(folder / "script.json")}
+
+
+@pytest.mark.parametrize(
+    ("model", "how", "mode", "victim"),
+    [*TRAINED, *(pytest.param(*case, marks=pytest.mark.nightly) for case in TRAINED_BY_NIGHT)],
+)
+def test_training_ends_in_a_sentence_that_names_the_rank_that_is_struck(
+    model: str, how: str, mode: str, victim: int, tmp_path: Path
+) -> None:
+    """The reducer of DistributedDataParallel reads futures in C++, and FSDP2 waits in Python."""
+    release = "newest" if victim else "oldest"
+    env = {"SCCL_DEBUG": "1", **mode_of(mode, model, tmp_path)}
+    done = run_job(release, 1, "torch_struck.py", model, how, str(victim), env=env)
+    failures = {int(line.split()[0]): line for line in finished(done)}
+    others = [rank for rank in range(RANKS) if rank != victim]
+    assert sorted(failures) == (sorted([*others, victim]) if how == "late" else others)
+    for line in failures.values():
+        assert re.search(r"Error: .* by ranks 0, 1, 2, 3", line), line
+    state = {"killed": "gone", "stopped": "stopped", "late": "late"}[how]
+    for rank in others:
+        named = re.search(rf"ranks? ([\d, ]*) (?:is|are) {state}", failures[rank])
+        assert named, failures[rank]
+        assert str(victim) in named[1].split(", "), failures[rank]
+    if mode == "plan":
+        assert "as planned" in done.stderr
 
 
 BADLY = """

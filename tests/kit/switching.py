@@ -52,6 +52,7 @@ from tests.kit.switching_words import (
     Words,
     active,
     counted,
+    highest,
 )
 
 
@@ -132,7 +133,8 @@ class Model:
             mask = undecided & ((choice == LOG_ABORT) | (AT.votes[v].of(words) == 1))
             yield self._step(words, f"plan {v} is decided", mask, AT.log[v].put, choice)
             part = AT.commit[v] if choice == LOG_COMMIT else AT.abort[v]
-            mask = (log == choice) & (part.of(words) == 0)
+            forged = self.rule in {Rule.FORGED, Rule.LEAST}
+            mask = ((log == choice) | forged) & (part.of(words) == 0)
             yield self._step(words, f"plan {v} is told", mask, part.put, 1)
 
     def _first(self, words: Words, v: int) -> Mask:
@@ -270,17 +272,20 @@ class Model:
 
     def _next_round(self, words: Words) -> Words:
         """Return words in which no rank leads if all do, and what they have agreed on then."""
-        all_lead, least = np.ones(len(words), bool), np.full(len(words), VERSIONS[-1])
+        all_lead, common = np.ones(len(words), bool), np.full(len(words), GIVES - 1)
+        least = np.full(len(words), VERSIONS[-1])
         for r in self.ranks:
             phase = AT.phase[r].of(words)
             all_lead &= (AT.lead[r].of(words) == 1) & (phase != DEAD)
-            least = np.minimum(least, phase % GIVES)
+            common &= phase % GIVES
+            least = np.minimum(least, highest(phase % GIVES))
         for r in self.ranks:
             words = AT.lead[r].put(words, np.where(all_lead, 0, AT.lead[r].of(words)))
         for part in AT.due.values():
             due = part.of(words)
             words = part.put(words, np.where(all_lead, np.maximum(due - 1, 0), due))
-        result = least if self.agree else 0
+        agreed = least if self.rule is Rule.LEAST else highest(common)
+        result = agreed if self.agree else 0
         return AT.result.put(words, np.where(all_lead, result, AT.result.of(words)))
 
     def _dies(self, words: Words, r: int) -> Words:

@@ -27,9 +27,9 @@ K = (2, 1, 2)
 """Iterations from one boundary of an agreement to the next, by the version that is active; 0: no
 plan."""
 
-GIVES, DEAD = len(VERSIONS) + 1, 15
+GIVES, DEAD = 1 << len(VERSIONS), 15
 """A phase of a rank is GIVES times its iterations since the boundary, and what it contributed
-there."""
+there: bit k is version k + 1."""
 
 IMPOSSIBLE = 7
 
@@ -43,6 +43,8 @@ class Rule(Enum):
     NO_GENERATION = "what was written for ranks that died is heard by those that begin anew"
     TOLD_FIRST = "the decision is told before it is logged"
     LAST_LOGS = "whoever logs last decides"
+    FORGED = "somebody else writes decisions into the store"
+    LEAST = "they are, and ranks agree on the least of the highest versions that they know of"
     FORGETS = "a rank forgets what it voted for when a later version is committed"
 
 
@@ -136,11 +138,19 @@ def active(words: Words, rank: int) -> npt.NDArray[np.intp]:
 
 
 def counted(words: Words, rank: int) -> npt.NDArray[np.intp]:
-    """Return the highest version that a rank knows to be committed."""
-    found = np.zeros(len(words), np.intp)
+    """Return the versions that a rank can run and knows to be committed, as bits."""
+    bits = np.zeros(len(words), np.intp)
     for version in VERSIONS:
-        found[COUNTS[AT.state[rank][version].of(words)]] = version
-    return found
+        bits |= np.where(COUNTS[AT.state[rank][version].of(words)], 1 << (version - 1), 0)
+    return bits
+
+
+def highest(bits: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Return the highest version of some that are bits; 0: none."""
+    version = np.zeros(len(bits), np.intp)
+    for one in VERSIONS:
+        version[(bits >> (one - 1)) & 1 == 1] = one
+    return version
 
 
 def distinct(words: Words) -> Words:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from sccl.enforce.control import (
@@ -51,6 +52,11 @@ class DyingStore(MemoryJobStore):
         return super().add(key, amount)
 
 
+def least_of(contributions: Iterable[tuple[int, ...]]) -> list[int]:
+    """Return the least of each number, as a MIN all-reduce does."""
+    return [min(numbers) for numbers in zip(*contributions, strict=True)]
+
+
 @dataclass(slots=True)
 class Rank:
     """A rank: how many iterations it has run, how many since the last boundary, and which
@@ -70,6 +76,7 @@ class World:
     store: DyingStore = field(default_factory=DyingStore)
     generation: int = -1
     clock: float = 0.0
+    key: bytes | None = None
     ran: dict[tuple[int, int], bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -79,7 +86,7 @@ class World:
     def begin_anew(self) -> None:
         """Let the job begin in a generation of its own."""
         self.generation += 1
-        self.rounds: dict[int, dict[int, int]] = {}
+        self.rounds: dict[int, dict[int, tuple[int, ...]]] = {}
         ledger = announce(self.store, job_of("a run", self.generation, RANKS))
         self.ranks = [Rank(self._follower(ledger, rank)) for rank in range(RANKS)]
 
@@ -89,10 +96,11 @@ class World:
                 raise FormatError(f"not on rank {rank}")
             return content
 
-        return Follower(ledger, rank, fit)
+        return Follower(ledger, rank, fit, self.key)
 
     def _coordinator(self) -> Coordinator:
-        return Coordinator(current(self.store), lambda: self.clock, deadline_s=10)
+        ledger = current(self.store)
+        return Coordinator(ledger, lambda: self.clock, key=self.key, deadline_s=10)
 
     def dies(self, number: int) -> None:
         """Let a coordinator die, and another come in its place."""
@@ -101,6 +109,12 @@ class World:
     def propose(self, number: int, content: bytes, left: int | None = None) -> None:
         """Let a coordinator propose a plan; it may die at an operation of the store."""
         self._until(number, left, lambda: self.coordinators[number].propose(content))
+
+    def forge(self, kind: str, version: int, content: bytes) -> None:
+        """Let somebody who has no key write a vote of rank 0, a decision, or a count of plans."""
+        under = f"sccl/{current(self.store).job.run}/{self.generation}"
+        keys = {"vote": f"{under}/vote/{version}/0", "versions": f"{under}/versions"}
+        self.store.set(keys.get(kind, f"{under}/{kind}/{version}"), content)
 
     def look(self, number: int, left: int | None = None) -> None:
         """Let a coordinator go on with all plans, or die meanwhile."""
@@ -116,13 +130,17 @@ class World:
             self.dies(number)
         self.store.left = None
 
-    def listen(self, number: int, left: int | None = None) -> None:
-        """Let a rank look at what is written; it may hear but a part of it."""
+    def listen(self, number: int, left: int | None = None, *, forged: bool = False) -> None:
+        """Let a rank look at what is written; it may hear but a part of it.
+
+        Args:
+            forged: whether the store may have what nobody of the job has written.
+        """
         self.store.left = left
         try:
             self.ranks[number].follower.listen()
         except StoreError:
-            assert left is not None
+            assert left is not None or forged
         self.store.left = None
 
     def run(self, number: int) -> bool:
@@ -132,7 +150,7 @@ class World:
             told = self.rounds.get(rank.round, {})
             if rank.round and len(told) < RANKS:
                 return False
-            plan = rank.follower.agreed(min(told.values())) if rank.round else None
+            plan = rank.follower.agreed(least_of(told.values())) if rank.round else None
             rank.plan = rank.plan if plan is None else plan
             rank.round, rank.since = rank.round + 1, 0
             self.rounds.setdefault(rank.round, {})[number] = rank.follower.contribution()

@@ -21,9 +21,9 @@ from sccl.enforce.control import (
 
 def rank(number: int, port: int, pipe: Connection) -> None:
     follower = Follower(current(connect(f"127.0.0.1:{port}")), number, lambda content, _: content)
-    while not follower.contribution():
+    while not any(follower.contribution()):
         follower.listen()
-    plan = follower.agreed(1)
+    plan = follower.agreed(follower.contribution())
     pipe.send(len(plan or b""))
 
 

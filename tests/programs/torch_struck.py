@@ -1,7 +1,8 @@
-"""A rank that is killed, or stopped, in the midst of a call: ``torch_struck.py WHERE HOW VICTIM``.
+"""A rank that is killed, stopped, or late amid a call: ``torch_struck.py WHERE HOW VICTIM``.
 
 It forks ranks of its own; rank 0 holds their store. The others go on until an error ends them,
-which they print, and no more; then whoever was stopped is killed, too.
+which they print, and no more. A late rank goes on after that, and prints its error, too. A stopped
+rank is killed in the end.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import sccl.torch  # noqa: F401 - registers the backend
@@ -24,13 +27,21 @@ from sccl.enforce.script import read_script
 from tests.programs.torch_planned import start
 
 WHERE, HOW, VICTIM = sys.argv[1], sys.argv[2], int(sys.argv[3])
+PATIENCE = timedelta(seconds=60)
 SIGNALS = {"killed": signal.SIGKILL, "stopped": signal.SIGSTOP}
-RANKS, LARGE, LIMIT = 4, 2_000_000, timedelta(seconds=6)
+RANKS, LARGE, WIDTH = 4, 2_000_000, 64
+LIMIT = timedelta(seconds=3 if HOW == "late" else 6)
+STORES: list[dist.Store] = []
+"""The store of the ranks, in which the late rank waits for the failures of the others."""
 
 
 def strike(step: int) -> None:
     """Strike this process, if it is its turn."""
-    if step == 2 and dist.get_rank() == VICTIM:
+    if step != 2 or dist.get_rank() != VICTIM:
+        return
+    if HOW == "late":
+        STORES[0].wait([f"failed/{rank}" for rank in range(RANKS) if rank != VICTIM], PATIENCE)
+    else:
         os.kill(os.getpid(), SIGNALS[HOW])
 
 
@@ -67,15 +78,22 @@ def between_two(step: int) -> None:
     sent.wait()
 
 
-def training() -> Callable[[int], None]:
-    model = DistributedDataParallel(torch.nn.Linear(400, 400))
-
-    def train(step: int) -> None:
-        loss = model(torch.ones(2, 400)).sum()
-        strike(step)
+def train(model: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[int], None]:
+    def step(number: int) -> None:
+        loss = model(torch.ones(2, WIDTH)).sum()
+        strike(number)
         loss.backward()
 
-    return train
+    return step
+
+
+def data_parallel() -> Callable[[int], None]:
+    return train(DistributedDataParallel(torch.nn.Linear(WIDTH, WIDTH)))
+
+
+def fully_sharded() -> Callable[[int], None]:
+    mesh = DeviceMesh.from_group(dist.group.WORLD, "cpu")
+    return train(fully_shard(torch.nn.Linear(WIDTH, WIDTH), mesh=mesh))
 
 
 def planned() -> Callable[[int], None]:
@@ -90,21 +108,23 @@ def planned() -> Callable[[int], None]:
     return follow
 
 
+TRAINING = {"data_parallel": data_parallel, "fully_sharded": fully_sharded}
+
+
 def be(rank: int, port: int) -> None:
     """Be a rank."""
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(RANKS)}
-    if WHERE == "training":
+    if WHERE in TRAINING:
         importlib.import_module("torch._dynamo")  # which else comes when the model does
     store = dist.TCPStore("127.0.0.1", port, RANKS, rank == 0)
+    STORES.append(store)
     store.set(f"here/{rank}", "")
     store.wait([f"here/{k}" for k in range(RANKS)])  # however long they take for that
     place = dist.PrefixStore("job", store)
     dist.init_process_group("sccl", store=place, rank=rank, world_size=RANKS, timeout=LIMIT)
     ways = (call, several, exchange, between_two)
-    way = {one.__name__: one for one in ways}.get(WHERE) or {
-        "training": training,
-        "planned": planned,
-    }[WHERE]()
+    made = TRAINING | {"planned": planned}
+    way = {one.__name__: one for one in ways}.get(WHERE) or made[WHERE]()
     try:
         for step in range(6):
             way(step)
@@ -113,6 +133,10 @@ def be(rank: int, port: int) -> None:
         told = f"{type(error).__name__}: {str(error).splitlines()[0]}"
     sys.stdout.write(f"{rank} {told}\n")
     sys.stdout.flush()
+    if HOW == "late":
+        store.set(f"{'ended' if rank == VICTIM else 'failed'}/{rank}", "")
+        if rank != VICTIM:  # rank 0 holds the store, and the late rank may find the others alive
+            store.wait([f"ended/{VICTIM}"], PATIENCE)
     os._exit(0)
 
 

@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -24,7 +25,7 @@ from sccl.enforce import switching
 from sccl.enforce.control import Follower, Ledger, RankVote
 from sccl.enforce.script import read_script
 from sccl.enforce.session import session
-from sccl.enforce.switching import PlanSwitch
+from sccl.enforce.switching import PlanSwitch, PreparedPlan
 from tests.programs.torch_planned import start
 
 switching.LISTEN_S, switching.AGREE_S = 0.01, 0.02
@@ -49,15 +50,15 @@ def halting(store: dist.TCPStore, life: int, halts: list[str]) -> None:
             fatal = signal.SIGSTOP if how == "stops" else signal.SIGKILL
             signal.pthread_kill(threading.get_ident(), fatal)  # at once, and not soon
 
-    def voted(self: Ledger, version: int, rank: int, one: RankVote) -> None:
+    def voted(self: Ledger, version: int, rank: int, one: RankVote, *more: Any) -> None:
         come_to("unvoted")
-        vote(self, version, rank, one)
+        vote(self, version, rank, one, *more)
         come_to("voted")
 
     def heard(self: Follower[object]) -> None:
-        before = self.contribution()
+        before = set(self.contribution())
         hear(self)
-        if self.contribution() > before:
+        if set(self.contribution()) - before:
             come_to("committed")
 
     setattr(Ledger, "vote", voted)  # noqa: B010 - of a class, and so typed otherwise
@@ -75,11 +76,11 @@ def main() -> None:
     switched: list[str] = []
     switch = PlanSwitch._switch
 
-    def logged(self: PlanSwitch, version: int) -> None:
-        switch(self, version)
-        switched.append(f"{self.number}:{version}")
+    def logged(self: PlanSwitch, prepared: PreparedPlan) -> None:
+        switch(self, prepared)
+        switched.append(f"{self.number}:{self.version}")
         if rank == 0:
-            store.set(f"test/{life}/under/{version}", "1")
+            store.set(f"test/{life}/under/{self.version}", "1")
 
     PlanSwitch._switch = logged  # type: ignore[method-assign]
     # Torch's own keys of a former life would be heard in the next, as they share a store.

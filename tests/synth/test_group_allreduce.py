@@ -220,7 +220,7 @@ def test_trees_are_nearer_the_least_time_in_groups_than_phases_are() -> None:
     topology, spec = machine("dgx1"), resolve("allreduce@2x4", 8)
     found = planned("fluid", Request(topology, spec, 1_024_000), gap=0.05)
     assert found.bound.least == Fraction(43, 3) + Fraction(2, 100)
-    assert found.bound.attained < Fraction(1530, 100)
+    assert found.bound.attained < Fraction(1540, 100)  # 15.36 us: links keep the order of steps
 
 
 def test_trees_are_of_allreduces_alone() -> None:

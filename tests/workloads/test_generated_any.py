@@ -53,6 +53,10 @@ SPREADS = st.fixed_dictionaries(
         "bucket_mb": st.sampled_from([1e-6, 1e-3, 1.0]),
         "prefetch": st.integers(0, 5),
         "dtype": st.sampled_from(["float32", "bfloat16"]),
+        "kv_heads": st.sampled_from([None, 1, 2]),
+        "mlp_width": st.sampled_from([None, 6, 20]),
+        "gated_mlp": st.booleans(),
+        "tied_embeddings": st.sampled_from([False, False, True]),
     }
 )
 EXPERTS = st.fixed_dictionaries(
@@ -110,29 +114,42 @@ def check_made(made: Workload) -> None:
     assert sent <= of
 
 
+def _weights(job: TransformerJob) -> tuple[int, int]:
+    """Return the parameters of attention and of a perceptron, matrix by matrix."""
+    head_width = job.hidden // job.heads
+    query = output = job.hidden * job.heads * head_width
+    key = value = job.hidden * (job.kv_heads or job.heads) * head_width
+    up = down = job.hidden * (job.mlp_width or 4 * job.hidden)
+    return query + key + value + output, up + down + (up if job.gated_mlp else 0)
+
+
 def _operations(job: TransformerJob, number: int) -> tuple[float, float]:
     """Return operations of a layer forward, of all ranks that share it: with weights, without."""
     tokens = job.batch * job.sequence
+    attention, perceptron = _weights(job)
     itself = 4 * tokens * job.sequence * job.hidden
     if not isinstance(job, MoeJob) or (number + 1) % job.moe_every:
-        return 24 * tokens * job.hidden**2, itself
+        return 2 * tokens * (attention + perceptron), itself
     sent = round(tokens * job.hidden // job.tp * job.top_k * job.capacity)
-    return 8 * tokens * job.hidden**2 + 16 * sent * job.hidden * job.tp, itself
+    experts = 2 * sent * perceptron * job.tp / job.hidden
+    return 2 * tokens * attention + experts, itself
 
 
 def _parameters(job: TransformerJob) -> list[tuple[int, int, int]]:
     """Return of each block its stage and what a rank has of it: alike with replicas, of experts."""
-    width = job.hidden**2
+    attention, perceptron = _weights(job)
     found = []
     for number in range(job.layers):
         stage = number * job.pp // job.layers
         if not isinstance(job, MoeJob) or (number + 1) % job.moe_every:
-            found.append((stage, 12 * width // job.tp, 0))
+            found.append((stage, (attention + perceptron) // job.tp, 0))
         else:
-            found.append((stage, 4 * width // job.tp, 8 * width * job.experts // job.ep))
+            found.append((stage, attention // job.tp, perceptron * job.experts // job.ep))
     words = job.vocabulary * job.hidden // job.tp
     if words:
-        found = [(0, words, 0), *found, (job.pp - 1, words, 0)]
+        found.insert(0, (0, words, 0))
+    if words and not job.tied_embeddings:
+        found.append((job.pp - 1, words, 0))
     return found
 
 
@@ -198,6 +215,9 @@ def _of_replicas(job: TransformerJob) -> Iterator[_Sent]:
                 verbs = ["reducescatter", "allgather", "allgather"] * many
             for verb in verbs:
                 yield verb, count, groups, ranks
+    if job.tied_embeddings and job.zero == 3:  # the head gathers the matrix of the embedding
+        for _ in range(2 * many):
+            yield "allgather", job.vocabulary * job.hidden // job.tp, job.tp, job.dp
 
 
 def _buckets(job: TransformerJob, ep: int) -> list[tuple[int, int, list[int]]]:

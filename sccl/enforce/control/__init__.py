@@ -19,9 +19,10 @@ from sccl.enforce.control.feedback import (
     encoded,
     merged,
 )
-from sccl.enforce.control.follower import Follower, Listener, SwitchError
+from sccl.enforce.control.follower import Follower, Listener
 from sccl.enforce.control.ledger import JobWire, Ledger, RankVote, announce, current, job_of
 from sccl.enforce.control.stores import (
+    DecisionError,
     JobStore,
     MemoryJobStore,
     RemoteJobStore,
@@ -35,6 +36,7 @@ __all__ = [
     "Advice",
     "Coordinator",
     "Decision",
+    "DecisionError",
     "FeedbackReader",
     "Follower",
     "IterationReport",
@@ -50,7 +52,6 @@ __all__ = [
     "RemoteJobStore",
     "Replanning",
     "StoreError",
-    "SwitchError",
     "TorchJobStore",
     "Wish",
     "announce",

@@ -3,6 +3,7 @@
 A store's keys and values come from whoever reaches its port. So sizes are limited before anything
 is unpacked, what is read is data, and with a key in ``SCCL_PLAN_KEY`` only signed plans are taken.
 A signature is of the plan and of the place where it lies, so that no old plan passes for a new one.
+Votes and decisions are signed likewise, each with the digest of the plan that it is about.
 """
 
 from __future__ import annotations
@@ -113,6 +114,33 @@ def unseal(head: BlobHead, parts: Sequence[bytes], where: str) -> bytes:
     if hashlib.sha256(content).hexdigest() != head.sha256:
         raise FormatError(f"{where}: the plan is not what its digest says")
     return content
+
+
+def sign(text: str, where: str, key: bytes | None) -> bytes:
+    """Return a line of text with its signature, which is for one place.
+
+    Args:
+        where: Place where it will lie, which is signed with it.
+        key: Key of the job; None: the line is not signed.
+    """
+    line = " ".join(text.split())
+    if key is None:
+        return line.encode()
+    return f"{line}\n{_signature(_digest(line), where, key)}".encode()
+
+
+def signed_text(content: bytes, where: str, key: bytes | None) -> str | None:
+    """Return a line of text; None: it is not signed with the key for this place."""
+    line, _, signature = content.decode(errors="replace").partition("\n")
+    if key is not None:
+        right = _signature(_digest(line), where, key)
+        if not hmac.compare_digest(right.encode(), signature.encode()):
+            return None
+    return line
+
+
+def _digest(line: str) -> str:
+    return hashlib.sha256(line.encode()).hexdigest()
 
 
 def _signature(digest: str, where: str, key: bytes) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sccl.enforce.control.ledger import ABORT, COMMIT, Ledger
+from sccl.enforce.control.stores import DecisionError
 from sccl.enforce.control.transitions import COORDINATOR, CoordinatorEvent, CoordinatorState
 
 DEADLINE_S = 60.0
@@ -41,7 +42,7 @@ class Coordinator:
     Args:
         now: seconds of a clock that never goes back.
         log: a file to which each decision is appended before it is told; None: none.
-        key: with which plans are signed.
+        key: with which plans, votes and decisions are signed.
     """
 
     def __init__(
@@ -58,6 +59,8 @@ class Coordinator:
         self._states: dict[int, CoordinatorState] = {}
         self._until: dict[int, float] = {}
         self._why: dict[int, str] = {}
+        self._digests: dict[int, str] = {}
+        self._given_up: set[int] = set()
 
     def propose(self, content: bytes) -> int:
         """Write a plan down for the ranks to vote, and return its version.
@@ -73,31 +76,48 @@ class Coordinator:
     def look(self) -> list[Decision]:
         """Go on with all plans as far as that is possible, and return what was told.
 
+        A plan with a decision that no coordinator has written is given up: no rank switches to it
+        unless all have heard of a commit that one has written.
+
         Raises:
             StoreError: the store cannot be reached.
         """
-        found = []
+        decisions = []
         for version in range(1, self._ledger.versions() + 1):
-            state = self._states.get(version, CoordinatorState.IDLE)
-            if state is CoordinatorState.IDLE:
-                state = self._find(version)
-            if state is CoordinatorState.ASKED:
-                state = self._count(version)
-            if state in _CHOSE:
-                state = self._write(version, _CHOSE[state])
-            if state in _LOGGED:
-                found.append(self._tell(version, _LOGGED[state]))
-        return found
+            if version in self._given_up:
+                continue
+            try:
+                decision = self._go_on(version)
+            except DecisionError as error:
+                self._given_up.add(version)
+                decision = Decision(version, committed=False, why=str(error))
+            if decision is not None:
+                decisions.append(decision)
+        return decisions
+
+    def _go_on(self, version: int) -> Decision | None:
+        state = self._states.get(version, CoordinatorState.IDLE)
+        if state is CoordinatorState.IDLE:
+            state = self._find(version)
+        if state is CoordinatorState.ASKED:
+            state = self._count(version)
+        if state in _CHOSE:
+            state = self._write(version, _CHOSE[state])
+        return self._tell(version, _LOGGED[state]) if state in _LOGGED else None
 
     def open(self) -> list[int]:
         """Return the versions that are not decided, as far as this coordinator knows."""
         over = {CoordinatorState.COMMIT_TOLD, CoordinatorState.ABORT_TOLD}
-        return [version for version, state in self._states.items() if state not in over]
+        return [
+            version
+            for version, state in self._states.items()
+            if state not in over and version not in self._given_up
+        ]
 
     def _find(self, version: int) -> CoordinatorState:
-        logged = self._ledger.logged(version)
+        logged = self._ledger.logged(version, self._key)
         if logged is not None:
-            decided = self._ledger.told(version) is not None
+            decided = self._ledger.told(version, self._key) is not None
             commit = logged == COMMIT
             event = CoordinatorEvent.FOUND_COMMIT if commit else CoordinatorEvent.FOUND_ABORT
             state = self._go(version, event)
@@ -106,7 +126,7 @@ class Coordinator:
         return self._go(version, CoordinatorEvent.FOUND)
 
     def _count(self, version: int) -> CoordinatorState:
-        votes = self._ledger.votes(version)
+        votes = self._ledger.votes(version, self._key, self._digest(version))
         against = [f"rank {rank}: {vote.why}" for rank, vote in votes.items() if not vote.yes]
         if against:
             self._why[version] = against[0]
@@ -121,7 +141,7 @@ class Coordinator:
         return self._go(version, CoordinatorEvent.NOT_ALL_YES)
 
     def _write(self, version: int, choice: bytes) -> CoordinatorState:
-        commit = self._ledger.log(version, choice) == COMMIT
+        commit = self._ledger.log(version, choice, self._digest(version), self._key) == COMMIT
         has, hasnt = CoordinatorEvent.LOG_HAS_COMMIT, CoordinatorEvent.LOG_HAS_ABORT
         return self._go(version, has if commit else hasnt)
 
@@ -131,9 +151,15 @@ class Coordinator:
             decision = Decision(version, committed=True)
         if self._log is not None:
             append(self._log, decision, self._ledger)
-        self._ledger.tell(version, logged)
+        self._ledger.tell(version, logged, self._digest(version), self._key)
         self._go(version, CoordinatorEvent.TELL)
         return decision
+
+    def _digest(self, version: int) -> str:
+        """Return the digest of a plan as it was when this coordinator first saw it."""
+        if not self._digests.get(version):
+            self._digests[version] = self._ledger.digest(version, self._key)
+        return self._digests[version]
 
     def _go(self, version: int, event: CoordinatorEvent) -> CoordinatorState:
         state = COORDINATOR[self._states.get(version, CoordinatorState.IDLE), event]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from sccl.enforce.control.ledger import COMMIT, Ledger, RankVote
@@ -18,9 +19,11 @@ _SELDOM_S, _LAST_S = 30.0, 5.0
 _FINAL = frozenset({RankState.REFUSED, RankState.ABORTED, RankState.ACTIVE, RankState.PAST})
 _DECIDED = _FINAL | {RankState.COMMITTED}
 
+_SLOTS = 8
+"""Versions that a rank contributes at a time, by their remainders: the highest of each."""
 
-class SwitchError(ScclError):
-    """What cannot happen has: the store was written to by somebody else, or it is a defect."""
+SIZE = 2 * _SLOTS
+"""Numbers that a rank contributes to an agreement."""
 
 
 class Follower(Generic[P]):
@@ -29,7 +32,7 @@ class Follower(Generic[P]):
     Args:
         fit: reads a plan, with its version, and judges whether this rank can run it; an InputError
             says why not. None: that is not known yet, and is asked again.
-        key: with which plans must be signed; None: they need not be.
+        key: with which plans and decisions must be signed, and votes are; None: they need not be.
         drop: is told of each plan that is not kept any more.
     """
 
@@ -47,54 +50,90 @@ class Follower(Generic[P]):
         self._states: dict[int, RankState] = {}
         self._plans: dict[int, P] = {}
         self._read: dict[int, bytes] = {}  # of which it is not known yet
+        self._digests: dict[int, str] = {}
+        self._unsent: dict[int, RankVote] = {}
         self._settled = 0
         self.active = 0
 
     def listen(self) -> None:
         """Look once at what is written: vote for what is new, hear what is decided.
 
+        A vote that cannot be written is kept, and written the next time.
+
         Raises:
             StoreError: it cannot be reached, or has what it should not: then this rank goes on
                 under its plan, and as it contributes no other, so do all.
         """
+        self._send_votes()
+        wrong: StoreError | None = None
         for version in range(self._settled + 1, self._ledger.versions() + 1):
-            state = self._states.get(version, RankState.UNKNOWN)
-            if state is RankState.UNKNOWN:
-                self._prepare(version)
-            told = None if state in _DECIDED else self._ledger.told(version)
-            if told is not None:
-                event = RankEvent.COMMIT if told == COMMIT else RankEvent.ABORT
-                with self._lock:
-                    self._happened(version, event)
-                self._read.pop(version, None)
+            try:
+                self._follow(version)
+            except StoreError as error:  # other versions may be in order
+                wrong = wrong or error
         with self._lock:
             while self._states.get(self._settled + 1) in _FINAL:
                 self._settled += 1
+        if wrong is not None:
+            raise wrong
 
-    def contribution(self) -> int:
-        """Return the highest version that this rank knows to be committed; 0: none."""
+    def _follow(self, version: int) -> None:
+        state = self._states.get(version, RankState.UNKNOWN)
+        if state is RankState.UNKNOWN:
+            self._prepare(version)
+        if state in _DECIDED:
+            return
+        told = self._ledger.told(version, self._key, self._digests.get(version, ""))
+        if told is not None:
+            event = RankEvent.COMMIT if told == COMMIT else RankEvent.ABORT
+            with self._lock:
+                self._happened(version, event)
+            self._read.pop(version, None)
+
+    def contribution(self) -> tuple[int, ...]:
+        """Return the plans that this rank can run and knows to be committed, as numbers.
+
+        The ranks agree by the least of each number. A plan has a number of its own, which stands
+        once as it is and once negated: the least of both belong together only where all ranks have
+        contributed the same plan.
+        """
+        numbers = [0] * _SLOTS
         with self._lock:
-            return max((v for v, state in self._states.items() if state in COUNTED), default=0)
+            for version in sorted(self._can_run()):
+                numbers[version % _SLOTS] = self._number(version)
+        return (*numbers, *(-number for number in numbers))
 
-    def agreed(self, version: int) -> P | None:
-        """Switch to the version that all ranks have agreed on, the least of their contributions.
+    def agreed(self, least: Sequence[int]) -> P | None:
+        """Switch to the highest version that all ranks can run and know to be committed.
+
+        Args:
+            least: the least of each number that the ranks have contributed.
 
         Returns:
-            Its plan; None: it is the one that is active, or none is yet.
-
-        Raises:
-            SwitchError: this rank cannot run it, which no interleaving leads to.
+            Its plan; None: it is the one that is active, or none is.
         """
-        if version == self.active:
-            return None
+        pairs = zip(least[:_SLOTS], least[_SLOTS:], strict=True)
+        common = {number for number, negated in pairs if number and number == -negated}
         with self._lock:
-            for other in [*self._states, version]:
+            both = [one for one in self._can_run() if self._number(one) in common]
+            version = max(both, default=0)
+            if version <= self.active:
+                return None
+            for other in list(self._states):
                 if other <= version:
                     later = other < version
                     event = RankEvent.AGREED_LATER if later else RankEvent.AGREED
                     self._happened(other, event)
             self.active = version
             return self._plans[version]
+
+    def _can_run(self) -> list[int]:
+        return [v for v, state in self._states.items() if state in COUNTED and v in self._plans]
+
+    def _number(self, version: int) -> int:
+        """Return the number of a plan, which differs between versions and between contents."""
+        text = f"{version} {self._digests.get(version, '')}"
+        return 1 + int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
     def states(self) -> dict[int, RankState]:
         """Return what each version is to this rank."""
@@ -114,10 +153,13 @@ class Follower(Generic[P]):
             content = self._read.get(version) or self._ledger.read_plan(version, self._key)
             if content is None:
                 return  # its version is taken, and it is still being written
+            self._digests[version] = hashlib.sha256(content).hexdigest()
             plan = self._fit(content, version)
             if plan is None:
                 self._read[version] = content
                 return
+        except StoreError:  # no fault of the plan: it is read again the next time
+            raise
         except InputError as error:
             why = str(error)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the job goes on
@@ -131,17 +173,18 @@ class Follower(Generic[P]):
                 self._drop(plan)
             vote = self._happened(version, fits)
         if vote is not Vote.NONE:
-            self._ledger.vote(version, self._rank, RankVote(vote is Vote.YES, why))
+            self._unsent[version] = RankVote(vote is Vote.YES, why)
+            self._send_votes()
+
+    def _send_votes(self) -> None:
+        for version, vote in list(self._unsent.items()):
+            digest = self._digests.get(version, "")
+            self._ledger.vote(version, self._rank, vote, digest, self._key)
+            del self._unsent[version]
 
     def _happened(self, version: int, event: RankEvent) -> Vote:
         state = self._states.get(version, RankState.UNKNOWN)
-        row = RANK.get((state, event))
-        if row is None:
-            raise SwitchError(
-                f"plan {version} is {state.name} to rank {self._rank}, to which {event.name} "
-                "cannot happen: something else writes into the job's store"
-            )
-        self._states[version], vote = row
+        self._states[version], vote = RANK[state, event]
         if self._states[version] not in HELD and version in self._plans:
             self._drop(self._plans.pop(version))
         return vote
@@ -178,7 +221,7 @@ class Listener:
             try:
                 self._look()
                 wait_s = self._every_s
-            except (StoreError, SwitchError) as error:
+            except StoreError as error:
                 if not told and not self._end.is_set():
                     self._failed(error)
                 told, wait_s = True, min(2 * wait_s, _SELDOM_S)

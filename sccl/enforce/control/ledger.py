@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sccl.enforce.control.blobs import head_of, seal, unseal
-from sccl.enforce.control.stores import JobStore, StoreError
+from sccl.enforce.control.blobs import KEY, head_of, seal, sign, signed_text, unseal
+from sccl.enforce.control.stores import DecisionError, JobStore, StoreError
 from sccl.errors import FormatError
 
 NOW = "sccl/now"
@@ -163,38 +163,78 @@ class Ledger:
             raise FormatError(f"{where}: part {parts.index(None)} of the plan is missing")
         return unseal(head, [part for part in parts if part is not None], where)
 
-    def vote(self, version: int, rank: int, vote: RankVote) -> None:
-        """Write down a vote."""
-        text = "yes" if vote.yes else f"no {vote.why[:_MOST_WORDS]}"
-        self.store.set(f"{self._under}/vote/{version}/{rank}", text.encode())
+    def digest(self, version: int, key: bytes | None) -> str:
+        """Return the digest of a plan; empty: no plan that counts is there."""
+        where = self._plan(version)
+        text = self.store.get(where)
+        try:
+            return "" if text is None else head_of(text, where, key).sha256
+        except FormatError:
+            return ""
 
-    def votes(self, version: int) -> dict[int, RankVote]:
-        """Return the votes of a version by rank."""
+    def vote(
+        self, version: int, rank: int, vote: RankVote, digest: str = "", key: bytes | None = None
+    ) -> None:
+        """Write down a vote.
+
+        Args:
+            digest: Digest of the plan that the rank has read.
+        """
+        where = self._vote(version, rank)
+        text = "yes" if vote.yes else f"no {vote.why[:_MOST_WORDS]}"
+        self.store.set(where, sign(text, f"{where} {digest if vote.yes else ''}", key))
+
+    def votes(
+        self, version: int, key: bytes | None = None, digest: str | None = None
+    ) -> dict[int, RankVote]:
+        """Return the votes of a version by rank, without those that the key has not signed.
+
+        Args:
+            digest: Digest of the plan that a yes has to be about; None: of the one in the store.
+        """
         found = {}
+        digest = self.digest(version, key) if digest is None else digest
         for rank in range(self.ranks):
-            text = self.store.get(f"{self._under}/vote/{version}/{rank}")
-            if text is not None:
-                word, _, why = text.decode(errors="replace").partition(" ")
-                found[rank] = RankVote(word == "yes", why[:_MOST_WORDS])
+            where = self._vote(version, rank)
+            content = self.store.get(where)
+            for about in (digest, "") if content is not None else ():
+                text = signed_text(content or b"", f"{where} {about}", key)
+                word, _, why = (text or "").partition(" ")
+                if word == "yes" if about else word == "no":
+                    found[rank] = RankVote(word == "yes", why[:_MOST_WORDS])
+                    break
         return found
 
-    def log(self, version: int, decision: bytes) -> bytes:
+    def log(
+        self, version: int, decision: bytes, digest: str = "", key: bytes | None = None
+    ) -> bytes:
         """Decide, if nobody has yet; return what is decided."""
-        return self._decision(self.store.first(f"{self._under}/log/{version}", decision))
+        where = self._logged(version)
+        content = self.store.first(where, self._sealed(where, decision, digest, key))
+        return self._decision(content, where, digest, key)
 
-    def logged(self, version: int) -> bytes | None:
-        """Return what is decided; None: nothing yet."""
-        found = self.store.get(f"{self._under}/log/{version}")
-        return None if found is None else self._decision(found)
+    def logged(
+        self, version: int, key: bytes | None = None, digest: str | None = None
+    ) -> bytes | None:
+        """Return what is decided; None: nothing yet.
 
-    def tell(self, version: int, decision: bytes) -> None:
+        Args:
+            digest: Digest of the plan that a commit has to be of; None: of the one in the store.
+        """
+        return self._found(self._logged(version), version, key, digest)
+
+    def tell(
+        self, version: int, decision: bytes, digest: str = "", key: bytes | None = None
+    ) -> None:
         """Tell all ranks what is decided."""
-        self.store.set(f"{self._under}/told/{version}", decision)
+        where = self._told(version)
+        self.store.set(where, self._sealed(where, decision, digest, key))
 
-    def told(self, version: int) -> bytes | None:
-        """Return what was told; None: nothing yet."""
-        found = self.store.get(f"{self._under}/told/{version}")
-        return None if found is None else self._decision(found)
+    def told(
+        self, version: int, key: bytes | None = None, digest: str | None = None
+    ) -> bytes | None:
+        """Return what was told, likewise; None: nothing yet."""
+        return self._found(self._told(version), version, key, digest)
 
     def write_report(self, rank: int, number: int, report: bytes) -> None:
         """Write the report of a rank, in place of one long ago."""
@@ -215,10 +255,35 @@ class Ledger:
     def _plan(self, version: int) -> str:
         return f"{self._under}/plan/{version}"
 
+    def _vote(self, version: int, rank: int) -> str:
+        return f"{self._under}/vote/{version}/{rank}"
+
+    def _logged(self, version: int) -> str:
+        return f"{self._under}/log/{version}"
+
+    def _told(self, version: int) -> str:
+        return f"{self._under}/told/{version}"
+
+    def _found(
+        self, where: str, version: int, key: bytes | None, digest: str | None
+    ) -> bytes | None:
+        content = self.store.get(where)
+        if content is None:
+            return None
+        about = self.digest(version, key) if digest is None else digest
+        return self._decision(content, where, about, key)
+
     @staticmethod
-    def _decision(found: bytes) -> bytes:
-        if found not in (COMMIT, ABORT):
-            raise StoreError(
-                f"the store has {found[:20]!r} as a decision, expected commit or abort"
-            )
-        return found
+    def _sealed(where: str, decision: bytes, digest: str, key: bytes | None) -> bytes:
+        about = digest if decision == COMMIT else ""
+        return sign(decision.decode(), f"{where} {about}", key)
+
+    @staticmethod
+    def _decision(content: bytes, where: str, digest: str, key: bytes | None) -> bytes:
+        for decision, about in ((COMMIT, digest), (ABORT, "")):
+            if signed_text(content, f"{where} {about}", key) == decision.decode():
+                return decision
+        signed = "" if key is None else f", signed with the key of {KEY} for this plan"
+        raise DecisionError(
+            f"the store has {content[:20]!r} as a decision, expected commit or abort{signed}"
+        )

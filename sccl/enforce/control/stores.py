@@ -19,6 +19,10 @@ class StoreError(ToolError):
     """The store of a job cannot be reached, or has what it should not."""
 
 
+class DecisionError(StoreError):
+    """The store has a decision that no coordinator of the job has written."""
+
+
 class JobStore(Protocol):
     """A store; nothing in it waits, and no key is ever deleted.
 

@@ -4,9 +4,10 @@ A plan has a *version*, a number that grows. A coordinator writes it down for al
 each rank looks whether it can run it and votes; the decision is logged, and then told (COMMIT or
 ABORT). So far nothing has changed in the job, and nobody in it has waited. Ranks switch by
 agreements of their own, ACTIVATE: at some boundaries between iterations each contributes the
-highest version that it knows to be committed, to a MIN all-reduce, and at the next of these all
-switch to what has come out. Which boundary is the next is a part of what they agree on, so all come
-to it alike; and there a rank waits only for who has not come to the one before.
+versions that it can run and knows to be committed, to a MIN all-reduce, and at the next of these
+all switch to the highest that all have contributed. Which boundary is the next is a part of what
+they agree on, so all come to it alike; and there a rank waits only for who has not come to the one
+before.
 
 Why not as published (SYNDICATE, NSDI 2023, section 5: two-phase commit, then "switch ... from the
 subsequent training iteration"): ranks hear of a commit at different times, so one is in the next
@@ -14,9 +15,9 @@ iteration under the new plan while another still is under the old one. A commit 
 iteration only moves this: whoever hears it later than that is late. A test walks through every
 interleaving of this table, and of both of these (``tests/enforce/test_switch.py``).
 
-Why it cannot fail: each rank contributes a version that is committed, so the least of all is. It
-was committed since all ranks had voted for it, and a rank keeps what it voted for until that is
-aborted or a later version active. So each can run what comes out; and all get the same.
+Why it cannot fail: a rank contributes only versions that it can run, and keeps these until a later
+one is active. So each can run what comes out, and all get the same. That holds whatever is written
+in the store: a forged decision can delay a switch, and cannot make ranks run different plans.
 """
 
 from __future__ import annotations
@@ -69,6 +70,12 @@ _FIT, _UNFIT, _COMMIT, _ABORT, _AGREED, _LATER = RankEvent
 RANK: dict[tuple[RankState, RankEvent], tuple[RankState, Vote]] = {
     (_U, _FIT): (_R, Vote.YES),
     (_U, _UNFIT): (_N, Vote.NO),
+    # A decision that cannot be is not the ranks' own: whoever wrote it, nothing changes by it.
+    (_U, _COMMIT): (_U, Vote.NONE),
+    (_N, _COMMIT): (_N, Vote.NONE),
+    (_A, _COMMIT): (_A, Vote.NONE),
+    (_C, _ABORT): (_C, Vote.NONE),
+    (_X, _ABORT): (_X, Vote.NONE),
     (_U, _ABORT): (_N, Vote.NONE),  # what comes of its plan yet is too late
     (_U, _LATER): (_P, Vote.NONE),
     # What is heard again is answered again, in the same way; what is heard late is not answered.
@@ -76,7 +83,6 @@ RANK: dict[tuple[RankState, RankEvent], tuple[RankState, Vote]] = {
     (_R, _UNFIT): (_R, Vote.YES),
     (_R, _COMMIT): (_C, Vote.NONE),
     (_R, _ABORT): (_A, Vote.NONE),
-    (_R, _AGREED): (_X, Vote.NONE),  # others have heard of the commit, and this one of a later
     (_R, _LATER): (_P, Vote.NONE),
     (_N, _FIT): (_N, Vote.NO),
     (_N, _UNFIT): (_N, Vote.NO),

@@ -85,7 +85,7 @@ def decoded_json(text: str | bytes) -> object:
     """
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FormatError(f"no JSON that can be read ({error}): check the fields") from error
 
 

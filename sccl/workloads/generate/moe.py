@@ -97,7 +97,7 @@ def moe(job: MoeJob, name: str = "moe", about: str = "") -> Workload:
 
 def _layer(job: MoeJob, number: int) -> ModelBlock:
     weights, itself = attention_us(job)
-    experts = job.us(16 * job.dispatched * job.hidden)
+    experts = job.us(2 * job.dispatched * (job.mlp_parameters // job.hidden))
     forward = (
         *shared(job, "attention", (BlockCompute("attention", weights + itself),), backward=False),
         _exchange(job, "dispatch"),
@@ -118,8 +118,8 @@ def _layer(job: MoeJob, number: int) -> ModelBlock:
         f"layer-{number}",
         forward,
         (*recomputed(job, forward), *backward),
-        parameters=4 * job.hidden**2 // job.tp,
-        expert_parameters=8 * job.hidden**2 * job.experts // job.ep,
+        parameters=job.attention_parameters // job.tp,
+        expert_parameters=job.mlp_parameters * job.experts // job.ep,
     )
 
 

@@ -70,6 +70,8 @@ class ModelBlock:
         backward: likewise.
         parameters: that replicas have alike.
         expert_parameters: those of the rank's experts.
+        tied_parameters: Number of parameters of another block that this block uses, too. The other
+            block reduces their gradients and updates them; ZeRO-3 gathers them for both.
     """
 
     name: str
@@ -77,6 +79,7 @@ class ModelBlock:
     backward: tuple[BlockStep, ...]
     parameters: int = 0
     expert_parameters: int = 0
+    tied_parameters: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,7 @@ def buckets(blocks: Sequence[ModelBlock], item: int, bucket_bytes: float) -> lis
         if block.parameters:
             names.append(block.name)
             parameters += block.parameters
-        if parameters * item >= bucket_bytes or (parameters and block is blocks[0]):
+        if names and (parameters * item >= bucket_bytes or block is blocks[0]):
             name = names[0] if len(names) == 1 else f"{names[0]}-to-{names[-1]}"
             found.append(_Bucket(name, tuple(names), parameters, Among.REPLICAS))
             names, parameters = [], 0
@@ -302,7 +305,7 @@ class _Stage:
             for place in range(len(self.blocks)):
                 block = self.blocks[-1 - place] if one.backward else self.blocks[place]
                 for among, name, parameters in (
-                    (Among.REPLICAS, block.name, block.parameters),
+                    (Among.REPLICAS, block.name, block.parameters + block.tied_parameters),
                     (Among.EXPERT_REPLICAS, f"{block.name}/experts", block.expert_parameters),
                 ):
                     groups = self.groups[among]

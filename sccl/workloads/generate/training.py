@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import groupby
 from math import isfinite
+from typing import Any
 
 from sccl.core.dtypes import ITEM_BYTES
 from sccl.core.workload_ops import MOST_ELEMENTS, MOST_RANKS
@@ -23,6 +24,9 @@ MOST_VISITS = 50_000
 """Likewise: layers that are gone through."""
 
 _MOST_WIDTHS = 10_000
+
+MODEL_VARIANT = {"model variant": True}
+"""Metadata of a parameter that is reported only if it differs from its default."""
 
 OPTIMIZER_BYTES = 28
 """What Adam moves for each parameter: its gradient is read, parameter and both moments are read and
@@ -109,10 +113,18 @@ class Processor:
         """Return how long it takes to move bytes from or to memory, microseconds."""
         return moved / (self.memory_gb_per_s * 1e3)
 
+    def list_parameters(self) -> dict[str, Any]:
+        """Return the parameters by option name, without variants of the model that are off."""
+        return {
+            shown(field.name): value
+            for field in fields(self)
+            if (value := getattr(self, field.name)) != field.default
+            or field.metadata != MODEL_VARIANT
+        }
+
     def told(self) -> str:
-        """Return all parameters, as users give them."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return ", ".join(f"{shown(name)} {_text(value)}" for name, value in values)
+        """Return the parameters as text, in the notation of the options."""
+        return ", ".join(f"{name} {_text(value)}" for name, value in self.list_parameters().items())
 
 
 def _text(value: object) -> str:

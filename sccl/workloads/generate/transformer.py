@@ -1,14 +1,16 @@
-"""Transformers: layers of attention and a perceptron of four times their width.
+"""Generate workloads of transformers from the shape of their layers.
 
-For b sequences of s tokens, a width of h and t ranks that share tensors, each rank has 12 h^2 / t
-parameters of a layer, 4 h^2 of them of attention, and computes 24 b s h^2 / t operations for them
-and 4 b s^2 h / t for attention itself forward, and twice as many backward (Narayanan et al., SC
-2021). Biases and norms are left out.
+A layer has P = 2 h^2 (1 + k / a) + m h f parameters. h is the width, a the number of query heads, k
+the number of key/value heads, f the width of the perceptron, and m its number of matrices: 2, or 3
+if it is gated. With k = a, f = 4 h and m = 2, P is 12 h^2 (Narayanan et al., SC 2021). Each of t
+ranks that share tensors has P / t parameters. For b sequences of s tokens it computes 2 b s P / t
+operations for them and 4 b s^2 h / t for attention itself forward, and twice as many backward.
+Biases, norms and learned positions are left out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sccl.core.workload import Workload
 from sccl.errors import ParameterError
@@ -21,6 +23,7 @@ from sccl.workloads.generate.stages import (
     staged,
 )
 from sccl.workloads.generate.training import (
+    MODEL_VARIANT,
     ParallelJob,
     RankLayout,
     check_divides,
@@ -47,6 +50,10 @@ class TransformerJob(ParallelJob):
         recompute: what is computed again, backward: none of it, attention itself (selective), or
             all of each layer (full), with its collectives.
         split_backward: gradients of weights are computed while those of inputs are on their way.
+        mlp_width: Width of the perceptron, f. None: four times ``hidden``.
+        kv_heads: Number of key/value heads (grouped-query attention). None: as many as ``heads``.
+        gated_mlp: Whether the perceptron has a third matrix, for its gate (SwiGLU, GeGLU).
+        tied_embeddings: Whether the embedding is the matrix behind the layers, too.
     """
 
     layers: int
@@ -57,6 +64,10 @@ class TransformerJob(ParallelJob):
     vocabulary: int = 0
     recompute: str = "none"
     split_backward: bool = False
+    mlp_width: int | None = field(default=None, metadata=MODEL_VARIANT)
+    kv_heads: int | None = field(default=None, metadata=MODEL_VARIANT)
+    gated_mlp: bool = field(default=False, metadata=MODEL_VARIANT)
+    tied_embeddings: bool = field(default=False, metadata=MODEL_VARIANT)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,6 +77,13 @@ class TransformerJob(ParallelJob):
         check_many(self.layers * self.microbatches, "layers, of all microbatches together,")
         check_divides("tp", self.tp, "heads", self.heads)
         check_divides("heads", self.heads, "hidden", self.hidden)
+        if self.kv_heads is not None:
+            check_whole(1, kv_heads=self.kv_heads)
+            check_divides("kv_heads", self.kv_heads, "heads", self.heads)
+            check_divides("tp", self.tp, "kv_heads", self.kv_heads)
+        if self.mlp_width is not None:
+            check_whole(1, mlp_width=self.mlp_width)
+            check_divides("tp", self.tp, "mlp_width", self.mlp_width)
         check_divides("pp", self.pp, "layers", self.layers)
         check_divides("tp", self.tp, "vocabulary", self.vocabulary)
         if self.sequence_parallel:
@@ -74,6 +92,29 @@ class TransformerJob(ParallelJob):
             raise ParameterError(
                 f"recompute is {self.recompute!r:.40}, expected one of {', '.join(RECOMPUTE)}"
             )
+        if self.tied_embeddings and not self.vocabulary:
+            raise ParameterError(
+                "tied-embeddings is for models with an embedding, and vocabulary is 0: give "
+                "--vocabulary"
+            )
+        if self.tied_embeddings and self.pp > 1:
+            raise ParameterError(
+                f"tied-embeddings is for models of a single stage, and pp is {self.pp}: sums of "
+                "gradients between the first and the last stage are not modeled; leave one of "
+                "both out"
+            )
+
+    @property
+    def attention_parameters(self) -> int:
+        """Return the number of parameters of attention in a layer: 2 h^2 (1 + k / a)."""
+        kv_heads = self.heads if self.kv_heads is None else self.kv_heads
+        return 2 * self.hidden * (self.hidden + self.hidden // self.heads * kv_heads)
+
+    @property
+    def mlp_parameters(self) -> int:
+        """Return the number of parameters of a perceptron: h f for each of its matrices."""
+        width = 4 * self.hidden if self.mlp_width is None else self.mlp_width
+        return (3 if self.gated_mlp else 2) * self.hidden * width
 
     @property
     def activations(self) -> int:
@@ -117,7 +158,7 @@ def of_layers(
 def attention_us(job: TransformerJob) -> tuple[float, float]:
     """Return how long weights of attention, and attention itself, take forward."""
     tokens = job.batch * job.sequence
-    weights = 8 * tokens * job.hidden**2 / job.tp
+    weights = 2 * tokens * job.attention_parameters / job.tp
     return job.us(weights), job.us(4 * tokens * job.sequence * job.hidden / job.tp)
 
 
@@ -176,7 +217,7 @@ def recomputed(job: TransformerJob, forward: tuple[BlockStep, ...]) -> tuple[Blo
 def dense_layer(job: TransformerJob, number: int) -> ModelBlock:
     """Return a layer that all tokens go through."""
     weights, itself = attention_us(job)
-    mlp = job.us(16 * job.batch * job.sequence * job.hidden**2 / job.tp)
+    mlp = job.us(2 * job.batch * job.sequence * job.mlp_parameters / job.tp)
     forward: tuple[BlockStep, ...]
     backward: tuple[BlockStep, ...]
     if job.tp == 1:
@@ -199,7 +240,7 @@ def dense_layer(job: TransformerJob, number: int) -> ModelBlock:
         f"layer-{number}",
         forward,
         (*recomputed(job, forward), *backward),
-        parameters=12 * job.hidden**2 // job.tp,
+        parameters=(job.attention_parameters + job.mlp_parameters) // job.tp,
     )
 
 
@@ -229,9 +270,12 @@ def _head(job: TransformerJob) -> ModelBlock:
     first, *behind = backward_of(job, "", us, 0.0)
     collective = "reducescatter" if job.sequence_parallel else "allreduce"
     gradients = BlockCall("gradients", collective, Among.TENSORS, job.activations)
+    parameters = job.vocabulary * job.hidden // job.tp
+    tied = job.tied_embeddings
     return ModelBlock(
         "head",
         forward,
         (first, gradients, *behind),
-        job.vocabulary * job.hidden // job.tp,
+        parameters=0 if tied else parameters,
+        tied_parameters=parameters if tied else 0,
     )
