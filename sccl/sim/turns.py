@@ -4,10 +4,11 @@ A thread block sends its steps one after the other. So the segments that use a l
 places of a switch start in the order in which they start with barriers between steps, but without
 waiting for the barriers.
 
-No message is later than with barriers. *Proof*, by induction over that order: all segments that use
-something of a segment before it started no later than with barriers, so they have given it back no
-later, and what the segment sends arrived no later; no other segment may take it in between. Hence
-the segment can start no later, whatever alpha does and however much a budget or a switch has.
+No message is later than with barriers. *Proof* by induction over that order. Consider a segment.
+All segments before it that use one of its resources started no later than with barriers. So they
+have released the resource no later, and the chunk has arrived no later. No other segment may take
+the resource in between. Hence the segment starts no later. This holds in both alpha models and for
+every budget and switch. []
 """
 
 from __future__ import annotations

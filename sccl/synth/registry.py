@@ -80,7 +80,7 @@ def _judged(synthesizer: Synthesizer, request: Request, found: Found, notify: No
 
     Raises:
         JudgeError: it is not.
-        ContradictionError: it takes less than the lower bound that stands beside it.
+        ContradictionError: It takes less time than its own lower bound.
     """
     made, made_by = found.plan, f"synthesiser {synthesizer.NAME!r}"
     asked = request.spec.at(made.collective.chunks)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 MAX_SENDS = 1_000_000
-"""Of a plan that is drawn: a chart of so many takes seconds and some hundred MiB."""
+"""Largest number of transfers of a plan that is drawn."""
 
 
 class What(StrEnum):

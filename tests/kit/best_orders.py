@@ -4,8 +4,8 @@ It shares no code with ``sccl.synth``. Every schedule is verified by the judge, 
 such chunks that is above the finish of one is false.
 
 Chunks are sent one by one. A send takes the next place on its link at which its budgets have room.
-What a switch with a buffer and copies receives is kept like at a rank; other switches are not
-served. A reduction is a broadcast on the reversed machine, read backwards in time.
+A switch with a buffer and copies keeps chunks as a rank does. Other switches are not supported. A
+reduction is a broadcast on the reversed machine, read backwards in time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Send = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """What a chunk takes on a link, in ticks.
+    """Cost of a chunk on a link, in ticks.
 
     Attributes:
         busy: Until the link is free again.

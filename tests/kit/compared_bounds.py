@@ -34,10 +34,10 @@ from tests.kit.best_orders import best_schedule
 from tests.kit.optimum_cases import Case, draw_cases, draw_machine, draw_spec
 
 Bounds = Iterator[tuple[str, Fraction]]
-"""What each is called, and the microseconds."""
+"""Name and value (microseconds) of each bound."""
 
 TOLERANCE = Fraction(1, 10**6)
-"""Relative error of bounds that floats say."""
+"""Relative error of bounds in floating point."""
 
 
 EFFORT = Effort(units=0.2)

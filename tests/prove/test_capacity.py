@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +17,7 @@ from sccl.core.clock import AlphaModel
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.prove.bounds import least_time
 from sccl.prove.check.times import holds_for_both
+from tests.kit.commands import sccl
 
 if TYPE_CHECKING:
     from sccl.core.ids import Edge
@@ -92,3 +95,17 @@ def test_bound_holds_for_both_models_if_alphas_of_budget_agree(alpha: float, *, 
     links = (Link(0, 1, 1, 2.0, 10.0), Link(2, 1, 1, alpha, 10.0))
     budget = Budget("ingress", ((0, 1), (2, 1)), 1)
     assert holds_for_both(Topology("m", 3, links, 2.0, 10.0, budgets=(budget,))) is both
+
+
+def test_certificate_behind_cut_through_switch_is_about_travelling_alphas(tmp_path: Path) -> None:
+    links = [{"src": 0, "dst": 2}, {"src": 2, "dst": 1, "alpha_us": 5, "gb_per_s": 100}]
+    links += [{"src": 1, "dst": 2}, {"src": 2, "dst": 0, "alpha_us": 5, "gb_per_s": 100}]
+    machine = {"name": "star", "ranks": 2, "alpha_us": 1, "gb_per_s": 1, "switches": ["s"]}
+    (tmp_path / "m.json").write_text(json.dumps({**machine, "links": links}))
+    asked = ["limits", "--time", "--collective", "broadcast", "--topo", str(tmp_path / "m.json")]
+    folder = tmp_path / "c"
+    sccl(*asked, "--size", "10KB", "-o", tmp_path / "n.json", "--certify", folder)
+    code, shown, _ = sccl("verify-certificate", folder)
+    assert code == 0
+    assert "no plan in which alphas travel takes less than 16 us" in shown
+    assert "whether alphas travel or occupy" not in shown

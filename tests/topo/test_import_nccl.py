@@ -230,7 +230,7 @@ def test_names_that_the_format_does_not_have_are_listed() -> None:
 
 def test_a_width_that_is_not_told_is_said() -> None:
     text = EXAMPLE.replace('link_width="16"', 'link_width="?"')
-    assert any("16 lanes, as link_width is not told" in k for k in read(text, HINTS).understood)
+    assert any("16 lanes, since link_width is missing" in k for k in read(text, HINTS).understood)
 
 
 @pytest.mark.parametrize(("count", "questions"), [(6, 0), (7, 1)])

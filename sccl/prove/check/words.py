@@ -61,7 +61,7 @@ def class_of(case: Case, claim: ParetoWire | LimitPointWire | TimePointWire) -> 
 def claim_in_words(case: Case, claim: Claim) -> str:
     """Return what a claim says."""
     if isinstance(claim, TimeWire | ScheduleClaimWire | TimePointWire):
-        return _time_in_words(claim)
+        return _time_in_words(case, claim)
     return _steps_in_words(case, claim)
 
 
@@ -101,16 +101,17 @@ def _limit_in_words(case: Case, claim: LimitClaimWire | EveryWire) -> str:
     assert_never(claim)
 
 
-def _time_in_words(claim: TimeWire | ScheduleClaimWire | TimePointWire) -> str:
+def _time_in_words(case: Case, claim: TimeWire | ScheduleClaimWire | TimePointWire) -> str:
     if isinstance(claim, ScheduleClaimWire):
         return f"a schedule of {claim.size_bytes} bytes that takes {_decimal(claim.finish_us)} us"
     least = f"{_decimal(claim.at_least_us)} us"
+    travels = "" if holds_for_both(case.topology) else " in which alphas travel"
     if isinstance(claim, TimePointWire):
         took, size = f"{_decimal(claim.finish_us)} us", claim.size_bytes
-        return f"{took} for {size} bytes, where none of {_PLANS} takes less than {least}"
-    what = f"no plan takes less than {least} for {_decimal(claim.from_bytes)} bytes"
+        return f"{took} for {size} bytes, where none of {_PLANS}{travels} takes less than {least}"
+    bound = f"no plan{travels} takes less than {least} for {_decimal(claim.from_bytes)} bytes"
     more = Fraction(claim.us_per_byte)
-    return f"{what}, and 1 us more for each {_decimal(str(1 / more))} more" if more else what
+    return f"{bound}, and 1 us more for each {_decimal(str(1 / more))} more" if more else bound
 
 
 def _decimal(text: str) -> str:

@@ -309,5 +309,5 @@ def _slot(pci: Element) -> tuple[str, int]:
         return "", 0
     as_fast = max(1, generation + 1 - (16 // lanes).bit_length())
     carries = PCIE_X16_GB_PER_S[as_fast]
-    many = f"{lanes} lanes" if told else "16 lanes, as link_width is not told"
+    many = f"{lanes} lanes" if told else "16 lanes, since link_width is missing"
     return f"{float(found[1]):g} GT/s of {many}, {carries:g} GB/s", as_fast

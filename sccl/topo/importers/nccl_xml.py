@@ -274,7 +274,7 @@ def _left_out(tree: Inventory) -> Iterable[str]:
         with_some = counted(sum(map(bool, to_cpus)), "GPU")
         yield f"{sum(to_cpus)} {_kind(tree)}s of {with_some} to CPUs left out: they join no GPUs"
     if gone := tree.links_elsewhere():
-        yield f"{counted(gone, 'link')} to what is no rank of the file left out"
+        yield f"{counted(gone, 'link')} to nodes that are no ranks of the file left out"
     if c2c := sum(child.tag == "c2c" for g in tree.gpus for child in g.gpu_children()):
         yield f"{counted(c2c, 'GPU')} joined to a CPU by C2C, which joins no GPUs to one another"
 

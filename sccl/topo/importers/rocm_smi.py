@@ -302,14 +302,16 @@ def _assumed(
             f"pairs, the first is {named(differ[0])}): taken by the weights"
         )
     if lane:
-        lines.append(f"an xGMI lane is the least bandwidth that is told, {lane:g} GB/s")
+        lines.append(
+            f"an xGMI lane is taken to have the lowest bandwidth in the file, {lane:g} GB/s"
+        )
         alone = sum(not speeds.get(pair, _NONE)[1] for pair in lanes)
         if alone:
             lines.append(f"{counted(alone, 'pair')} without a bandwidth has one xGMI link")
         return lines
     if lanes:
         lines.append(
-            "a pair has one xGMI link: how many there are is not told, change it in the file"
+            "a pair has one xGMI link: the file does not give the number, change it in the machine"
         )
         guess = "" if hints.gpu else f"the GPUs are {kind.name}, by how many each is joined to: "
         lines.append(f"{guess}{speed_said(kind)}; --gpu says otherwise")

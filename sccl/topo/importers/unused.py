@@ -1,4 +1,4 @@
-"""What a file has that its reader does not use, for the summary: names of fields and attributes.
+"""List the fields and attributes of a file that its reader does not use.
 
 A field with an unknown name would otherwise count as absent in silence.
 """
