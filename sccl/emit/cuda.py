@@ -27,6 +27,7 @@ TEXTS = {
     "api": "cuda",
     "noinline": "__noinline__",
     "kernel_parameter": "const __grid_constant__",
+    "default_streams": "cudaStreamLegacy, cudaStreamPerThread",
     "alloc_flags": "cudaMalloc(at, bytes)",
     "alloc_host": "cudaHostAlloc(at, bytes, cudaHostAllocMapped | cudaHostAllocPortable)",
     "free_host": "cudaFreeHost",

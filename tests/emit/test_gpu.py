@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
@@ -427,6 +428,24 @@ def test_a_dead_peer_ends_the_call_on_all_others(dead: int) -> None:
     alive = " ".join(str(rank) for rank in range(8) if rank != dead)
     assert re.search(r"rank \d waited for a peer for longer than SCCL_TIMEOUT", done.stderr)
     assert f"ended: ranks {alive}\n" in done.stderr
+
+
+def test_copies_to_a_gpu_are_awaited(tmp_path: Path) -> None:
+    """A bench that does not wait for them delivers the data of the call before."""
+    directory = tmp_path / "p"
+    shutil.copytree(compiled(), directory)
+    text = (directory / "gpu.hpp").read_text()
+    changed = text.replace(
+        "gpu_copy(to, from, bytes, Stream{}) && gpu_sync(Stream{})",
+        "gpu_copy(to, from, bytes, Stream{})",
+    )
+    assert changed != text
+    (directory / "gpu.hpp").write_text(changed)
+    make(directory, "emulated/bench", UNOPTIMISED)
+    done = loopback(directory / "emulated", "allgather", "--counts", "1000")
+    assert done.returncode == 1
+    assert "allgather of 1000 bytes" in done.stderr
+    assert "WRONG DATA" in done.stderr
 
 
 def test_copies_and_reductions_at_every_offset(tmp_path: Path) -> None:
