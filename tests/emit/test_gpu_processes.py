@@ -205,6 +205,13 @@ def test_a_context_of_the_users_own_stays_current() -> None:
     assert "allgather of 4 bytes served by" in done.stderr
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_call_without_a_stream_follows_the_default_streams(transport: str) -> None:
+    """What is put there is done as late as somebody waits for it."""
+    done = user("default_streams", transport)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_process_has_two_gpus() -> None:
     done = user("two_gpus")
     assert done.returncode == 0, done.stderr

@@ -115,8 +115,9 @@ def test_the_readme_shows_enough() -> None:
 def test_commands_in_tables_exist(page: Path) -> None:
     """Each verb and option of a command in a table's cell is one of the program's."""
     text = page.read_text(encoding="utf-8")
-    cells = [line for line in text.splitlines() if line.startswith("|")]
-    for code in re.findall(r"`[^`]*?\b(sccl [a-z][^`]*)`", "\n".join(cells)):
+    cells = re.findall(r"^\|.*$", PART.sub("", text), re.MULTILINE)
+    codes = [code for cell in cells for code in cell.split("`")[1::2]]
+    for code in (code[code.index("sccl ") :] for code in codes if "sccl " in code):
         words = re.split(r"[|;]", code.replace("\\|", "|"))[0].split()
         verb, name = " ".join(words[:2]), " ".join(words[:3])
         name = name if name in COMMANDS else verb
