@@ -224,6 +224,26 @@ def test_a_process_has_two_gpus() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("devices", ["0", "2,1", "0,1,2"])
+def test_ranks_share_gpus_for_tests(devices: str) -> None:
+    """One GPU is as good as any: ranks keep their order, also where bus ids would permute them."""
+    words = [str(emulated(slices=2) / "bench"), "--each", "--repeat", "0", "--counts", "17,20001"]
+    sharing = {"SCCL_EMULATED_DEVICES": devices, "SCCL_SHARE_GPU": "1", "SCCL_DEBUG": "1"}
+    done = launch(mpich(), 4, words, **sharing)
+    assert done.returncode == 0, done.stderr
+    assert "# data of all sizes right" in done.stdout
+    assert "passed on" not in done.stderr
+
+
+def test_ranks_share_a_gpu_only_if_all_may() -> None:
+    allowed = 'SCCL_SHARE_GPU=$((MPI_LOCALRANKID != 2)) exec "$0" --counts 1'
+    words = ["sh", "-c", allowed, str(emulated(slices=2) / "bench")]
+    done = launch(mpich(), 4, words, SCCL_EMULATED_DEVICES="0")
+    why = "rank 1 uses GPU 0000:01:00.0, and so does rank 0: each needs one of its own"
+    assert done.returncode == 1
+    assert done.stderr == f"bench: sccl cannot serve these ranks: {why}\n"
+
+
 NO_LINK = (
     "GPU 0000:01:00.0 of rank 0 cannot reach the memory of GPU 0000:04:00.0 of rank 3 "
     "(no peer access)"
