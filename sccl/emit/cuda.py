@@ -27,6 +27,7 @@ TEXTS = {
     "api": "cuda",
     "noinline": "__noinline__",
     "kernel_parameter": "const __grid_constant__",
+    "captures": "true",
     "default_streams": "cudaStreamLegacy, cudaStreamPerThread",
     "alloc_flags": "cudaMalloc(at, bytes)",
     "alloc_host": "cudaHostAlloc(at, bytes, cudaHostAllocMapped | cudaHostAllocPortable)",

@@ -14,9 +14,7 @@
  *    stream the call waits for all work that its thread put on the GPU's default streams (the
  *    legacy one and the thread's own), and returns when it is done. Calls belong on one
  *    communicator at a time where their thread blocks do not all fit on the GPU together.
- *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
- *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
- *    another, on one stream or by events. With the dma transport it is SCCL_UNSUPPORTED.
+ *  - A stream that is being captured is SCCL_UNSUPPORTED.
  *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
  *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such
  *    a call was to write is undefined. A peer that makes another call, or one of another count,
