@@ -170,8 +170,8 @@ def _gpu(tree: Hardware, hints: Hints) -> tuple[Gpu | None, list[str]]:
     lines = []
     if len(vendors) > 1:
         lines.append(
-            f"the GPUs are of {len(vendors)} vendors (PCI ids {', '.join(vendors)}), and no library "
-            "of one of them joins all: taken as one machine"
+            f"the GPUs are of {len(vendors)} vendors (PCI ids {', '.join(vendors)}), and no "
+            "library of one of them joins all: taken as one machine"
         )
     if found is None:
         said = f" ({model[:60]})" if model else ""
