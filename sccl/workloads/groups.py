@@ -1,72 +1,17 @@
-"""Groups that traces name and whose ranks they do not list.
-
-Next to traces of Chakra lies a file that lists them for simulators, ``comm_group.json``: an object
-of lists of ranks by the names of groups.
-"""
+"""Groups that traces name and whose ranks they do not list."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-
-import msgspec
+from dataclasses import replace
 
 from sccl.core.words import counted
-from sccl.errors import FormatError, InputError, TooLargeError
-from sccl.workloads.readers import MAX_RANKS
+from sccl.errors import InputError
+from sccl.workloads.readers.group_list import GroupList
 from sccl.workloads.readers.rank_trace import Call, RankTrace
 
-_LIST_NAMES = ("comm_group.json", "comm_groups.json")
-_LIST_BEGINNING = re.compile(rb'\s*\{\s*"[^"\\]{1,200}"\s*:\s*\[\s*[0-9]')
-_MOST_MEMBERS = 2**22
-"""Of all groups of a list together."""
-
 _SHOWN = 8
-
-
-@dataclass(frozen=True, slots=True)
-class GroupList:
-    """Ranks of groups, as a file lists them by name.
-
-    Attributes:
-        where: The file, for messages.
-        ranks: Ranks by the name of their group.
-    """
-
-    where: str
-    ranks: Mapping[str, tuple[int, ...]]
-
-    @property
-    def world(self) -> int:
-        """Return the number of ranks up to the last that is listed."""
-        return 1 + max((max(ranks) for ranks in self.ranks.values()), default=-1)
-
-
-def group_list(content: bytes, where: str) -> GroupList | None:
-    """Return the groups that a file lists; None: it is a trace, by its name and beginning.
-
-    Raises:
-        InputError: it is named as such a list and is none, or is larger than is read.
-    """
-    if not where.endswith(_LIST_NAMES) and not _LIST_BEGINNING.match(content):
-        return None
-    expected = 'expected ranks by the names of groups, such as {"0": [0, 1], "1": [2, 3]}'
-    try:
-        lists = msgspec.json.decode(content, type=dict[str, list[int]])
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise FormatError(f"{where}: no list of groups ({error}); {expected}") from error
-    if sum(map(len, lists.values())) > _MOST_MEMBERS:
-        raise TooLargeError(f"{where}: its groups have more than {_MOST_MEMBERS} ranks together")
-    for name, ranks in lists.items():
-        if not ranks or len(set(ranks)) < len(ranks) or not 0 <= min(ranks) <= max(ranks):
-            raise FormatError(f"{where}: group {name!a:.60} is no set of ranks; {expected}")
-        if max(ranks) >= MAX_RANKS:
-            raise TooLargeError(
-                f"{where}: group {name!a:.60} has rank {max(ranks)}, expected up to {MAX_RANKS - 1}"
-            )
-    return GroupList(where, {name: tuple(sorted(ranks)) for name, ranks in lists.items()})
 
 
 def named_groups(

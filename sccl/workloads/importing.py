@@ -10,10 +10,11 @@ from sccl.core.workload import Workload
 from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.workloads import readers
 from sccl.workloads.completing import MOST_EVENTS, completed
-from sccl.workloads.groups import GroupList, check_listed, group_list, named_groups
+from sccl.workloads.groups import check_listed, named_groups
 from sccl.workloads.merging import merged
 from sccl.workloads.pairing import paired
 from sccl.workloads.readers import MAX_RANKS, TraceReader, WantedStep
+from sccl.workloads.readers.group_list import GroupList, group_list
 from sccl.workloads.readers.rank_trace import HOST, Call, CallSpan, Kernel, RankTrace
 
 _IN_ORDER = "of which ranks traces are, is not told: 0, 1, and so on, as they were given"

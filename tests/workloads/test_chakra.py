@@ -11,8 +11,8 @@ from sccl.core.workload_ops import Dependency
 from sccl.errors import FormatError
 from sccl.formats.traces import Node, NodeKind, trace
 from sccl.workloads import contents, readers
-from sccl.workloads.groups import group_list
 from sccl.workloads.readers import chakra
+from sccl.workloads.readers.group_list import group_list
 from sccl.workloads.readers.protocol_buffers import fields, messages
 from sccl.workloads.readers.rank_trace import Awaited, Call, Kernel
 from tests.kit.samples import sample
