@@ -25,6 +25,7 @@ BY_NAME = {
     "tests/enforce/test_recording.py::test_waits_for_futures": "torch",
     "tests/enforce/test_torch_cases.py::test_all": "torch",
     "tests/enforce/test_torch_cases.py::test_some": "torch",
+    "tests/emit/test_machine_code.py": "compiler",
     "tests/emit/test_gpu_processes.py": "mpi",
     "tests/emit/test_groups.py::test_processes": "mpi",
     "tests/emit/test_groups.py::test_kernels": "compiler",
