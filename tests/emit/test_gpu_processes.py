@@ -366,8 +366,13 @@ def test_a_captured_call_is_replayed() -> None:
 def test_hip_flushes_what_it_writes_over_pcie(landing: str, transport: str) -> None:
     """Behind the data and before the flag, or behind packets; else it stays on its way."""
     select = ";".join(f"{name}:0=0{landing}" for name in COLLECTIVES)
-    pcie = {"SCCL_EMULATED_PCIE": "0-1,2-3", "SCCL_TIMEOUT": "5", "SCCL_SELECT": select}
-    done = user("over_pcie", transport, target="hip", **pcie)
+    done = user(
+        *("over_pcie", transport),
+        target="hip",
+        SCCL_EMULATED_PCIE="0-1,2-3",
+        SCCL_TIMEOUT="60",
+        SCCL_SELECT=select,
+    )
     assert done.returncode == 0, done.stderr
     assert "over_pcie is done" in done.stdout
 
