@@ -38,6 +38,7 @@ BY_NAME = {
     "tests/house/test_benchmarks.py::test_smoke[enforce]": "torch",
     "tests/house/test_benchmarks.py::test_osu": "mpi",
     "tests/house/test_benchmarks.py::test_what_is_not_osu": "mpi",
+    "tests/house/test_gpu_check.py": "compiler",
     "tests/house/test_notebooks.py": "notebook",
     "tests/house/test_readme.py": "page",
     "tests/house/test_wheel.py": "wheel",
