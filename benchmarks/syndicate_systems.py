@@ -21,7 +21,7 @@ from rich.table import Table
 from sccl.core.fabric import Fabric
 from sccl.core.training_plan import WHOLE_LOAD, Option, TrainingPlan
 from sccl.core.workload import Workload
-from sccl.tasks.step_pictures import begin_of, covered_ns, rows_of
+from sccl.tasks.step_pictures import RunningPlan, begin_of, covered_ns, iteration_panel
 from sccl.topo import fabric_of
 from sccl.train.cyclic import CyclicPlan, wrong_in_cyclic
 from sccl.train.jobs import Job
@@ -31,7 +31,6 @@ from sccl.train.periods import least_period
 from sccl.train.policies import POLICIES, RULES, PolicyEffort
 from sccl.train.running import timeline_of
 from sccl.train.windows import Repeated
-from sccl.view.charts import COMPUTATION
 from sccl.workloads.generate import made_workload
 from sccl.workloads.generate.presets import preset
 
@@ -241,13 +240,11 @@ def result_of(
     )
     bars: tuple[str, ...] = ()
     if (model, nodes) == (SHOWN, _MOST):
-        shown = [s for s in timeline.spans if begin < s.end_ns > s.start_ns < until]
-        rows, places = rows_of(plan, shown)
-        kinds = {op.id: op.collective for op in plan.workload.collectives()}
+        rows = iteration_panel(RunningPlan(plan, timeline, system))
+        shown = [bar for bar in rows.bars if bar.since_us < plan.period_ns / 1000]
         bars = tuple(
-            f"{rows[place]}\t{COMPUTATION if s.computes else kinds[s.op]}"
-            f"\t{(s.start_ns - begin) / 1000:.3f}\t{(s.end_ns - begin) / 1000:.3f}\t{s.op}"
-            for s, place in zip(shown, places, strict=True)
+            f"{rows.rows[b.row]}\t{b.kind}\t{b.since_us:.3f}\t{b.until_us:.3f}\t{b.label}"
+            for b in shown
         )
     return SystemResult(
         model=model,
