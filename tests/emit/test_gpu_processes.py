@@ -19,7 +19,7 @@ from tests.kit.found import frontier
 from tests.kit.matrix import SHORT, all_of
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
-from tests.kit.projects import UNOPTIMISED, launch, loopback, make, mpich, tool
+from tests.kit.projects import UNOPTIMISED, launch, loopback, make, mpich, tool, with_small_slots
 
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "gather")
 
@@ -41,10 +41,7 @@ def emulated(
 
     def fill(directory: Path) -> None:
         files = generate(algorithms(), target, EmitOptions(slices, transport))
-        # Small slots, so that a call of some ten thousand bytes takes several pieces.
-        tables, count = re.subn(r"(SLOT_BYTES) = \d+", r"\1 = 16384", files["tables.hpp"])
-        assert count == 1
-        write_project(directory, files | {"tables.hpp": tables})
+        write_project(directory, with_small_slots(files, 16384))
         # Slices are few for short calls, as they are for users.
         make(directory, "emulated", f"EMULATION_FLAGS={flags} -Werror -DSCCL_SLICE_BYTES=4096")
         source = str(PROGRAMS / "on_emulated_gpus.cpp")
