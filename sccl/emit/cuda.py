@@ -28,6 +28,7 @@ TEXTS = {
     "noinline": "__noinline__",
     "kernel_parameter": "const __grid_constant__",
     "captures": "true",
+    "flushes": "false",
     "default_streams": "cudaStreamLegacy, cudaStreamPerThread",
     "alloc_flags": "cudaMalloc(at, bytes)",
     "alloc_host": "cudaHostAlloc(at, bytes, cudaHostAllocMapped | cudaHostAllocPortable)",

@@ -356,6 +356,34 @@ def test_a_captured_call_is_replayed() -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("landing", "transport"),
+    [("p", "kernel"), ("e", "kernel"), ("d", "kernel"), ("e", "dma"), ("d", "dma")],
+)
+def test_hip_flushes_what_it_writes_over_pcie(landing: str, transport: str) -> None:
+    """Behind the data and before the flag, or behind packets; else it stays on its way."""
+    select = ";".join(f"{name}:0=0{landing}" for name in COLLECTIVES)
+    done = user(
+        *("over_pcie", transport),
+        target="hip",
+        SCCL_EMULATED_PCIE="0-1,2-3",
+        SCCL_TIMEOUT="60",
+        SCCL_SELECT=select,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "over_pcie is done" in done.stdout
+
+
+def test_hip_asks_for_the_links_of_the_gpus_that_it_sees() -> None:
+    """Whether a link of a hidden GPU is PCIe, and where its register is, is not known."""
+    shell = 'SCCL_EMULATED_DEVICES=$MPI_LOCALRANKID exec "$@"'
+    words = ["sh", "-c", shell, "sh", str(emulated(target="hip") / "user"), "refused"]
+    done = launch(mpich(), 4, words, SCCL_DEBUG="1", SCCL_EMULATED_LINKS=RING)
+    assert done.returncode == 0, done.stderr
+    why = "cannot reach the memory of GPU 0000:02:00.0 of rank 1 (hidden by HIP_VISIBLE_DEVICES"
+    assert why in done.stdout
+
+
 def test_hip_refuses_to_be_captured() -> None:
     """It launches plainly, too: a cooperative launch of HIP is no part of a capture."""
     done = user("no_replays", target="hip")

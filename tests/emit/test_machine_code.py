@@ -157,6 +157,14 @@ AMD_FAULTS = {
         *("gpu.hpp", r"__builtin_amdgcn_fence\(__ATOMIC_RELEASE, \"\"\);", ""),
         r"send.* does not await the writes of all waves before store_flag",
     ),
+    "data that is not flushed": (
+        *("machine.hpp", r"if \(flushes\(peer\)\) flush_host_path\(view_\.flush\[peer\]\);", ""),
+        r"send does not flush its data",
+    ),
+    "packets that no wave awaits": (
+        *("machine.hpp", r"if \(flushes\(peer\)\) fence_for_barrier\(\);", ""),
+        r"send.* does not await the writes of all waves before flush_host_path",
+    ),
     "relaxed look at a flag": (
         *("gpu.hpp", r"(word, )__ATOMIC_ACQUIRE(, __HIP_MEMORY_SCOPE_SYSTEM)"),
         r"\1__ATOMIC_RELAXED\2",

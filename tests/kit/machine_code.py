@@ -12,6 +12,7 @@ import subprocess
 import sysconfig
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -204,6 +205,9 @@ def _amd_blocks(name: str, body: str, primitives: Mapping[int, str]) -> Blocks:
 SENDERS = ("send", "recv_reduce_send", "credit", "tell", "next")
 """Functions of Machine that set a flag of a peer."""
 
+FLUSHING = ("send", "recv_reduce_send")
+"""Functions of Machine that write data at a peer: with a flag behind it, and in packets."""
+
 
 def nvidia_violations(functions: Functions) -> Iterator[str]:
     """Yield what is wrong in code for NVIDIA's GPUs, a sentence each."""
@@ -271,7 +275,8 @@ def amd_violations(functions: Functions) -> Iterator[str]:
             flag = each.primitive in {"store_flag", "store_own"} and "store" in each.opcode
             if flag and not _is_awaited(code[:place], each.primitive):
                 yield f"{name} does not await its writes before {each.primitive}: {each.text}"
-            if flag and not _is_awaited_by_all(code[:place]):
+            flush = each.primitive == "flush_host_path" and "store" in each.opcode
+            if (flag or flush) and not _is_awaited_by_all(code[:place]):
                 yield f"{name} does not await the writes of all waves before {each.primitive}"
         for block in blocks:
             for place, each in enumerate(block):
@@ -281,6 +286,13 @@ def amd_violations(functions: Functions) -> Iterator[str]:
         (blocks,) = (b for n, b in functions.items() if re.search(rf"Machine\d+{method}E", n))
         if not any(each.primitive == primitive for block in blocks for each in block):
             yield f"{method} sets no flag by {primitive}"
+    for method in FLUSHING:
+        (blocks,) = (b for n, b in functions.items() if re.search(rf"Machine\d+{method}E", n))
+        primitives = [e.primitive for block in blocks for e in block if "store" in e.opcode]
+        if primitives.count("flush_host_path") != 2:
+            yield f"{method} does not flush its data and its packets"
+        if ["flush_host_path", "store_flag"] not in map(list, pairwise(primitives)):
+            yield f"{method} does not flush its data before store_flag"
     yield from _narrow_loops(
         functions, r"(?:flat|global)_load_dwordx4$", r"(?:flat|global)_store_dwordx4$"
     )

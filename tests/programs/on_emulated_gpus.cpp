@@ -470,6 +470,35 @@ void default_streams() {
   gpu_free(counts);
 }
 
+// Links of PCIe under HIP, in calls of whole words: what is not flushed does not arrive.
+void over_pcie() {
+  const auto count_flushes = [] {
+    int flushed = 0;
+    for (int device = 0; device < ranks; ++device) {
+      const bool by_pcie = emulation().pcie.count({rank, device}), any = emulation().registers[device] > 0;
+      check(any == by_pcie, any ? "a link of xGMI is flushed" : "a link of PCIe is not flushed");
+      flushed += any;
+    }
+    return flushed;
+  };
+  for (const std::size_t n : {256u, 4096u, 16384u})
+    for (int call = 0; call < 3; ++call) {
+      Numbers send(n * ranks), recv(n * ranks), most(n);
+      const auto block = [&](int from, int to, std::size_t i) { return value(from * ranks + to, call, i); };
+      for (int r = 0; r < ranks; ++r)
+        for (std::size_t i = 0; i < n; ++i) send.at[r * n + i] = block(rank, r, i);
+      check(sccl_alltoall(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+      for (int r = 0; r < ranks; ++r)
+        for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == block(r, rank, i), "alltoall is wrong");
+      check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+      for (int r = 0; r < ranks; ++r)
+        for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == block(r, 0, i), "allgather is wrong");
+      check(sccl_allreduce(send.at, most.at, n, SCCL_INT32, SCCL_MAX, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+      for (std::size_t i = 0; i < n; ++i) check(most.at[i] == block(ranks - 1, 0, i), "allreduce is wrong");
+    }
+  check(count_flushes() == 1, "each rank has a link of PCIe");
+}
+
 // A call is captured once, with what makes its input anew, and replayed.
 void replays() {
   const int n = 333;
@@ -708,6 +737,7 @@ const struct {
     {"unlike_memory", unlike_memory},
     {"unlike_on_streams", unlike_on_streams},
     {"two_gpus", two_gpus},
+    {"over_pcie", over_pcie},
     {"default_streams", default_streams},
     {"registered", registered},
     {"replays", replays},
