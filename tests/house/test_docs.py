@@ -6,14 +6,16 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 from playwright.sync_api import Browser
 
 import sccl
-from docs import draw, house, least
+from docs import architecture, draw, least
 from docs.made import ROOT, filled, pages
 from sccl.errors import UnknownNameError
 from tests.kit.commands import COMMANDS
@@ -32,10 +34,33 @@ def test_what_is_made_of_the_code_is_what_the_code_says(page: Path) -> None:
     assert text == filled(text), f"{stale}: run 'make reference' (python -m docs.made)"
 
 
-def test_the_house_is_drawn_as_it_is() -> None:
-    """The drawing itself complains of an import that leads upwards."""
-    stale = "docs/pictures/house.svg is not the house of now: run 'make reference'"
-    assert house.PICTURE.read_text(encoding="utf-8") == house.drawing(), stale
+def test_architecture_diagram_matches_the_imports() -> None:
+    """Drawing fails for a package without a block and for an import of a block above."""
+    stale = "docs/pictures/architecture.svg is stale: run 'make reference'"
+    assert architecture.PICTURE.read_text(encoding="utf-8") == architecture.drawing(), stale
+
+
+def test_architecture_diagram_fits_its_canvas() -> None:
+    assert len(architecture.BLOCKS) <= 10
+    root = ET.fromstring(architecture.drawing())  # noqa: S314 - it is our own
+    width, height = (float(root.attrib[side]) for side in ("width", "height"))
+    rectangles = root.iter("{http://www.w3.org/2000/svg}rect")
+    boxes = [node.attrib for node in rectangles if node.get("class") == "box"]
+    assert len(boxes) == len(architecture.BLOCKS)
+    for box in boxes:
+        left, top, wide, high = (float(box[side]) for side in ("x", "y", "width", "height"))
+        assert 0 <= left <= left + wide <= width
+        assert 0 <= top <= top + high <= height
+
+
+def test_architecture_diagram_refuses_imports_upwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = replace(architecture.BLOCKS["solvers"], row=0)
+    monkeypatch.setitem(architecture.BLOCKS, "solvers", moved)
+    with pytest.raises(ValueError, match="not below them"):
+        architecture.drawing()
+    monkeypatch.delitem(architecture.BLOCKS, "solvers")
+    with pytest.raises(ValueError, match="no block of"):
+        architecture.drawing()
 
 
 def test_the_references_are_committed_whole() -> None:
