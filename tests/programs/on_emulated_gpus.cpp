@@ -10,8 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gpu.hpp"
@@ -24,7 +26,8 @@ using namespace sccl;
 int rank, ranks;
 int exchanges;  // of the library, on hosts
 std::atomic<int> probes;  // while it waits for streams
-std::chrono::steady_clock::time_point alone_until;  // so long no message of hosts comes here
+std::chrono::steady_clock::time_point alone_until;  // so long this rank is alone where hosts meet: it sends nothing
+std::function<int(MPI_Request *)> deferred;         // until then
 
 void failed(const char *what, int line) {
   std::fprintf(stderr, "rank %d, line %d: %s; %s\n", rank, line, what, gpu_error());
@@ -816,12 +819,16 @@ const struct {
 extern "C" int PMPI_Iallgather(const void *from, int n, MPI_Datatype type, void *to, int m, MPI_Datatype other, MPI_Comm comm, MPI_Request *request) {
   static const auto next = reinterpret_cast<decltype(&PMPI_Iallgather)>(dlsym(RTLD_NEXT, "PMPI_Iallgather"));
   ++exchanges;
-  return next(from, n, type, to, m, other, comm, request);
+  const auto begin = [=](MPI_Request *into) { return next(from, n, type, to, m, other, comm, into); };
+  if (std::chrono::steady_clock::now() >= alone_until) return begin(request);
+  deferred = begin;
+  return MPI_SUCCESS;
 }
 
 extern "C" int PMPI_Test(MPI_Request *request, int *done, MPI_Status *status) {
   static const auto next = reinterpret_cast<decltype(&PMPI_Test)>(dlsym(RTLD_NEXT, "PMPI_Test"));
-  if (std::chrono::steady_clock::now() < alone_until) return *done = 0, MPI_SUCCESS;
+  if (deferred && std::chrono::steady_clock::now() < alone_until) return *done = 0, MPI_SUCCESS;
+  if (deferred) std::exchange(deferred, nullptr)(request);
   return next(request, done, status);
 }
 
