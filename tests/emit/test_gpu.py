@@ -515,6 +515,31 @@ def test_thread_blocks_of_a_link_can_be_fewer() -> None:
         assert ("SCCL_SLICES=x is not a number of thread blocks" in done.stderr) == (wish == "x")
 
 
+def test_links_slower_than_those_that_are_not_used_are_reported() -> None:
+    """GPUs 0 and 1 of this DGX-1 have PCIe between them, as on machines that permute bus ids."""
+    links = ",".join(f"{a}-{b}" for b in range(8) for a in range(b))
+    words = [str(compiled() / "emulated" / "bench"), "allgather", "--repeat", "0"]
+    settings = {"SCCL_DEBUG": "1", "SCCL_EMULATED_LINKS": links}
+    for pcie, ranks in (("0-1", [0, 1]), ("0-5", [])):  # these have no link in the machine's file
+        done = launch(mpich(), 8, [*words, "--counts", "10"], **settings, SCCL_EMULATED_PCIE=pcie)
+        assert done.returncode == 0, done.stderr
+        reported = re.findall(
+            r"slow link: .* of rank (\d) to GPU .* of rank (\d), but", done.stderr
+        )
+        assert sorted(int(rank) for rank, _ in reported) == ranks
+        assert all({int(end) for end in pair} == {0, 1} for pair in reported)
+
+
+def test_flags_of_amd_gpus_are_uncached_where_that_exists(tmp_path: Path) -> None:
+    (tmp_path / "gpu.hpp").write_text(generate(all_of(COMPILED), "hip")["gpu.hpp"])
+    for option, memory in (("-DhipDeviceMallocUncached=0x3", "0x3"), ("-O0", "0x1")):
+        command = ["g++", "-E", "-P", "-x", "c++", "-D__HIP_PLATFORM_AMD__", option, "gpu.hpp"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        if "hip/hip_runtime.h: No such file" in done.stderr:
+            pytest.skip("no header of HIP: apt-get install libamdhip64-dev")
+        assert f"hipExtMallocWithFlags(at, bytes, {memory})" in done.stdout
+
+
 def test_neighbours_are_those_of_the_links_that_are_used() -> None:
     rows = neighbours_in(generate(all_of(COMPILED), "cuda")["tables.hpp"])
     links = {link.edge for link in all_of(COMPILED)[0].topology.links}

@@ -384,6 +384,16 @@ def test_hip_asks_for_the_links_of_the_gpus_that_it_sees() -> None:
     assert why in done.stdout
 
 
+def test_few_outputs_stay_mapped() -> None:
+    done = user("outputs_come_and_go")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_rank_that_refused_a_call_does_not_wait_for_its_own_kernel() -> None:
+    done = user("refused_before_hosts_meet", SCCL_TIMEOUT="20", SCCL_SELECT="allreduce:0=0e")
+    assert done.returncode == 0, done.stderr
+
+
 def test_hip_refuses_to_be_captured() -> None:
     """It launches plainly, too: a cooperative launch of HIP is no part of a capture."""
     done = user("no_replays", target="hip")
