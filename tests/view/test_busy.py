@@ -74,7 +74,7 @@ def test_a_chart_says_what_it_shows() -> None:
 @pytest.mark.parametrize(
     ("sizes", "says"),
     [
-        ("64KiB", ("Links busy", "dotted: no plan of any chunks takes less than")),
+        ("64KiB", ("Links busy", "dotted: lower bound")),
         ("1KB..1MB", ("Size (bytes)", "no schedule of such chunks", "no plan of any chunks")),
     ],
 )

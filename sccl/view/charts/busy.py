@@ -106,7 +106,7 @@ def shares_chart(several: Sequence[Shares], title: str, least_us: float | None =
 
 
 def _floor(least_us: float) -> str:
-    return f"dotted: no plan of any chunks takes less than {least_us:.6g} \u00b5s"
+    return f"dotted: lower bound {least_us:.6g} \u00b5s (any chunks)"
 
 
 def _share_layer(several: Sequence[Shares], finish_us: float) -> ChartType:

@@ -44,7 +44,7 @@ def searches_chart(
         .encode(x=across)
     )
     heading = alt.Title(
-        title, subtitle="dashed: no plan of the same options takes less; beside bars: how far above"
+        title, subtitle="dashed: lower bound for plans of these options; labels: gap"
     )
     return theme.themed(
         alt.layer(bars, said, line).properties(
