@@ -49,10 +49,10 @@ def show(
 ) -> None:
     """Print the sends, the topology matrix and the link utilisation of algorithms.
 
-    Of schedules: the transfers with their times, and what the busiest links do. Of training plans,
-    and of their timelines: which options collectives take, and how long streams and channels are
-    busy. Of options ('sccl plan --options-only'): what each takes, and what was refused. A workload
-    is shown as 'sccl workload show' does.
+    For schedules of any size: the first 40 transfers with their times, and what the busiest links
+    do. For training plans and their timelines: which options collectives take, and how long streams
+    and channels are busy. For options ('sccl plan --options-only'): what each takes, and what was
+    refused. A workload is shown as 'sccl workload show' does.
     """
     if len(files) == 1 and holds_workload(files[0]) and timeline is None:
         _show_workload(files[0], json=json)
