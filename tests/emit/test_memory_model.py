@@ -215,7 +215,7 @@ def gpu_code(target: str) -> str:
     return generate([load(FOUR[0])], target)["gpu.hpp"]
 
 
-def expanded(text: str, known: dict[str, list[str]]) -> str:
+def expanded(text: str, mnemonics: dict[str, list[str]]) -> str:
     """Return a thread in which instructions stand for primitives.
 
     Packets are two words that are not ordered.
@@ -224,10 +224,10 @@ def expanded(text: str, known: dict[str, list[str]]) -> str:
     into = []
     for line in lines.split(";"):
         name, _, operands = line.strip().partition(" ")
-        if name not in known:
+        if name not in mnemonics:
             into.append(line.strip())
         elif name.endswith("_packet"):
-            (instruction,) = known[name]
+            (instruction,) = mnemonics[name]
             first, second = operands.split(", ")
             halves = [(first, f"{second}{half}") for half in "ab"]
             if name == "store_packet":
@@ -236,7 +236,7 @@ def expanded(text: str, known: dict[str, list[str]]) -> str:
                 halves = [(f"{first}{n}", place) for n, (_, place) in enumerate(halves)]
             into.append(" & ".join(f"{instruction} {a}, {b}" for a, b in halves))
         else:
-            for instruction in known[name]:
+            for instruction in mnemonics[name]:
                 addend = ".add" if name == "count_up" and not instruction.endswith(".add") else ""
                 one = ", 1" if name == "count_up" else ""
                 fence = instruction.startswith("fence")
@@ -399,10 +399,10 @@ Threads are written as ``GPU.CTA``. A ``bar NAME`` is one barrier of a thread bl
 def allows(target: str, name: str, code: str, change: tuple[str, str] = ("$^", "")) -> bool:
     """Return whether a target allows the outcome of a test of the protocol, after a change."""
     threads, outcome, _ = PROTOCOL[name]
-    known = primitives(code, target)
+    mnemonics = primitives(code, target)
     changed = [re.sub(*change, thread) for thread in threads]
     assert (changed != list(threads)) == (change[1] != "" or change[0] != "$^")
-    return MODELS[target](program(*(expanded(thread, known) for thread in changed)), outcome)
+    return MODELS[target](program(*(expanded(thread, mnemonics) for thread in changed)), outcome)
 
 
 @pytest.mark.parametrize("target", MODELS)
@@ -415,7 +415,7 @@ def test_protocol_keeps_order(name: str, target: str) -> None:
 @pytest.mark.parametrize(
     ("name", "variant"), [(name, variant) for name, row in PROTOCOL.items() for variant in row[2]]
 )
-def test_weaker_protocol_does_not(name: str, variant: str, target: str) -> None:
+def test_weaker_protocol_does_not_keep_order(name: str, variant: str, target: str) -> None:
     assert allows(target, name, gpu_code(target), PROTOCOL[name][2][variant])
 
 
