@@ -63,8 +63,8 @@ class Simulation:
     def busy_us(self) -> dict[tuple[int, int], float]:
         """Return for how long each link was busy, microseconds, by source and destination."""
         made = self.value.timeline
-        pairs = zip(made.topology.links, made.busy().tolist(), strict=True)
-        return {link.edge: made.clock.us(ticks) for link, ticks in pairs}
+        pairs, clock = zip(made.topology.links, made.busy().tolist(), strict=True), made.clock
+        return {link.edge: clock.us(ticks) for link, ticks in pairs}
 
     @property
     def carried_bytes(self) -> dict[tuple[int, int], int]:
