@@ -70,7 +70,13 @@ def sizes_of(text: str, name: str = "size") -> tuple[int, ...]:
     Raises:
         ParameterError: A part is neither a size nor a range, is out of range, or descends.
     """
-    return tuple(sorted({size for part in text.split(",") for size in _range(part, name)}))
+    parts = text.split(",")
+    if len({part.strip().isdecimal() for part in parts}) > 1:  # perhaps a decimal comma
+        raise ParameterError(
+            f"{name} is {text[:40]!r}, sizes with and without a unit: give each a unit, and write a "
+            "fraction with a point, such as 1.5MB"
+        )
+    return tuple(sorted({size for part in parts for size in _range(part, name)}))
 
 
 def _range(text: str, name: str) -> tuple[int, ...]:

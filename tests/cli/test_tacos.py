@@ -188,7 +188,7 @@ def test_a_range_of_sizes_goes_by_fours_to_its_end() -> None:
         ("0.5", "size is '0.5', expected 1 to"),
         (".5MB", "size is '.5MB', expected 1 to"),
         ("1.MB", "size is '1.MB', expected 1 to"),
-        ("1,5MB", "size is '1,5MB', expected 1 to"),
+        ("1,5MB", "size is '1,5MB', sizes with and without a unit"),
         ("1.5.5MB", "size is '1.5.5MB', expected 1 to"),
         ("1KB..9999PiB", "size is '9999PiB', expected 1 to"),
     ],
