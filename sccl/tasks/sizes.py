@@ -73,8 +73,8 @@ def sizes_of(text: str, name: str = "size") -> tuple[int, ...]:
     parts = text.split(",")
     if len({part.strip().isdecimal() for part in parts}) > 1:  # perhaps a decimal comma
         raise ParameterError(
-            f"{name} is {text[:40]!r}, sizes with and without a unit: give each a unit, and write a "
-            "fraction with a point, such as 1.5MB"
+            f"{name} is {text[:40]!r}, sizes with and without a unit: give each a unit, and write "
+            "a fraction with a point, such as 1.5MB"
         )
     return tuple(sorted({size for part in parts for size in _range(part, name)}))
 
