@@ -1,8 +1,7 @@
-"""Make the page of comparisons anew: ``python -m docs.compared FOLDER``.
+"""Make the page of comparisons again: ``python -m docs.compared FOLDER``.
 
-The folder keeps what ``sccl compare --json`` printed of each machine and collective, so that a run
-that was stopped goes on where it was; all of them take half an hour on two cores. An empty folder
-makes all anew.
+The folder keeps the output of ``sccl compare --json`` for each machine and collective, so that a
+run that was stopped continues there. An empty folder computes all of them.
 """
 
 from __future__ import annotations
@@ -36,13 +35,11 @@ MACHINES = {
     "dragonfly:4x5": "20 ranks in five groups of four, a link between each two groups.",
     "rail:4x4": "Four nodes of four GPUs: a switch in each node, and one for each rail.",
 }
-SIZES = "1KB..1GB"
+SIZES = "1KB,16KB,64KB,1MB,16MB,1GB"
 COLLECTIVES = ("allreduce", "allgather")
-SHOWN = (0, 3, 6, 10)
-"""Indices of the sizes in the summary."""
 
 _MADE = "<!-- What follows is made by docs/compared.py. -->\n"
-_SUMMARY = "Fastest at some sizes, and how far its time is above the bound:\n"
+_SUMMARY = "Fastest contender by size, and its gap to the lower bound:\n"
 
 Found = dict[str, Any]
 
@@ -58,7 +55,6 @@ def main(folder: Path) -> None:
         drawn = [_chart(one) for one in found[machine].values()]
         charts.save(charts.stacked(drawn), picture)
         parts += [f"## {machine}\n\n{about}\n", f"![{_alt(machine)}](pictures/{picture.name})\n"]
-        parts += [_section(one) for one in found[machine].values()]
     write_atomically(PAGE, "\n".join(parts))
 
 
@@ -96,13 +92,13 @@ def _alt(machine: str) -> str:
 
 
 def _summary(found: dict[str, dict[str, Found]]) -> str:
-    """Return who is fastest on each machine at some sizes, and how far above the bound."""
+    """Return a table of the fastest contender on each machine by size, with its gap."""
     sizes = next(iter(next(iter(found.values())).values()))["sizes"]
-    heads = [bytes_text(sizes[i]["size_bytes"]) for i in SHOWN]
+    heads = [bytes_text(size["size_bytes"]) for size in sizes]
     rows = [f"| | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for machine, by_collective in found.items():
         for collective, one in by_collective.items():
-            cells = [_cell(one["sizes"][i]) for i in SHOWN]
+            cells = [_cell(size) for size in one["sizes"]]
             rows.append(f"| {collective}, {machine} | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
 
@@ -113,40 +109,6 @@ def _cell(size: Found) -> str:
 
 def _percent(gap: float) -> str:
     return "met" if gap == 0 else f"{gap:.2%}" if gap < 0.01 else f"{gap:.0%}"
-
-
-def _section(found: Found) -> str:
-    """Return the tables of a collective on a machine."""
-    rows = [
-        f"### {found['collective']} on {found['topology']}\n",
-        "| size | fastest | time (µs) | GB/s | bound (µs) | above | plan |",
-        "|---:|---|---:|---:|---:|---:|---|",
-    ]
-    rows += [
-        f"| {bytes_text(size['size_bytes'])} | {size['winner']} | {size['time_us']:.6g} | "
-        f"{size['algorithm_gb_per_s']:.4g} | {size['bound_us']:.6g} | {_percent(size['gap'])} "
-        f"| {size['plan']} |"
-        for size in found["sizes"]
-    ]
-    heads = [bytes_text(size["size_bytes"]) for size in found["sizes"]]
-    rows += ["", "Times of the fastest, and seconds in which the plans of all sizes were made:", ""]
-    rows += [f"| | {' | '.join(heads)} | s |", f"|---|{'---:|' * (len(heads) + 1)}"]
-    best = {size["size_bytes"]: size["time_us"] for size in found["sizes"]}
-    for one in sorted(found["systems"], key=lambda one: _mean(one, best)):
-        if one["times"]:
-            ratios = {r["size_bytes"]: r["time_us"] / best[r["size_bytes"]] for r in one["times"]}
-            cells = [f"{ratios[size]:.3g}" if size in ratios else "-" for size in best]
-            rows.append(f"| {one['name']} | {' | '.join(cells)} | {one['seconds']:.2f} |")
-    missing = [f"{one['name']} ({one['why']})" for one in found["systems"] if one["why"]]
-    rows += ["", f"Not there: {'; '.join(missing)}."] if missing else []
-    return "\n".join(rows) + "\n"
-
-
-def _mean(one: Found, best: dict[int, float]) -> float:
-    """Return the sum of how many times as long as the fastest it takes, none at the end."""
-    if not one["times"]:
-        return float("inf")
-    return float(sum(row["time_us"] / best[row["size_bytes"]] for row in one["times"]))
 
 
 if __name__ == "__main__":
