@@ -165,6 +165,15 @@ AMD_FAULTS = {
         *("machine.hpp", r"if \(flushes\(peer\)\) flush_host_path\(view_\.flush\[peer\]\);", ""),
         r"send does not flush its data",
     ),
+    "flush behind the flag": (
+        *("machine.hpp", r"( +if \(flushes\(peer\)\) flush_host_path\(.*\);\n)( *store_flag.*\n)"),
+        r"\2\1",
+        r"send does not flush its data before store_flag",
+    ),
+    "packets that are not flushed": (
+        *("machine.hpp", r"if \(SCCL_THREAD == 0 && flushes\(peer\)\) flush_host_path\(.*\);", ""),
+        r"send does not flush its data and its packets",
+    ),
     "packets that no wave awaits": (
         *("machine.hpp", r"if \(flushes\(peer\)\) fence_for_barrier\(\);", ""),
         r"send.* does not await the writes of all waves before flush_host_path",
