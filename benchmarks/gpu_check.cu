@@ -142,7 +142,10 @@ const char *const MOVES[] = {"copy", "sum of float32", "sum of float16"};
 SCCL_GLOBAL void move(int what, char *into, const char *a, const char *b) {
   const std::size_t at = SCCL_BLOCK * EACH;
   if (what == COPY) copy_bytes(into + at, a + at, EACH);
-  else combine(what == SUM_FLOAT32 ? SCCL_FLOAT32 : SCCL_FLOAT16, SCCL_SUM, into + at, a + at, b + at, EACH);
+  else {
+    const char *const others[] = {b + at};
+    combine(what == SUM_FLOAT32 ? SCCL_FLOAT32 : SCCL_FLOAT16, SCCL_SUM, into + at, a + at, others, 1, EACH);
+  }
 }
 
 // Two ranks send one another a flag and then a message, which the other verifies.

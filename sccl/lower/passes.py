@@ -6,14 +6,15 @@ Every pass is a pure function; the interpreter shows in tests that results stay 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 
 from sccl.core.algorithm import Algorithm
 from sccl.errors import JudgeError
-from sccl.lower.happens_before import PartOrder, happens_before, sites
+from sccl.lower.happens_before import PartOrder, happens_before, setters, sites
 from sccl.lower.hazards import protect
 from sccl.lower.lowering import lower
 from sccl.lower.program import (
@@ -258,16 +259,61 @@ def _renamed(line: Instruction, rank: int, renamed: list[dict[int, int]]) -> Ins
     return line if new == line else new
 
 
+LAG = 4
+"""Sends of a thread block between a send and the wait for the chunk that its peer sends in the same
+turn: that comes meanwhile, so that the block does not wait while it could send."""
+
+
 def pair_channels(program: Program) -> Program:
     """Return the program with one block for a peer that is sent to and one that is received from.
 
-    The same peer where there is one. Blocks keep the order of steps, so that no new circle of
-    waiting can arise; local copies keep a block of their own.
+    The same peer where there is one; local copies keep a block of their own. Blocks keep the order
+    of steps. Within a step, work on the chunk of the n-th send of its sender comes behind the send
+    with number n + :data:`LAG`, so that links are busy meanwhile. Where waits would run in a circle
+    then, all sends of a step come first.
     """
-    return replace(program, ranks=tuple(_paired(own) for own in program.ranks))
+    turns = _turns(program)
+    interleaved = replace(
+        program, ranks=tuple(_paired(own, turns[r]) for r, own in enumerate(program.ranks))
+    )
+    try:
+        happens_before(interleaved)
+    except JudgeError:
+        return replace(program, ranks=tuple(_paired(own, {}) for own in program.ranks))
+    return interleaved
 
 
-def _paired(own: RankProgram) -> RankProgram:
+def _turns(program: Program) -> list[dict[Address, int]]:
+    """Return the turn within their step of all instructions but credits, which come last.
+
+    Sends have their number. Other instructions have the number of the sends that they await, plus
+    :data:`LAG`, and at least the turn of those before them in their block, whose order stays.
+    """
+    turns: list[dict[Address, int]] = [{} for _ in program.ranks]
+    for rank, own in enumerate(program.ranks):
+        for b, block in enumerate(own.blocks):
+            count: Counter[int] = Counter()
+            for i, line in enumerate(block.instructions):
+                if line.op is Op.SEND:
+                    turns[rank][b, i] = count[line.step]
+                    count[line.step] += 1
+    code, setter = sites(program), setters(program)
+    for rank, own in enumerate(program.ranks):
+        for b, block in enumerate(own.blocks):
+            latest: dict[int, int] = defaultdict(lambda: LAG)
+            for i, line in enumerate(block.instructions):
+                if line.op in (Op.SEND, Op.CREDIT):
+                    continue
+                for arrival in line.receives():
+                    site = setter[rank, arrival.flag]
+                    if code[site].op is Op.SEND and code[site].step == line.step:
+                        number = turns[site[0]][site[1]] + LAG
+                        latest[line.step] = max(number, latest[line.step])
+                turns[rank][b, i] = latest[line.step]
+    return turns
+
+
+def _paired(own: RankProgram, turns: Mapping[Address, int]) -> RankProgram:
     sends = {b.send_peer: n for n, b in enumerate(own.blocks) if b.send_peer is not None}
     recvs = {b.recv_peer: n for n, b in enumerate(own.blocks) if b.recv_peer is not None}
     both = [(peer, peer) for peer in sends if peer in recvs]
@@ -288,18 +334,26 @@ def _paired(own: RankProgram) -> RankProgram:
         for n, b in enumerate(own.blocks)
         if b.send_peer is None and b.recv_peer is None
     ]
-    return _merged(own, joined)
+    return _merged(own, joined, turns)
 
 
 def _merged(
-    own: RankProgram, joined: Sequence[tuple[int | None, int | None, list[int]]]
+    own: RankProgram,
+    joined: Sequence[tuple[int | None, int | None, list[int]]],
+    turns: Mapping[Address, int],
 ) -> RankProgram:
-    """Return the rank's program with the blocks of each entry made one, in the order of steps."""
+    """Return the rank's program with the blocks of each entry made one, in the order of steps.
+
+    Args:
+        turns: Of instructions within their step. Instructions without a turn come last.
+    """
     moved: dict[Address, Address] = {}
     merged: list[list[Instruction]] = []
     for new, (_, _, members) in enumerate(joined):
         lines = [
-            (i.order, m, n, i) for m in members for n, i in enumerate(own.blocks[m].instructions)
+            ((i.step, turns.get((m, n), math.inf), i.order), m, n, i)
+            for m in members
+            for n, i in enumerate(own.blocks[m].instructions)
         ]
         lines.sort(key=lambda item: item[:3])
         moved |= {(m, n): (new, at) for at, (_, m, n, _) in enumerate(lines)}

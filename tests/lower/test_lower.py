@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sccl.collectives import names
-from sccl.core.algorithm import Algorithm
+from sccl.collectives import named, names
+from sccl.core.algorithm import Algorithm, send
 from sccl.core.answer import Sat
 from sccl.errors import JudgeError
 from sccl.lower import (
@@ -30,6 +30,7 @@ from sccl.lower import (
 from sccl.lower.interp import REDUCE, Array, Fault, run
 from sccl.lower.lowering import lower
 from sccl.lower.passes import (
+    LAG,
     drop_implied,
     forward,
     fuse_receive_reduce,
@@ -40,6 +41,7 @@ from sccl.lower.passes import (
 )
 from sccl.synth.ask import ask
 from sccl.synth.ksync import backends
+from sccl.topo import resolve
 from sccl.topo.symmetry.expand import expand
 from sccl.transform import pose
 from tests.kit.found import frontier
@@ -246,6 +248,30 @@ def test_reductions_of_one_step_are_one_instruction() -> None:
             assert max(map(busy.count, busy)) <= -(-len(busy) // 3)  # shared out evenly
             assert not any(line.after for _, line in reductions)
         assert accesses(merged)[1] < accesses(plain)[1]
+
+
+def test_sends_and_receives_of_a_step_interleave() -> None:
+    """A block reduces the n-th chunk that comes once it has sent some more than n itself."""
+    topology = resolve("full:3")
+    sends = tuple(
+        send(3 * part + dst, src, dst, 0, reduce=True)
+        for part in range(12)
+        for src in range(3)
+        for dst in range(3)
+        if src != dst
+    )
+    algorithm = Algorithm(topology, named("reducescatter", 3).at(36), (12,), sends)
+    assert runs(algorithm)
+    program = compiled(algorithm, Landing.OUTPUT, serial=False)
+    for own in program.ranks:
+        for block in own.blocks:
+            ops = [line.op for line in block.instructions]
+            reductions = [i for i, op in enumerate(ops) if op is Op.RECV_REDUCE]
+            assert len(reductions) == 6  # two blocks share twelve
+            assert ops[: LAG + 1] == [Op.SEND] * (LAG + 1)
+            number = [block.instructions[i].chunk // 3 for i in reductions]
+            before = [ops[:i].count(Op.SEND) for i in reductions]
+            assert before == [min(n + LAG + 1, 12) for n in number]
 
 
 def accesses(program: Program) -> tuple[int, int]:
