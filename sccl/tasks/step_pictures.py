@@ -80,6 +80,12 @@ def step_panels(running: Sequence[RunningPlan]) -> list[StepRows]:
     return [*iterations, *enlarged]
 
 
+def iteration_panel(one: RunningPlan) -> StepRows:
+    """Return one iteration of a plan, with the ids of operations on its bars."""
+    notes = notes_of(one.plan, one.timeline)
+    return _panel(one, 0, one.timeline.period_ns, one.title, notes, labelled="")
+
+
 def _layers(timeline: StepTimeline) -> dict[str, tuple[int, int]]:
     """Return when layers begin and end, on the stream that computes most, from its iteration on.
 
