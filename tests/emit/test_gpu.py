@@ -26,6 +26,7 @@ from sccl.topo.symmetry.expand import expand
 from sccl.transform import pose
 from tests.kit import once
 from tests.kit.found import frontier
+from tests.kit.litmus import primitives
 from tests.kit.matrix import FOUR, SHORT, Hard, all_of, load
 from tests.kit.nightly import is_night, times
 from tests.kit.paths import PROGRAMS
@@ -162,6 +163,11 @@ def test_nvcc_compiles_without_spills_and_16_bytes_wide(
     )
     in_order(send_on, r"7combineE", r"bar\.sync", r"st\.release\.sys\.u64")
     in_order(publish, r"bar\.sync", r"st\.release\.gpu\.u64")
+    atomic = (
+        r"\b((?:ld|st|atom|red)\.(?:relaxed|acquire|release|acq_rel)\.\w+(?:\.add)?)(?:\.v2)?\.\w+ "
+    )
+    names = primitives((directory / "gpu.hpp").read_text(), "cuda").values()
+    assert set(re.findall(atomic, ptx)) == {name for row in names for name in row}
     assert "membar" not in ptx
     assert "fence" not in ptx  # a release and an acquire order all that is needed
 
