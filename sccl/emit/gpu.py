@@ -111,7 +111,6 @@ def files(
         "any_root": "false",  # links differ from GPU to GPU: an algorithm is for the root it names
         "without_mpi": False,
         "straight": False,
-        "many_arrivals": options.transport == "kernel",
         "counted_contract": COUNTED_CONTRACT,
         "variants": VARIANTS,
         "passed": passed_on(common["names"], barrier=False),

@@ -92,7 +92,6 @@ def values_of(bundle: Bundle, slices: Mapping[str, int] | None = None) -> dict[s
         "lines": max(1, *(len(b["lines"]) for p in rows for r in p["ranks"] for b in r["blocks"])),
         "arrivals": 1
         + max((len(i.arrivals) for _, _, p in programs for i in _lines(p)), default=0),
-        "many_arrivals": False,
         "collectives": _collectives(bundle, slices or {}),
         "names": [entry.identifier for entry in bundle.entries],
         "functions": [_function(entry) for entry in bundle.entries],

@@ -132,12 +132,20 @@ SCCL_TABLE Instruction instructions[] = {
 };
 
 constexpr int LINES = 16;  // most instructions of a thread block
+constexpr int ARRIVALS = 1;  // most chunks that an instruction receives
 
 // Where in that table the instructions of each thread block begin; after the last, where they end.
 SCCL_TABLE int begins[][RANKS][BLOCKS + 1] = {
     {{0, 9}, {9, 25}, {25, 34}, },
     {{34, 41}, {41, 57}, {57, 64}, },
 };
+
+// How many chunks a recv_reduce or recv_reduce_send receives: one in its own row, one in each `arrival` behind it.
+SCCL_STEPS int count_arrivals(const Instruction *lines, int i, int count) {
+  int n = 1;
+  while (i + n < count && lines[i + n].code == Code::arrival) ++n;
+  return n;
+}
 
 template <class Machine>
 SCCL_STEPS void run_lines(const Instruction *lines, int count, Machine &m) {
@@ -150,10 +158,17 @@ SCCL_STEPS void run_lines(const Instruction *lines, int count, Machine &m) {
       case Code::open: m.open(x.peer); break;
       case Code::send: m.send(x.peer, x.flag, credit_of(x.other), x.part, slot_of(x.into), slot_of(x.from)); break;
       case Code::recv: m.recv(x.peer, x.flag, x.part, slot_of(x.into)); break;
-      case Code::recv_reduce: m.recv_reduce(x.peer, x.flag, x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other)); break;
+      case Code::recv_reduce: {
+        const int n = count_arrivals(lines, i, count);
+        m.recv_reduce(lines + i, n, x.part, slot_of(x.into), slot_of(x.from));
+        i += n - 1;
+        break;
+      }
       case Code::recv_reduce_send: {
-        const Instruction y = lines[++i];
-        m.recv_reduce_send(x.peer, x.flag, x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other), y.peer, y.flag, credit_of(y.other));
+        const int n = count_arrivals(lines, i, count);
+        const Instruction y = lines[i + n];
+        m.recv_reduce_send(lines + i, n, x.part, slot_of(x.into), slot_of(x.from), y.peer, y.flag, credit_of(y.other));
+        i += n;
         break;
       }
       case Code::arrival:
