@@ -96,7 +96,7 @@ class Simulation:
         return f"Simulation({self._names}: {us_text(self.finish_us)}, {self.gb_per_s:.4g} GB/s)"
 
     def _repr_html_(self) -> str:
-        head = ("Plan", "Size", "Time (us)", "GB/s", "No schedule of such chunks beats (us)")
+        head = ("Plan", "Size", "Time (us)", "GB/s", "Lower bound (us)")
         rows = [self._row(part) for part in self.value.parts]
         busy = f"links are busy {self.utilisation()[0]:.1%} of the time"
         return (

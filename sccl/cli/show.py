@@ -99,13 +99,12 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
         console.print("edited since sccl wrote it (its digest does not match)")
     told = "no bound is known"
     if shown.proved and shown.bound_us:
-        told = "proved: no plan of these options takes less"
+        told = "proved optimal for these options"
     elif shown.gap is not None:
-        above = f"{gap_text(shown.gap)} above" if shown.gap else "the bound is met:"
-        least = duration_text(shown.bound_us)
-        told = f"{above} {least}, which none takes less than ({shown.binding})"
+        gap = f"gap {gap_text(shown.gap)}" if shown.gap else "met"
+        told = f"lower bound {duration_text(shown.bound_us)} ({shown.binding}), {gap}"
     if shown.costs:
-        told += "; as told: times are of a table of costs ('sccl check --costs')"
+        told += "; not verified: times come from a table of costs ('sccl check --costs')"
     first = f"the first two in {duration_text(shown.two_iterations_us)}"
     line = f"{duration_text(shown.period_us)} an iteration, {first}; {told}"
     console.print(on_a_line(line), markup=False, soft_wrap=True)

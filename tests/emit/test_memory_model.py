@@ -207,6 +207,75 @@ def test_published_litmus_tests(name: str) -> None:
     assert allows_ptx(program(*threads), outcome) == allowed
 
 
+AWAITED = "ld.acquire.gpu r1, f; await r1 == 1; ld.weak r2, x"
+
+OF_C11: dict[str, tuple[tuple[str, ...], str, bool]] = {
+    "MP, release and acquire": (
+        ("0.0: st.weak x, 1; st.release.gpu f, 1", f"0.1: {AWAITED}"),
+        *("r2 == 0", FORBIDDEN),
+    ),
+    "MP, fences": (
+        (
+            "0.0: st.weak x, 1; fence.release.gpu; st.relaxed.gpu f, 1",
+            "0.1: ld.relaxed.gpu r1, f; await r1 == 1; fence.acquire.gpu; ld.weak r2, x",
+        ),
+        *("r2 == 0", FORBIDDEN),
+    ),
+    "MP, relaxed store": (
+        ("0.0: st.weak x, 1; st.relaxed.gpu f, 1", f"0.1: {AWAITED}"),
+        *("r2 == 0", ALLOWED),
+    ),
+    "MP, a race that shows no other value": (
+        ("0.0: st.weak x, 1; st.relaxed.gpu f, 1", f"0.1: {AWAITED}"),
+        *("r2 == 2", ALLOWED),
+    ),
+    "MP, scope of a thread block": (
+        ("0.0: st.weak x, 1; st.release.cta f, 1", f"0.1: {AWAITED}"),
+        *("r2 == 0", ALLOWED),
+    ),
+    "MP, scope of a GPU between two": (
+        ("0.0: st.weak x, 1; st.release.gpu f, 1", f"1.0: {AWAITED}"),
+        *("r2 == 0", ALLOWED),
+    ),
+    "MP, through an atomic addition": (
+        (
+            "0.0: st.weak x, 1; st.release.gpu f, 1",
+            "0.1: atom.relaxed.gpu.add r3, f, 1",
+            "0.2: ld.acquire.gpu r1, f; await r1 == 2; ld.weak r2, x",
+        ),
+        *("r2 == 0 and r3 == 1", FORBIDDEN),
+    ),
+    "SB, release and acquire": (
+        (
+            "0.0: st.release.gpu x, 1; ld.acquire.gpu r1, y",
+            "0.1: st.release.gpu y, 1; ld.acquire.gpu r2, x",
+        ),
+        *(BOTH, ALLOWED),
+    ),
+    "SB, a barrier": PUBLISHED["SB, a barrier"],
+    "SB, barriers of two thread blocks": PUBLISHED["SB, barriers of two thread blocks"],
+    "IRIW, release and acquire": PUBLISHED["IRIW, release and acquire"],
+    "WRC, release and acquire": PUBLISHED["WRC, release and acquire"],
+    "CoRR": PUBLISHED["CoRR"],
+    "two atomic additions": PUBLISHED["two atomic additions"],
+    "ISA2, scopes that grow": (
+        (
+            "0.0: st.weak x, 1; st.release.gpu y, 1",
+            "0.1: ld.acquire.gpu r1, y; await r1 == 1; st.release.sys z, 1",
+            "1.0: ld.acquire.sys r2, z; await r2 == 1; ld.weak r3, x",
+        ),
+        *("r3 == 0", FORBIDDEN),
+    ),
+}
+"""The same of C11 with scopes, in which a race allows everything."""
+
+
+@pytest.mark.parametrize("name", OF_C11)
+def test_litmus_tests_of_c11(name: str) -> None:
+    threads, outcome, allowed = OF_C11[name]
+    assert allows_hip(program(*threads), outcome) == allowed
+
+
 MODELS: dict[str, Callable[[Program, str], bool]] = {"cuda": allows_ptx, "hip": allows_hip}
 
 
