@@ -19,7 +19,8 @@ README = {
     "toolkit_note": "The Makefile builds for gfx906 (`ARCHS=gfx90a make` for another). Direct "
     "programs are chosen only on request: they need\nbuffers from hipExtMallocWithFlags(..., "
     "hipDeviceMallocFinegrained).\nGPUs reach one another over PCIe with "
-    "HSA_FORCE_FINE_GRAIN_PCIE=1 in the environment.",
+    "HSA_FORCE_FINE_GRAIN_PCIE=1 in the environment.\nBefore gfx90a each process has to see "
+    "all of them: do not set HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES.",
 }
 
 TEXTS = {
