@@ -16,7 +16,6 @@ from sccl.emit.shared import gpu_slot_bytes
 from sccl.emit.switch_points import Modelled, Protocols, by_costs, longest_block
 from sccl.errors import ParameterError
 from sccl.lower import Landing, Program, compiled
-from sccl.lower.few_parts import keep_few_parts
 
 ROOTED = ("broadcast", "gather", "reduce", "scatter")
 NAMED = ("allgather", "allreduce", "alltoall", "reducescatter", *ROOTED)
@@ -150,6 +149,8 @@ def _most_slots(algorithms: Iterable[Lowered]) -> int:
 
 def _few_parts(algorithms: Sequence[Lowered]) -> list[Lowered]:
     """Return programs of few parts for the algorithms of which these save many instructions."""
+    from sccl.lower.few_parts import keep_few_parts  # noqa: PLC0415 - loads NumPy
+
     labels = {one.label for one in algorithms}
     added = []
     for one in algorithms:
