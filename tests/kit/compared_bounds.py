@@ -20,7 +20,7 @@ from sccl.collectives import Spec, is_allreduce
 from sccl.core.clock import AlphaModel
 from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
-from sccl.errors import InputError, JudgeError
+from sccl.errors import ContradictionError, InputError, JudgeError
 from sccl.judge import violations
 from sccl.prove.bounds import least_time
 from sccl.prove.check.late import by_late
@@ -134,12 +134,14 @@ def limits(case: Case, _: random.Random) -> Bounds:
 def _plan(name: str, request: Request, **options: object) -> Found | None:
     """Return a synthesizer's plan; None: it refuses, or finds none.
 
-    A schedule that the judge rejects is a defect, but of the schedule and not of a bound.
+    Raises:
+        JudgeError: Its schedule is wrong.
+        ContradictionError: Its schedule takes less than its bound.
     """
     synthesizer = registry.load(name)
     try:
         outcome = registry.plan(synthesizer, request, synthesizer.Options(**options), EFFORT)
-    except (InputError, JudgeError):
+    except InputError:
         return None
     best = outcome.best if isinstance(outcome, GaveUp) else outcome
     return best if isinstance(best, Found) else None
@@ -209,7 +211,11 @@ def compare(machines: int, seed: str, search: int) -> tuple[Counter[str], list[s
 
     def take(us: Fraction, bounds: Bounds, case: object) -> None:
         """Count bounds, and note the false ones."""
-        listed = list(bounds)
+        listed: list[tuple[str, Fraction]] = []
+        try:
+            listed.extend(bounds)
+        except (ContradictionError, JudgeError) as error:
+            false.append(f"{error}, for {case}")
         counts.update(name for name, _ in listed)
         for name, bound in false_bounds(us, listed):
             false.append(f"{name}: {float(bound)} us, but {float(us)} us are enough for {case}")

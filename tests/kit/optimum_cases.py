@@ -76,6 +76,28 @@ def draw_machine(rng: random.Random, ranks: int | None = None, *, plain: bool = 
     )
 
 
+def draw_star(rng: random.Random) -> Topology:
+    """Return ranks around a switch of unequal links, with budgets over links to and from it."""
+    ranks = rng.choice((2, 2, 3))
+    edges = [edge for rank in range(ranks) for edge in ((rank, ranks), (ranks, rank))]
+    alphas = rng.choice(((0.0,), (1.0,), (0.0, 1.0, 2.0)))
+    speeds = rng.choice(((1.0,), (1.0, 2.0), (1.0, 2.0, 100.0)))
+    links = tuple(
+        Link(u, v, rng.choice((1, 2)), rng.choice(alphas), rng.choice(speeds)) for u, v in edges
+    )
+    budgets = tuple(
+        Budget(
+            f"bus {number}",
+            tuple(sorted(rng.sample(edges, rng.randint(2, len(edges))))),
+            rng.choice((1, 1, 2)),
+            rng.choice((1.5, 2.0, 3.0)),
+        )
+        for number in range(rng.randint(1, 3))
+    )
+    hub = Switch("hub", rng.random() < 0.3, None, cut_through=rng.random() < 0.8)
+    return Topology("star", ranks, links, 1.0, 1.0, budgets=budgets, switches=(hub,))
+
+
 def _draw_budgets(
     rng: random.Random, edges: list[Edge], speeds: tuple[float, ...]
 ) -> tuple[Budget, ...]:

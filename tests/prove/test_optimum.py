@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from fractions import Fraction
 
 import pytest
@@ -36,6 +37,7 @@ def test_no_bound_is_above_what_is_attained(part: int) -> None:
     """Over unequal links, budgets and switches of every kind, counts, and groups."""
     machines, search = (BY_NIGHT, 100) if is_night() else (BY_DAY, 30)
     counts, false = compare(machines // PARTS, seed(f"optimum {part}"), search)
+    sys.stdout.write(f"{machines // PARTS} machines, {dict(sorted(counts.items()))}\n")
     assert false == []
     assert counts.total() > 3 * machines // PARTS
 
