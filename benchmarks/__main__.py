@@ -486,8 +486,9 @@ def public(
     output: Output = None,
 ) -> None:
     """Read the listed files of public repositories and compare the counts."""
+    listed = public_files.load_list()
     by_reader: dict[str, list[public_files.PublicFile]] = {}
-    for file in public_files.load_list():
+    for file in listed.files:
         by_reader.setdefault(file.reader, []).append(file)
     files = _chosen(by_reader, only, smoke=False)
     record = begin("public-files", writable(output), {"only": only}, {})
@@ -496,7 +497,7 @@ def public(
         for result in public_files.run(files, folder or Path(temporary), mirrors):
             results.append(result)
             record.write(results, len(files))
-    out().print(report.public_files_table(results))
+    out().print(report.public_files_table(results, listed.searches))
     _leave(r.verdict for r in results)
 
 

@@ -2,7 +2,8 @@
 
 The list names repository, commit, and path of each file and the counts that hold for it. Files are
 laid into a folder for a run and are no part of this project. The expected counts were derived from
-the files without the readers.
+the files without the readers. The list also records each search that found fewer than ten files
+that a reader reads.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ from sccl.workloads.readers import WantedStep
 
 LIST = Path(__file__).parent / "data" / "public_files.json"
 
+WANTED = 10
+"""Files that each reader should read."""
+
 FETCH_TIMEOUT_S = 300.0
 
-_COUNTED = re.compile(r"(\d+) (rank|chunk|thread block|rule)s?\b")
+_COUNTED = re.compile(r"(\d+) (rank|GPU|chunk|transfer|thread block|rule)s?\b")
 """Counts in the line in which a reader of plans describes a file."""
 
 
@@ -73,9 +77,32 @@ class PublicFileResult:
     verdict: Verdict
 
 
-def load_list(path: Path = LIST) -> list[PublicFile]:
-    """Return the listed files."""
-    return msgspec.json.decode(path.read_bytes(), type=list[PublicFile])
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search for files of a reader that found fewer than :data:`WANTED`.
+
+    Attributes:
+        reader: Name of an importer, a reader of traces, or a format of plans.
+        found: Number of listed files that the reader reads.
+        searched: Words that were looked for, and where.
+    """
+
+    reader: str
+    found: int
+    searched: str
+
+
+@dataclass(frozen=True, slots=True)
+class PublicFileList:
+    """The content of the list."""
+
+    files: list[PublicFile]
+    searches: list[Search]
+
+
+def load_list(path: Path = LIST) -> PublicFileList:
+    """Return the listed files and searches."""
+    return msgspec.json.decode(path.read_bytes(), type=PublicFileList)
 
 
 def run(

@@ -23,7 +23,7 @@ from benchmarks.growth import GrowthResult
 from benchmarks.lab import RateResult
 from benchmarks.paper import PaperRow
 from benchmarks.process import Startup
-from benchmarks.public_files import PublicFileResult, show_counts
+from benchmarks.public_files import WANTED, PublicFileResult, Search, show_counts
 from benchmarks.reach import ReachResult
 from benchmarks.rooted import RootedResult
 from benchmarks.routed import RoutedResult
@@ -410,7 +410,9 @@ def certificates_table(results: Sequence[CertificateResult]) -> Table:
     return table
 
 
-def public_files_table(results: Sequence[PublicFileResult]) -> Table:
+def public_files_table(
+    results: Sequence[PublicFileResult], searches: Sequence[Search] = ()
+) -> Table:
     """Return how many files each reader reads as listed, and each file that differs."""
     words: dict[Verdict, str] = {"sat": "as listed", "unknown": "not laid down"}
     by_reader: dict[str, list[PublicFileResult]] = {}
@@ -428,6 +430,9 @@ def public_files_table(results: Sequence[PublicFileResult]) -> Table:
                 found = r.refusal or show_counts(r.counts) or words.get(r.verdict, "read")
                 expected = r.file.refused or show_counts(r.file.counts)
                 table.add_row(escape(f"  {name}"), escape(found), escape(expected))
+    for search in searches:
+        found = f"{search.found} found that are read"
+        table.add_row(escape(search.reader), found, f"{WANTED} wanted")
     return table
 
 

@@ -8,7 +8,6 @@ makes all anew.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from sccl.view import charts
 from sccl.view.charts import ComparedSystem, comparison_chart
 
 DOCS = Path(__file__).parent
-PAGE, README = DOCS / "comparisons.md", DOCS.parent / "README.md"
+PAGE = DOCS / "comparisons.md"
 MACHINES = {
     "dgx1": "NVIDIA DGX-1, 8 GPUs on NVLinks.",
     "z52": "Gigabyte Z52, 8 GPUs as a ring.",
@@ -40,17 +39,16 @@ MACHINES = {
 SIZES = "1KB..1GB"
 COLLECTIVES = ("allreduce", "allgather")
 SHOWN = (0, 3, 6, 10)
-"""Of the sizes those that the README shows."""
+"""Indices of the sizes in the summary."""
 
 _MADE = "<!-- What follows is made by docs/compared.py. -->\n"
 _SUMMARY = "Fastest at some sizes, and how far its time is above the bound:\n"
-_PART = re.compile(r"(<!-- made by docs/compared.py: -->\n).*?(<!-- until here -->)", re.DOTALL)
 
 Found = dict[str, Any]
 
 
 def main(folder: Path) -> None:
-    """Write the page, its pictures and the table of the README."""
+    """Write the page and its pictures."""
     make_directory(folder)
     found = {m: {c: _compared(folder, c, m) for c in COLLECTIVES} for m in MACHINES}
     head = PAGE.read_text(encoding="utf-8").partition(_MADE)[0]
@@ -62,9 +60,6 @@ def main(folder: Path) -> None:
         parts += [f"## {machine}\n\n{about}\n", f"![{_alt(machine)}](pictures/{picture.name})\n"]
         parts += [_section(one) for one in found[machine].values()]
     write_atomically(PAGE, "\n".join(parts))
-    text = README.read_text(encoding="utf-8")
-    table = _summary({m: {"allreduce": found[m]["allreduce"]} for m in MACHINES})
-    write_atomically(README, _PART.sub(lambda part: part[1] + table + part[2], text))
 
 
 def _compared(folder: Path, collective: str, machine: str) -> Found:

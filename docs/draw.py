@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -10,9 +11,13 @@ from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 import sccl
 from benchmarks import pictures as measured
+from benchmarks.teccl import TACCL
+from sccl.synth import baselines
+from sccl.view.charts import ComparedSystem, Measured, comparison_chart, save
 
 PICTURES = Path(__file__).parent / "pictures"
-RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+RESULTS = BENCHMARKS / "results"
 MEASURED = {
     "scale": ["scale"],
     "tables": ["table4", "table5"],
@@ -36,8 +41,46 @@ def main() -> None:
     best.plot("utilisation").save(PICTURES / "utilisation.svg")
     for name, files in MEASURED.items():
         measured.draw([RESULTS / f"{file}.json" for file in files], PICTURES / f"{name}.svg")
+    draw_gap(PICTURES / "gap-ndv2x2.svg")
     with tempfile.TemporaryDirectory() as folder:
         explorer(best.explore(Path(folder, "page.html")))
+
+
+def draw_gap(picture: Path) -> None:
+    """Draw the gap to the lower bound of an allgather on two NDv2, by output size.
+
+    ``python -m docs.least benchmarks/data/least teccl-ndv2x2`` computes the classical times.
+    """
+    machine, collective, ranks = "teccl-ndv2x2", "allgather", 16
+    measured_rows = [
+        row
+        for row in json.loads((RESULTS / "teccl.json").read_text(encoding="utf-8"))["results"]
+        if (row["topology"], row["collective"]) == (machine, collective)
+    ]
+    compared = json.loads(
+        (BENCHMARKS / "data" / "least" / f"{collective}-{machine}.json").read_text(encoding="utf-8")
+    )
+    classical: dict[int, float] = {}
+    for system in compared["systems"]:
+        for time in system["times"] if system["name"] in baselines.names() else ():
+            output = time["size_bytes"] * ranks
+            classical[output] = min(time["time_us"], classical.get(output, time["time_us"]))
+    systems = {
+        "TACCL": TACCL[machine, collective],
+        "TE-CCL": {row["output_bytes"]: row["published_us"] for row in measured_rows},
+        "best classical": classical,
+        "sccl": {row["output_bytes"]: row["any"]["finish_us"] for row in measured_rows},
+    }
+    chart = comparison_chart(
+        [ComparedSystem(name, tuple(times.items())) for name, times in systems.items()],
+        [(row["output_bytes"], row["any"]["bound_us"]) for row in measured_rows],
+        "Allgather on two NDv2 (16 GPUs)",
+        "TACCL and TE-CCL: times published by the authors of TE-CCL (SIGCOMM 2024, table 8). Best "
+        "classical: fastest of all classical algorithms in sccl. All times are modelled.",
+        Measured.GAP,
+        x_title="Output of a rank (bytes)",
+    )
+    save(chart, picture)
 
 
 def explorer(page: Path) -> None:

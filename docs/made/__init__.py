@@ -1,4 +1,4 @@
-"""Parts of pages that are made of what they are about: commands, Python, file formats, limits.
+"""Parts of pages that are made of what they are about: commands, Python, file formats.
 
 They are committed, so that pages read whole wherever the repository is shown. ``make reference``
 makes them anew, and a test says when that is due.
@@ -13,9 +13,6 @@ from docs.made import commands, files, formats, python
 
 ROOT = Path(__file__).resolve().parents[2]
 PART = re.compile(r"^<!-- made: (\w+) -->\n(.*?)^<!-- end -->$", re.MULTILINE | re.DOTALL)
-_LIMITS = re.compile(
-    r"^<!-- --8<-- \[start:limits\] -->\n(.*?)^<!-- --8<-- ", re.MULTILINE | re.DOTALL
-)
 
 
 def pages() -> list[Path]:
@@ -35,19 +32,11 @@ def filled(text: str) -> str:
     )
 
 
-def _limits() -> str:
-    """Return the table of limits, as the README has it."""
-    found = _LIMITS.search((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert found, "README.md has no limits between its marks"
-    return found[1]
-
-
 _MADE = {
     "commands": commands.text,
     "files": files.text,
     "outputs": files.outputs,
     "python": python.text,
-    "limits": _limits,
     "machines": formats.machines,
     "plans": formats.plans,
     "told": formats.told,

@@ -90,13 +90,17 @@ class Comparison:
         return Schedule(self.value.plans[size_bytes][1].schedule, self.bound_us[size_bytes])
 
     @checked
-    def plot(self, what: Literal["bandwidth", "time"] = "bandwidth") -> Chart:
-        """Return what everybody reaches by size, with the bound as a line.
+    def plot(self, what: Literal["ratio", "gap", "time", "bandwidth"] = "ratio") -> Chart:
+        """Return a chart of all systems by buffer size, next to the lower bound.
+
+        Args:
+            what: Vertical axis: completion time / lower bound, gap to the lower bound in percent,
+                completion time in microseconds, or buffer size / time in GB/s.
 
         Raises:
             ParameterError: there is no such chart.
         """
-        measured = one_of("what", what, charts.Measured) or charts.Measured.BANDWIDTH
+        measured = one_of("what", what, charts.Measured) or charts.Measured.RATIO
         shown = compare_output(self.value, {}, {}, None, None)
         systems, bound = drawn_of(shown)
         alpha = f"alpha {shown.alpha}"

@@ -21,7 +21,7 @@ from sccl.core.files.workloads import load_workload
 from sccl.core.words import gap_text
 from sccl.errors import ToolError
 from sccl.tasks.show_training import fluid_us, links_us, models_told, shown_training
-from sccl.tasks.step_pictures import notes_of, step_rows
+from sccl.tasks.step_pictures import RunningPlan, notes_of, step_panels
 from sccl.tasks.training_files import (
     LoadedTraining,
     faults_of_training,
@@ -143,13 +143,19 @@ class TrainingPlan:
         """
         return right_timeline(self._loaded)
 
-    def plot(self) -> Chart:
-        """Return what streams and channels do in two iterations.
+    def plot(self, before: TrainingPlan | None = None) -> Chart:
+        """Return a picture of one iteration, with one layer of it enlarged.
+
+        Args:
+            before: Plan to draw above this one, such as ``plan(..., search="fifo")``, which
+                issues collectives as they are submitted.
 
         Raises:
-            InputError: the judge refuses it.
+            InputError: The judge rejects a plan.
         """
-        drawn = charts.steps_chart(step_rows(self.value, self.timeline(), self.name))
+        plans = [self] if before is None else [before, self]
+        running = [RunningPlan(one.value, one.timeline(), one.name) for one in plans]
+        drawn = charts.steps_chart(step_panels(running))
         return Chart(drawn, f"{self.name}: timeline")
 
     def to_dataframe(self) -> pd.DataFrame:

@@ -66,7 +66,12 @@ Plot = Annotated[
     Path | None, typer.Option(help="Draw it: .html, .svg, .png or .pdf.", show_default=False)
 ]
 Measure = Annotated[
-    Measured, typer.Option("--what", help="What is drawn: bandwidth (size / time), or time.")
+    Measured,
+    typer.Option(
+        "--what",
+        help="Vertical axis of --plot: completion time / lower bound (ratio), gap in percent, "
+        "time in microseconds, or buffer size / time (bandwidth).",
+    ),
 ]
 Tuner = Annotated[
     Path | None,
@@ -95,7 +100,7 @@ def compare(
     timeout: Timeout = None,
     seed: Seed = 0,
     plot: Plot = None,
-    what: Measure = Measured.BANDWIDTH,
+    what: Measure = Measured.RATIO,
     directory: Directory = None,
     tuner: Tuner = None,
     json: options.Json = False,
@@ -122,8 +127,8 @@ def compare(
     checked_effort(timeout, seed)
     if plot is not None:
         charts.check_picture(plot)
-    elif what is not Measured.BANDWIDTH:
-        raise ParameterError("--what says what is drawn, and nothing is: give --plot FILE as well")
+    elif what is not Measured.RATIO:
+        raise ParameterError("--what sets the vertical axis of --plot: give --plot FILE as well")
     machine = about.machine()
     subject = compared_subject(machine, *about.asked(machine))
     for note in subject.notes:

@@ -73,7 +73,8 @@ def plot(
     """Draw a frontier, times by buffer size, an algorithm, a machine, or a training plan.
 
     A page (.html) needs no network; a .png has two pixels for each of the others'. Frontiers (what
-    'sccl pareto --json' printed, or folders of --out) share one chart.
+    'sccl pareto --json' printed, or folders of --out) share one chart. Training plans share time
+    scales: give 'sccl plan --search fifo' first to compare a plan with the order of submission.
     """
     if output:
         charts.check_picture(output)
@@ -126,6 +127,10 @@ def _draw(
             else charts.time_chart(frontiers, alpha_us, gb_per_s)
         )
         return chart, slug(f"{name} {what.value}")
+    trained = [source for source in sources if isinstance(source, LoadedTraining)]
+    if len(trained) == len(sources):  # their panels share scales
+        chart, name = _stepped(trained, what)
+        return chart, slug(f"{name} {what.value}")
     drawn = [_single(source, what) for source in sources]
     name = slug(f"{drawn[0][1]} {what.value}")
     return charts.stacked([chart for chart, _ in drawn]) if len(drawn) > 1 else drawn[0][0], name
@@ -144,7 +149,7 @@ def _frontiers(sources: Sequence[Source], what: What) -> list[FrontierData]:
 
 def _single(source: Source, what: What) -> tuple[ChartType, str]:
     if isinstance(source, LoadedTraining):
-        return _stepped(source, what)
+        return _stepped([source], what)
     if isinstance(source, Topology) and what is What.TOPOLOGY:
         return charts.topology_chart(source), source.name
     if not isinstance(source, Algorithm | Topology | Frontier):
@@ -160,16 +165,17 @@ def _single(source: Source, what: What) -> tuple[ChartType, str]:
     return charts.OF_ALGORITHMS[what](a), name
 
 
-def _stepped(one: LoadedTraining, what: What) -> tuple[ChartType, str]:
-    """Return the chart of a training plan, and a name for its file."""
+def _stepped(plans: Sequence[LoadedTraining], what: What) -> tuple[ChartType, str]:
+    """Return the chart of training plans, and a name for its file."""
     if what is not What.TIMELINE:
         raise ParameterError(
-            f"--what {what.value} does not draw training plans, and {one.name!r} is one: leave "
-            "--what out, for what streams and channels do when"
+            f"--what {what.value} does not draw training plans, and {plans[0].name!r} is one: "
+            "leave --what out to draw its timeline"
         )
-    from sccl.tasks.step_pictures import step_rows  # noqa: PLC0415 - where one is drawn
+    from sccl.tasks.step_pictures import RunningPlan, step_panels  # noqa: PLC0415 - drawn rarely
 
-    return charts.steps_chart(step_rows(one.plan, right_timeline(one), one.name)), one.name
+    running = [RunningPlan(one.plan, right_timeline(one), one.name) for one in plans]
+    return charts.steps_chart(step_panels(running)), plans[0].name
 
 
 def _timed(schedule: Schedule, what: What) -> tuple[ChartType, str]:

@@ -17,8 +17,9 @@ README = {
     "gpu": "NVIDIA GPU",
     "target_flag": "cuda",
     "toolkit_note": "The Makefile builds for those of sm_70, sm_80, sm_90 and sm_100 that nvcc "
-    "lists (`ARCHS=90 make` for one). CUDA 13\ndropped sm_70: a V100 (DGX-1) needs CUDA 12.9 or "
-    "older.",
+    "lists (`ARCHS=90 make` for one). A V100\n(DGX-1) needs CUDA 12.9 or older and a driver of "
+    "release 580 or older: CUDA 13 dropped sm_70. Where nvcc lacks one of\nthem, the Makefile "
+    "takes the newest toolkit in /usr/local/cuda-* that has all (`TOOLKITS`, `GPUCXX`).",
 }
 
 TEXTS = {
@@ -26,6 +27,9 @@ TEXTS = {
     "api": "cuda",
     "noinline": "__noinline__",
     "kernel_parameter": "const __grid_constant__",
+    "captures": "true",
+    "flushes": "false",
+    "default_streams": "cudaStreamLegacy, cudaStreamPerThread",
     "alloc_flags": "cudaMalloc(at, bytes)",
     "alloc_host": "cudaHostAlloc(at, bytes, cudaHostAllocMapped | cudaHostAllocPortable)",
     "free_host": "cudaFreeHost",

@@ -31,12 +31,11 @@ PACKET_PART_BYTES = 8 * 1024
 
 MEMORY_CONTRACT = """\
  *  - Buffers are memory of the calling rank's GPU, the one that was current at the communicator's
- *    first call. `stream` is a {stream}; the call returns when it is under way there, and with a
- *    NULL stream when it is done. Calls belong on one communicator at a time where their thread
- *    blocks do not all fit on the GPU together.
- *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
- *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
- *    another, on one stream or by events. With the dma transport it is SCCL_UNSUPPORTED.
+ *    first call. `stream` is a {stream}; the call returns when it is under way there. With a NULL
+ *    stream the call waits for all work that its thread put on the GPU's default streams (the
+ *    legacy one and the thread's own), and returns when it is done. Calls belong on one
+ *    communicator at a time where their thread blocks do not all fit on the GPU together.
+{captures}
  *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
  *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such
  *    a call was to write is undefined. A peer that makes another call, or one of another count,
@@ -44,6 +43,14 @@ MEMORY_CONTRACT = """\
  *  - A call that all ranks refuse (SCCL_UNSUPPORTED, SCCL_INVALID) leaves the communicator as it
  *    was. If others make it, it is SCCL_FAILED on all: at the next call for a rank that refused it
  *    on a stream."""
+
+CAPTURES_CONTRACT = """\
+ *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
+ *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
+ *    another, on one stream or by events. With the dma transport it is SCCL_UNSUPPORTED."""
+
+NO_CAPTURES = """\
+ *  - A stream that is being captured is SCCL_UNSUPPORTED."""
 
 _DEVICE = {"Half": "DeviceHalf", "BFloat": "DeviceBFloat"}
 MACHINES = {"kernel": "gpu/machine.hpp.jinja", "dma": "gpu/dma.hpp.jinja"}
@@ -96,7 +103,10 @@ def files(
         "protocols": "edp" if options.transport == "kernel" else "ed",
         "threads": THREADS,
         "slices": max(slices.values()),
-        "memory_contract": MEMORY_CONTRACT.format(stream=stream),
+        "memory_contract": MEMORY_CONTRACT.format(
+            stream=stream,
+            captures=CAPTURES_CONTRACT if target["captures"] == "true" else NO_CAPTURES,
+        ),
         "stream_parameter": ", void *stream",
         "stream_argument": "stream",
         "bench_stream": ", nullptr",

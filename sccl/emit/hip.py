@@ -28,6 +28,9 @@ TEXTS = {
     "api": "hip",
     "noinline": "__attribute__((noinline))",  # to clang, __noinline__ is but a hint
     "kernel_parameter": "const",
+    "captures": "false",
+    "flushes": "true",
+    "default_streams": "hipStream_t{}, hipStreamPerThread",
     "alloc_flags": "hipExtMallocWithFlags(at, bytes, hipDeviceMallocFinegrained)",
     "alloc_host": "hipHostMalloc(at, bytes, hipHostMallocMapped | hipHostMallocPortable | "
     "hipHostMallocCoherent)",

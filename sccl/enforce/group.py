@@ -17,19 +17,18 @@ import torch
 import torch.distributed as dist
 
 from sccl.enforce.described import DESCRIBE
+from sccl.enforce.gloo_types import (
+    all_to_all_as_gloo_takes,
+    all_to_all_of_lists,
+    as_gloo_takes,
+)
 from sccl.enforce.hosted import HostService
 from sccl.enforce.hostwork import HowCalled
 from sccl.enforce.inner import CPU, device_of, gloo_group, kind_of
 from sccl.enforce.peers import CallError, failed, peers, ranks_in_words
-from sccl.enforce.releases import NAMES
+from sccl.enforce.releases import BETWEEN_TWO, NAMES
 from sccl.enforce.session import Session, session
-from sccl.enforce.works import (
-    all_to_all_in_contiguous_memory,
-    all_to_all_of_lists,
-    in_contiguous_memory,
-    lists_in_contiguous_memory,
-    named,
-)
+from sccl.enforce.works import named
 
 Method = Callable[..., Any]
 
@@ -170,16 +169,16 @@ class ScclGroup(dist.ProcessGroup):
             inner.set_timeout(timeout)
 
 
-_CARRY: dict[str, Callable[[str], Method]] = {
-    "all_reduce": in_contiguous_memory,
-    "all_to_all": lambda _: all_to_all_of_lists,
-    "all_to_all_single": all_to_all_in_contiguous_memory,
-    "broadcast": in_contiguous_memory,
-    "reduce": in_contiguous_memory,
-    "reduce_scatter": lists_in_contiguous_memory,
-    "scatter": lists_in_contiguous_memory,
-}
-"""Calls that gloo's own methods refuse or get wrong, made from the name of the method."""
+def _over_gloo(does: str, name: str) -> Method:
+    """Return a call of gloo's method, which refuses some tensors, and gets others wrong."""
+    describe = DESCRIBE[does]
+    if does in BETWEEN_TWO or does == "barrier":
+        return _own_method(name)
+    if does == "all_to_all_single":
+        return all_to_all_as_gloo_takes(name, describe)
+    if does == "all_to_all":
+        return all_to_all_of_lists(_over_gloo("all_to_all_single", "all_to_all_single"))
+    return as_gloo_takes(name, describe, flat="_single" in does)
 
 
 def _own_method(name: str) -> Method:
@@ -191,7 +190,7 @@ def _own_method(name: str) -> Method:
 
 def _method(does: str, name: str) -> Method:
     describe, own = DESCRIBE[does], _own_method(name)
-    over_gloo = _CARRY[does](name) if does in _CARRY else own
+    over_gloo = _over_gloo(does, name)
 
     def method(self: ScclGroup, *args: Any, **kwargs: Any) -> Any:
         # Torch names no arguments but the last, its options.

@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from sccl.enforce.gloo_types import in_gloo_types
 from sccl.enforce.ondevice import DeviceCall
 from sccl.enforce.planned import PlannedCall
 from sccl.enforce.rows import MergedRow, OpRow, Row
 from sccl.enforce.script import ScriptOp
+from sccl.enforce.works import Restore
 
 
 class HeldOp:
@@ -29,6 +31,7 @@ class HeldOp:
         self._place = group.index(rank)
         self._lock = threading.Lock()
         self._row: Row | None = None
+        self._restores: list[Restore] = []
         self._to_issue = self._left = len(op.motifs)
 
     @property
@@ -63,7 +66,11 @@ class HeldOp:
         """Return the row of the operation, laid out when it is first used."""
         with self._lock:
             if self._row is None:
-                told, ranks = [call.described for call in self.planned], (self.group, self._place)
+                told, ranks = [], (self.group, self._place)
+                for call in self.planned:
+                    described, restores = in_gloo_types(call.described)
+                    told.append(described)
+                    self._restores += restores
                 if self.op.merged:
                     self._row = MergedRow(self.op, told, *ranks)
                 else:
@@ -101,6 +108,8 @@ class HeldOp:
             if self._row is not None and all(call.error is None for call in calls):
                 averages = len(self.group) if calls[0].described.reduce == "avg" else 1
                 self._row.finish(divide_by=averages)
+                for restore in self._restores:
+                    restore()
         except BaseException as error:  # noqa: BLE001 - told to who waits
             self._fail(error)
         for call in calls:

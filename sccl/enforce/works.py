@@ -15,6 +15,9 @@ from sccl.enforce.peers import CallError
 Naming = Callable[[BaseException], CallError]
 """Makes an error that says which call it is of."""
 
+Restore = Callable[[], Any]
+"""Writes a result of a call on a copy to the tensor of the job."""
+
 
 class CarriedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
     """The work of a call, as what carries it has made it."""
@@ -103,10 +106,10 @@ class CopiedWork(CarriedWork):
     """
 
     def __init__(
-        self, inner: Any, copies: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]
+        self, inner: Any, restores: Sequence[Restore], wanted: Sequence[torch.Tensor]
     ) -> None:
         super().__init__(inner)
-        self._copies, self._wanted = copies, wanted
+        self._restores, self._wanted = restores, wanted
         self._lock = threading.Lock()
         self._is_filled = False
         self._future: Any = None
@@ -150,65 +153,5 @@ class CopiedWork(CarriedWork):
             if self._is_filled:
                 return
             self._is_filled = True
-            for tensor, copy in zip(self._wanted, self._copies, strict=True):
-                if copy is not tensor:
-                    tensor.detach().copy_(copy.view(tensor.shape))
-
-
-def all_to_all_of_lists(group: Any, outputs: Any, inputs: Any, *_: Any) -> CopiedWork:
-    """Return the work of an exchange of tensors of any sizes: gloo's own takes them of one size."""
-    given = torch.cat([one.reshape(-1) for one in inputs])
-    came = given.new_empty(sum(one.numel() for one in outputs))
-    sizes = [[one.numel() for one in those] for those in (outputs, inputs)]
-    work = group.all_to_all_single(came, given, *sizes)
-    return CopiedWork(work, came.split(sizes[0]), outputs)
-
-
-def in_contiguous_memory(name: str) -> Callable[..., Any]:
-    """Return a call of gloo's method for tensors in place, which copies non-contiguous ones.
-
-    Gloo takes the elements of a tensor as consecutive in memory, whatever its strides are.
-    """
-
-    def carry(group: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
-        every = tensors if isinstance(tensors, list | tuple) else [tensors]
-        if all(map(_is_as_gloo_reads, every)):
-            return getattr(group, name)(tensors, *args, **kwargs)
-        copies = list(map(_as_gloo_reads, every))
-        return CopiedWork(getattr(group, name)(copies, *args, **kwargs), copies, every)
-
-    return carry
-
-
-def all_to_all_in_contiguous_memory(name: str) -> Callable[..., Any]:
-    """Return a call of gloo's exchange that copies non-contiguous tensors and shared memory."""
-
-    def carry(group: Any, output: Any, given: Any, *args: Any, **kwargs: Any) -> Any:
-        came, sent = _as_gloo_reads(output), _as_gloo_reads(given)
-        if came.untyped_storage().data_ptr() == sent.untyped_storage().data_ptr():
-            sent = sent.detach().clone()
-        work = getattr(group, name)(came, sent, *args, **kwargs)
-        return work if came is output else CopiedWork(work, [came], [output])
-
-    return carry
-
-
-def lists_in_contiguous_memory(name: str) -> Callable[..., Any]:
-    """Return a call of gloo's method for lists of outputs and inputs that copies likewise."""
-
-    def carry(group: Any, outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        given = [list(map(_as_gloo_reads, row)) for row in inputs]
-        came = list(map(_as_gloo_reads, outputs))
-        work = getattr(group, name)(came, given, *args, **kwargs)
-        copied = any(copy is not tensor for copy, tensor in zip(came, outputs, strict=True))
-        return CopiedWork(work, came, outputs) if copied else work
-
-    return carry
-
-
-def _as_gloo_reads(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor if _is_as_gloo_reads(tensor) else tensor.detach().contiguous()
-
-
-def _is_as_gloo_reads(tensor: torch.Tensor) -> bool:
-    return tensor.layout != torch.strided or bool(tensor.is_contiguous())
+            for restore in self._restores:
+                restore()

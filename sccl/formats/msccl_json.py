@@ -32,6 +32,7 @@ from sccl.formats.msccl_collectives import (
     wanted_of,
 )
 from sccl.topo import importers
+from sccl.topo.importers.msccl_topology import check_msccl_tools
 from sccl.topo.importers.unused import UNUSED, decoded_json, unused_fields, unused_line
 
 NAME = "msccl-json"
@@ -259,7 +260,10 @@ def _switch(budget: Budget, machine: Topology) -> list[Any] | None:
 
 def _file(content: bytes, where: str) -> _File:
     try:
+        check_msccl_tools(content.decode())
         file = msgspec.json.decode(content, type=_File)
+    except FormatError as error:
+        raise FormatError(f"{where}: {error}") from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise FormatError(f"{where}: no algorithm of msccl-tools: {str(error)[:200]}") from error
     if file.instance.pipeline is not None:

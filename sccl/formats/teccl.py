@@ -27,6 +27,9 @@ TAKES = ()
 BY_SIZE = False
 MIXES = False
 
+ROUNDING = 1e-6
+"""Difference from a whole chunk that a solver leaves, such as a volume of 0.9999999999999999."""
+
 MAX_FLOWS = 2**20
 """Of a schedule that is read."""
 
@@ -36,7 +39,8 @@ _PATHS = ("8-Chunk paths", "7-chunk paths")
 
 _FLOW = re.compile(
     r"Chunk (\d{1,6}) from (\d{1,6}) traveled over (\d{1,6})->(\d{1,6})"
-    r"(?: with volume ([0-9.]{1,20}))? in epoch (\d{1,9})(?: via switches ([0-9, >-]*))?"
+    r"(?: with volume (\d{1,9}(?:\.\d{1,20})?(?:e-?\d{1,3})?))?"
+    r" in epoch (\d{1,9})(?: via switches ([0-9, >-]*))?"
 )
 _DEMAND = re.compile(r"Demand at (\d{1,6}) for chunk (\d{1,6}) from (\d{1,6}) met by epoch \d{1,9}")
 
@@ -120,7 +124,7 @@ def _flows(fields: dict[str, Any], where: str) -> list[tuple[int, int, int, int,
         told = _FLOW.fullmatch(text) if isinstance(text, str) else None
         if told is None:
             raise FormatError(f"{where}: flow {number} is {str(text)[:60]!r}, expected a transfer")
-        if told[5] is not None and told[5] not in {"1", "1.0"}:
+        if told[5] is not None and abs(float(told[5]) - 1) > ROUNDING:
             raise FormatError(
                 f"{where}: flow {number} carries {told[5]} of a chunk, and algorithms send whole "
                 "ones: split its chunks finer"

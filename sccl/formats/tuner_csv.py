@@ -3,7 +3,8 @@
 A line is ``collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks``, and may go
 on with ``numPipeOps`` and ``regBuff``; bounds are inclusive, bytes are those of the larger of the
 two buffers, -1 is any. The first line that fits a call decides. What the plugin does not know it
-takes for something else without a word, so that each such line is named here.
+takes for something else without a word, so that each such line is named here. A comment may follow
+the last number: the plugin reads digits alone, and nothing behind the tenth field.
 Source: NVIDIA/nccl 2.28 to 2.30, ``plugins/tuner/example`` (``plugin.c``, then ``plugin.cc``), and
 ``ncclGetAlgoInfo`` of ``src/enqueue.cc``; ROCm/rccl ``ext-tuner/example`` leaves such lines out.
 """
@@ -127,7 +128,12 @@ def read(content: bytes, where: str) -> Foreign:
 
 
 def _fields(line: str) -> list[str]:
-    return [field.strip(" \t\r") for field in line.split(",")]
+    """Return the fields of a line, without the comment that follows the last."""
+    fields = line.split(",")
+    if len(fields) > _MOST and "#" in fields[_MOST - 1]:
+        fields = fields[:_MOST]
+    fields[-1] = re.sub(r"[ \t]+#.*", "", fields[-1])
+    return [field.strip(" \t\r") for field in fields]
 
 
 def _rule(line: str) -> Rule:
@@ -143,7 +149,8 @@ def _wrong(line: str) -> Iterator[str]:
         return
     fields = _fields(line)
     if not _LEAST <= len(fields) <= _MOST:
-        yield f"{len(fields)} fields, expected {_LEAST} to {_MOST}: the plugin passes over it"
+        does = "passes over it" if len(fields) < _LEAST else "ignores all after the tenth"
+        yield f"{len(fields)} fields, expected {_LEAST} to {_MOST}: the plugin {does}"
         return
     if "" in fields:
         yield f"field {1 + fields.index('')} is empty, which shifts those after it: write -1"

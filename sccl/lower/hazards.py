@@ -30,30 +30,42 @@ def latest(addresses: Iterable[Address]) -> tuple[Address, ...]:
 def dependencies(serial: Sequence[Instruction], aliased: Mapping[int, int]) -> list[list[int]]:
     """Return, for every instruction of one rank, which earlier ones it must wait for.
 
-    Read after write, write after read, write after write. An arrival counts as written when it is
-    received; what its sender has to wait for is :func:`protect`'s business.
+    Read after write, write after read, write after write, of calls in place and of others. An
+    arrival counts as written when it is received; the waits of its sender are added by
+    :func:`protect`.
 
     Args:
         serial: the instructions in an order that gives the right result.
         aliased: input indices that share their place with an output index in place.
     """
+    separate = _dependencies(serial, {})
+    in_place = _dependencies(serial, aliased) if aliased else separate
+    return [sorted(a | b) for a, b in zip(separate, in_place, strict=True)]
+
+
+def _dependencies(serial: Sequence[Instruction], aliased: Mapping[int, int]) -> list[set[int]]:
+    """Return the dependencies of calls whose inputs share these places with outputs."""
     writer: dict[Slot, int] = {}
     readers: dict[Slot, list[int]] = defaultdict(list)
-    needs: list[list[int]] = []
+    needs: list[set[int]] = []
     for number, instruction in enumerate(serial):
         sources: set[int] = set()
         landed = instruction.lands()
-        for slot in (_place(s, aliased) for s in instruction.reads()):
+        read = [_place(slot, aliased) for slot in instruction.reads()]
+        written = [_place(slot, aliased) for slot in instruction.writes()]
+        if instruction.op is Op.COPY and read == written:
+            read, written = [], []  # a copy onto itself touches nothing
+        for slot in read:
             if slot in writer and slot != landed:
                 sources.add(writer[slot])
             readers[slot].append(number)
-        for slot in (_place(s, aliased) for s in instruction.writes()):
+        for slot in written:
             sources.update(readers[slot])
             sources.update([writer[slot]] if slot in writer else [])
             writer[slot], readers[slot] = number, []
         if landed is not None:
             writer[landed], readers[landed] = number, []
-        needs.append(sorted(sources - {number}))
+        needs.append(sources - {number})
     return needs
 
 

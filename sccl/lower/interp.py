@@ -164,9 +164,14 @@ class Interpreter:
             return [self._place(*there)]
         return [self._place(rank, slot) for slot in line.writes()]
 
-    def _begin(self, rank: int, line: Instruction) -> None:
+    def _touched(self, rank: int, line: Instruction) -> tuple[list[Place], list[Place]]:
+        """Return the places that an instruction reads and writes; a copy onto itself has none."""
         reads = [self._place(rank, slot) for slot in line.reads()]
         writes = self._written(rank, line)
+        return ([], []) if line.op is Op.COPY and reads == writes else (reads, writes)
+
+    def _begin(self, rank: int, line: Instruction) -> None:
+        reads, writes = self._touched(rank, line)
         for place in reads:
             if place not in self.memory:
                 self._fault("unwritten", rank, line, place)
@@ -181,11 +186,11 @@ class Interpreter:
             self.touch[place].writers += 1
 
     def _end(self, rank: int, line: Instruction) -> None:
-        reads = [self._place(rank, slot) for slot in line.reads()]
+        reads, writes = self._touched(rank, line)
         data = [self.memory[place] for place in reads]
         for place in reads:
             self.touch[place].readers -= 1
-        for place in self._written(rank, line):
+        for place in writes:
             self.touch[place].writers -= 1
             reduces = line.op in (Op.REDUCE, Op.RECV_REDUCE, Op.RECV_REDUCE_SEND)
             if reduces and data[0].shape == data[1].shape:

@@ -7,6 +7,7 @@ when it is read, since anyone may have written the file. An unsat names its orig
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import time
 import warnings
@@ -55,9 +56,10 @@ _COLUMNS = (
     ("given", "REAL"), ("version", "TEXT"), ("at", "TEXT"), ("question", "TEXT"),
     ("content", "TEXT"),
 )  # fmt: skip
-_PATIENCE_S = 2.0
-"""For another process to let go of the file; whoever writes holds it for milliseconds."""
-_PAUSE_S = 0.01
+_PATIENCE_S = 20.0
+"""Longest wait for another process's lock. A write takes milliseconds, but on a slow disk a process
+that writes without pause can win the lock many times in a row."""
+_LONGEST_PAUSE_S = 0.01
 _derived: set[tuple[str, str]] = set()
 """The (instance, solver) of each unsat that this process derived and put into any store."""
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -175,7 +177,7 @@ class Store:
             except sqlite3.OperationalError as error:
                 if not _is_locked(error) or time.monotonic() > deadline:
                     raise
-                time.sleep(_PAUSE_S)
+                time.sleep(random.uniform(0, _LONGEST_PAUSE_S))  # noqa: S311 - out of step
 
     @contextmanager
     def _complaining(self) -> Iterator[None]:

@@ -1,38 +1,141 @@
-"""What is drawn of training plans: rows of streams and channels, and what they do when."""
+"""Pictures of training plans: one iteration, and one layer of it enlarged."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
 
-from sccl.core.cost import duration_text
+from sccl.core.cost import bytes_text, duration_text
 from sccl.core.step_timeline import StepSpan, StepTimeline, slots_of
 from sccl.core.training_plan import TrainingPlan
 from sccl.core.words import gap_text
 from sccl.core.workload_ops import CommOp
-from sccl.view.charts.steps import COMPUTATION, StepBar, StepRows
+from sccl.view.charts import COMPUTATION, StepBar, StepRows
 
 MOST_BARS = 20_000
-"""That are drawn: of longer plans, fewer iterations."""
 
-_ITERATIONS = 2
+_LAYER = re.compile(r".*?\d+(?![^/])")
+"""The part of an operation's id that names a layer, such as ``forward/layer-3``."""
+
+_MARGIN = 0.15
+"""Of a layer's time, drawn before and after it."""
+
+_SMALLEST_PART = 1 / 50
+"""Of an iteration: a shorter layer is drawn with operations around it."""
+
+_FEW = 40
+"""Bars of an iteration that can be read without an enlargement."""
+
+_BOUNDS = {
+    "computation": "time of the computation",
+    "load": "load of a link",
+    "circle": "dependency cycle",
+    "stretches": "work between dependencies",
+    "spans": "work within dependency windows",
+}
+"""Kinds of lower bounds on the period, in words."""
 
 
-def step_rows(plan: TrainingPlan, timeline: StepTimeline, name: str) -> StepRows:
-    """Return what streams and channels do in two iterations, once these repeat.
+@dataclass(frozen=True, slots=True)
+class RunningPlan:
+    """A training plan and the timeline by which it runs."""
 
-    Channels have as many rows as motifs are on them at once.
+    plan: TrainingPlan
+    timeline: StepTimeline
+    name: str
+
+    @property
+    def title(self) -> str:
+        """Return the name, and how the plan was made."""
+        how = "as submitted" if self.plan.search == "fifo" else f"planned ({self.plan.search})"
+        return f"{self.name}, {how}"
+
+
+def step_panels(running: Sequence[RunningPlan]) -> list[StepRows]:
+    """Return the panels of a picture: an iteration of each plan, then the same layer of each.
+
+    All iterations have the time scale of the longest, and so have all enlarged layers. In a step of
+    few operations the bars have names, and no layer is enlarged.
+    """
+    longest = max(one.timeline.period_ns for one in running)
+    layers = [_layers(one.timeline) for one in running]
+    layer = _typical(layers[0], {name for own in layers for name in own})
+    parts = [own[layer] for own in layers if layer in own]
+    length = max((until - since for since, until in parts), default=0) * (1 + 2 * _MARGIN)
+    length = max(length, longest * _SMALLEST_PART)
+    few = all(len([s for s in one.timeline.spans if s.iteration == 0]) <= _FEW for one in running)
+    if few or len(parts) < len(running) or 2 * length > longest:
+        return [_panel(one, 0, longest, one.title, notes_of(one.plan, one.timeline),
+                       labelled="" if few else None) for one in running]  # fmt: skip
+    iterations, enlarged = [], []
+    for one, (since, until) in zip(running, parts, strict=True):
+        begin = round((since + until - length) / 2)
+        window = begin, begin + round(length)
+        notes = notes_of(one.plan, one.timeline)
+        iterations.append(_panel(one, 0, longest, one.title, notes, outlined=window))
+        title = f"{one.title}: {layer}, enlarged"
+        enlarged.append(_panel(one, *window, title, (), labelled=layer))
+    return [*iterations, *enlarged]
+
+
+def _layers(timeline: StepTimeline) -> dict[str, tuple[int, int]]:
+    """Return when layers begin and end, on the stream that computes most, from its iteration on.
+
+    A layer is a run of computations whose ids start alike.
     """
     first = timeline.first
-    begin = begin_of(timeline, first)
-    until = begin + _ITERATIONS * timeline.period_ns
-    shown = [s for s in timeline.spans if s.start_ns < until and s.end_ns > begin]
-    shown = [s for s in shown if s.end_ns > s.start_ns]
-    if len(shown) > MOST_BARS:
-        until = begin + timeline.period_ns
-        shown = [s for s in shown if s.start_ns < until][:MOST_BARS]
-    rows, places = rows_of(plan, shown)
-    calls = {op.id: op for op in plan.workload.collectives()}
-    options = dict(plan.options)
+    begin, lane = begin_of(timeline, first), _busiest(timeline, first)
+    own = [s for s in timeline.spans if s.iteration == first and s.lane == lane and s.computes]
+    found: dict[str, tuple[int, int]] = {}
+    for name, run in groupby(own, key=lambda span: _layer_of(span.op)):
+        spans = list(run)
+        found.setdefault(name, (spans[0].start_ns - begin, spans[-1].end_ns - begin))
+    return found
+
+
+def _layer_of(op: str) -> str:
+    named = _LAYER.match(op)
+    return named[0] if named else op
+
+
+def _typical(layers: dict[str, tuple[int, int]], everywhere: set[str]) -> str:
+    """Return the layer in the middle of those that take longest; empty: there is none."""
+    lengths = {n: until - since for n, (since, until) in layers.items() if n in everywhere}
+    longest = max(lengths.values(), default=0)
+    long = [name for name, length in lengths.items() if 2 * length > longest]
+    return long[len(long) // 3] if long else ""
+
+
+def _panel(  # noqa: PLR0913 - a plan, its part, and the words around it
+    one: RunningPlan,
+    since: int,
+    until: int,
+    title: str,
+    notes: Iterable[str],
+    *,
+    outlined: tuple[int, int] | None = None,
+    labelled: str | None = None,
+) -> StepRows:
+    """Return a part of a plan's timeline.
+
+    Args:
+        one: Plan to draw.
+        since: Start of the part, nanoseconds after an iteration begins.
+        until: Its end.
+        title: Title of the panel.
+        notes: Sentences below the title.
+        outlined: Part of the panel that another one enlarges.
+        labelled: Layer whose operations have the last part of their ids on them; None: no labels.
+    """
+    begin = begin_of(one.timeline, one.timeline.first)
+    inside = (s for s in one.timeline.spans if s.end_ns > begin + since)
+    inside = (s for s in inside if s.start_ns < min(begin + until, s.end_ns))
+    shown = list(islice(inside, MOST_BARS))
+    rows, places = rows_of(one.plan, shown)
+    calls = {op.id: op for op in one.plan.workload.collectives()}
+    options = dict(one.plan.options)
     bars = []
     for span, row in zip(shown, places, strict=True):
         kind, told = COMPUTATION, span.op
@@ -41,6 +144,7 @@ def step_rows(plan: TrainingPlan, timeline: StepTimeline, name: str) -> StepRows
             kind = call.collective
             motif = option.motifs[span.motif]
             told = f"{span.op}: {_of(call)}, {option.recipe} {span.motif}, {motif.carrier}"
+        label = "" if labelled is None else span.op.removeprefix(labelled).removeprefix("/")
         bars.append(
             StepBar(
                 row,
@@ -48,30 +152,31 @@ def step_rows(plan: TrainingPlan, timeline: StepTimeline, name: str) -> StepRows
                 (span.end_ns - begin) / 1000,
                 kind,
                 f"{told}, iteration {span.iteration}",
-                span.op,
+                label or (span.op if labelled is not None else ""),
             )
         )
-    marks = [begin_of(timeline, k) for k in range(first, first + _ITERATIONS + 1)]
+    marks = (begin_of(one.timeline, one.timeline.first + k) - begin for k in (0, 1))
     return StepRows(
-        title=name,
-        notes=tuple(notes_of(plan, timeline)),
+        title=title,
+        notes=tuple(notes),
         rows=rows,
         bars=tuple(bars),
-        since_us=0.0,
-        until_us=(until - begin) / 1000 or 1.0,
-        marks_us=tuple((mark - begin) / 1000 for mark in marks if begin <= mark <= until),
+        since_us=since / 1000,
+        until_us=until / 1000 or 1.0,
+        marks_us=tuple(mark / 1000 for mark in marks if since <= mark <= until),
+        outlined_us=None if outlined is None else (outlined[0] / 1000, outlined[1] / 1000),
     )
 
 
 def notes_of(plan: TrainingPlan, timeline: StepTimeline) -> Iterable[str]:
-    """Yield what a plan comes to, in sentences."""
-    period, bound = duration_text(timeline.period_ns / 1000), plan.bound_ns
-    meets = "no bound is known"
-    if plan.gap is not None:
-        met = "proved to be the least" if plan.proved else "the least there is, as told"
-        above = f"{gap_text(plan.gap)} above {duration_text(bound / 1000)}"
-        meets = f"{above if plan.gap else met} ({plan.binding})"
-    yield f"{period} an iteration, {meets}; dashed: iterations begin"
+    """Yield the period of a plan, its gap, and how much of it overlaps, in sentences."""
+    period = f"{duration_text(timeline.period_ns / 1000)} per iteration"
+    if plan.gap is None:
+        yield f"{period}; no lower bound is known"
+    else:
+        kind = f" ({_BOUNDS.get(plan.binding, plan.binding)})" if plan.binding else ""
+        gap = f"gap {gap_text(plan.gap)}" if plan.gap else "optimal" if plan.proved else "met"
+        yield f"{period}; lower bound {duration_text(plan.bound_ns / 1000)}{kind}, {gap}"
     begin = begin_of(timeline, timeline.first)
     until = begin + timeline.period_ns
     computes = covered_ns((s for s in timeline.spans if s.computes), begin, until)
@@ -81,27 +186,31 @@ def notes_of(plan: TrainingPlan, timeline: StepTimeline) -> Iterable[str]:
     overlapped = computes + calls - both
     share = overlapped / calls if calls else 0.0
     yield (
-        f"some computation {computes / whole:.0%} of the time, some communication "
-        f"{calls / whole:.0%}, of which {share:.0%} beside computation; neither "
-        f"{1 - both / whole:.0%}"
+        f"computation {computes / whole:.0%} of the time, communication {calls / whole:.0%} "
+        f"({share:.0%} of it overlaps computation), idle {1 - both / whole:.0%}"
     )
 
 
 def _of(call: CommOp) -> str:
-    return f"{call.collective} of {call.size_bytes} bytes among {len(call.group)}"
+    return f"{call.collective} of {bytes_text(call.size_bytes)} on {len(call.group)} ranks"
 
 
-def begin_of(timeline: StepTimeline, iteration: int) -> int:
-    """Return when an iteration begins on the stream that computes most, or else its first motif.
+def _busiest(timeline: StepTimeline, iteration: int) -> str:
+    """Return the stream that computes most in an iteration; empty: nothing computes.
 
     Of several that compute as much, it is the one that begins first.
     """
-    own = [s for s in timeline.spans if s.iteration == iteration]
     busy: dict[str, int] = {}  # by start
-    for span in own:
-        if span.computes:
+    for span in timeline.spans:
+        if span.computes and span.iteration == iteration:
             busy[span.lane] = busy.get(span.lane, 0) + span.end_ns - span.start_ns
-    lane = max(busy, key=lambda name: busy[name], default="")
+    return max(busy, key=lambda name: busy[name], default="")
+
+
+def begin_of(timeline: StepTimeline, iteration: int) -> int:
+    """Return when an iteration begins on the stream that computes most, or else its first motif."""
+    lane = _busiest(timeline, iteration)
+    own = (s for s in timeline.spans if s.iteration == iteration)
     return min((s.start_ns for s in own if s.lane == lane or not lane), default=0)
 
 

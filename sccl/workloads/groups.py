@@ -6,24 +6,31 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
+from sccl.core.words import counted
 from sccl.errors import InputError
+from sccl.workloads.readers.group_list import GroupList
 from sccl.workloads.readers.rank_trace import Call, RankTrace
+
+_SHOWN = 8
 
 
 def named_groups(
-    traces: Mapping[int, RankTrace], world: int, *, alike: bool
+    traces: Mapping[int, RankTrace], world: int, listed: GroupList | None = None, *, alike: bool
 ) -> dict[int, RankTrace]:
     """Return traces whose calls list the ranks of the groups that they name.
 
-    A rank is in a group if it calls a collective of it, which needs the traces of all ranks.
+    Without a list a rank is in a group if it calls a collective of it, which needs the traces of
+    all ranks.
 
     Args:
         traces: Traces by rank.
         world: Number of ranks of the job.
+        listed: Groups that a file lists; None: no file does.
         alike: Whether ranks without a trace do the same as those with one.
 
     Raises:
-        InputError: a rank without a trace may be in one of several groups.
+        InputError: a rank without a trace may be in one of several groups, or the list and the
+            traces differ.
     """
     members: dict[str, list[int]] = defaultdict(list)
     for rank in sorted(traces):
@@ -34,8 +41,10 @@ def named_groups(
     if not members:
         return dict(traces)
     notes: tuple[str, ...] = ()
-    if len(traces) < world:
-        shown = ", ".join(f"{name!a:.40}" for name in sorted(members)[:8])
+    if listed is not None:
+        members = {name: _listed(listed, name, ranks, traces) for name, ranks in members.items()}
+    elif len(traces) < world:
+        shown = ", ".join(f"{name!a:.40}" for name in sorted(members)[:_SHOWN])
         if len(members) > 1 or not alike:
             where = next(iter(traces.values())).where
             hint = ", or --alike: they call that group, too" if len(members) == 1 else ""
@@ -46,11 +55,57 @@ def named_groups(
             )
         members = {name: list(range(world)) for name in members}
         notes = (f"ranks without a trace call the same group, {shown}: it is of all ranks",)
+    elif alone := [name for name, ranks in members.items() if len(ranks) == 1 < world]:
+        shown = ", ".join(f"{name!a:.40}" for name in sorted(alone)[:_SHOWN])
+        note = (
+            f"{counted(len(alone), 'group')} ({shown}) of one rank, as no other calls it: if "
+            "traces are missing, give them, too, or the comm_group.json that lists the groups"
+        )
+        notes = (note,)
     groups = {name: tuple(ranks) for name, ranks in members.items()}
     result = {rank: _with_groups(trace, groups) for rank, trace in traces.items()}
     first = min(result)
     result[first] = replace(result[first], assumed=(*result[first].assumed, *notes))
     return result
+
+
+def check_listed(traces: Mapping[int, RankTrace], listed: GroupList | None) -> None:
+    """Check that the list has each group of a rank that does as another.
+
+    Raises:
+        InputError: It lacks one.
+    """
+    if listed is None:
+        return
+    groups = set(listed.ranks.values())
+    for rank, trace in traces.items():
+        for call in trace.calls():
+            if trace.shared_names and call.group_name and call.group not in groups:
+                shown = ", ".join(map(str, call.group[:_SHOWN]))
+                raise InputError(
+                    f"{listed.where}: it lists no group ({shown}), which rank {rank} would call as "
+                    f"others call {call.group_name!a:.60}: give the traces of all ranks"
+                )
+
+
+def _listed(
+    listed: GroupList, name: str, callers: list[int], traces: Mapping[int, RankTrace]
+) -> list[int]:
+    """Return the ranks of a group by the list.
+
+    Raises:
+        InputError: It does not list the group, or not a rank that calls it.
+    """
+    ranks = listed.ranks.get(name, ())
+    others = sorted(set(callers) - set(ranks))
+    if others:
+        of = f"group {name!a:.60}, which {listed.where} does not list"
+        if ranks:
+            of = f"group {name!a:.60}, in which rank {others[0]} is not by {listed.where}"
+        raise InputError(
+            f"{traces[others[0]].where}: it calls {of}: give the list that belongs to the traces"
+        )
+    return list(ranks)
 
 
 def _is_named(call: Call, trace: RankTrace) -> bool:

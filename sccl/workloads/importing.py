@@ -10,10 +10,11 @@ from sccl.core.workload import Workload
 from sccl.errors import InputError, ParameterError, TooLargeError
 from sccl.workloads import readers
 from sccl.workloads.completing import MOST_EVENTS, completed
-from sccl.workloads.groups import named_groups
+from sccl.workloads.groups import check_listed, named_groups
 from sccl.workloads.merging import merged
 from sccl.workloads.pairing import paired
 from sccl.workloads.readers import MAX_RANKS, TraceReader, WantedStep
+from sccl.workloads.readers.group_list import GroupList, group_list
 from sccl.workloads.readers.rank_trace import HOST, Call, CallSpan, Kernel, RankTrace
 
 _IN_ORDER = "of which ranks traces are, is not told: 0, 1, and so on, as they were given"
@@ -75,8 +76,9 @@ def read_workload(
     Raises:
         InputError: one cannot be read, ranks disagree, or there are no collectives.
     """
-    found = _by_rank(_read(traces, hints), hints)
-    world, assumed = _world(found, hints)
+    every, listed = _read(traces, hints)
+    found = _by_rank(every, hints)
+    world, assumed = _world(found, listed, hints)
     by_rank = {one.rank: one for one in found if one.rank is not None}
     if found[0].of_all:
         by_rank = _of_all(found[0], world)
@@ -93,13 +95,18 @@ def read_workload(
             "job of several ranks, or take another --step"
         )
     if not found[0].of_all:
-        by_rank = named_groups(by_rank, world, alike=hints.alike)
+        by_rank = named_groups(by_rank, world, listed, alike=hints.alike)
         by_rank = completed(dict(sorted(by_rank.items())), world, alike=hints.alike)
+        check_listed(by_rank, listed)
     result = merged(by_rank, world, name, len(found))
+    groups = (f"{listed.where}: {counted(len(listed.ranks), 'group')} of ranks",) if listed else ()
     return ReadWorkload(
         workload=result.workload,
         formats=tuple(one.format for one in found),
-        understood=tuple(_understood(one) for one in sorted(found, key=lambda one: one.rank or 0)),
+        understood=(
+            *(_understood(one) for one in sorted(found, key=lambda one: one.rank or 0)),
+            *groups,
+        ),
         assumed=(*result.assumed, *assumed),
         unread=tuple(dict.fromkeys(line for one in found for line in one.unread)),
     )
@@ -139,14 +146,26 @@ def _understood(trace: RankTrace) -> str:
     return line
 
 
-def _read(traces: Iterable[tuple[str, bytes]], hints: TraceHints) -> list[RankTrace]:
-    """Return what each trace tells; those with times first, by whose step the others go.
+def _read(
+    traces: Iterable[tuple[str, bytes]], hints: TraceHints
+) -> tuple[list[RankTrace], GroupList | None]:
+    """Return what each trace tells, and the list of groups among them.
 
-    Traces are large: one with times is let go of as soon as it is read.
+    Traces with times come first, by whose step the others go. Traces are large: one with times is
+    let go of as soon as it is read.
+
+    Raises:
+        InputError: one cannot be read, or two files list groups.
     """
     found: list[RankTrace] = []
     others: list[tuple[TraceReader, str, bytes]] = []
+    listed: GroupList | None = None
     for where, content in traces:
+        if (groups := group_list(content, where)) is not None:
+            if listed is not None:
+                raise InputError(f"{listed.where} and {where} both list groups: give one of them")
+            listed = groups
+            continue
         known = hints.format != "auto"
         reader = readers.load(hints.format) if known else readers.who_reads(content, where)
         if reader.NAME == "kineto":
@@ -159,7 +178,8 @@ def _read(traces: Iterable[tuple[str, bytes]], hints: TraceHints) -> list[RankTr
             "--host-time out"
         )
     wanted = WantedStep(found[0].step, marked=False) if found else WantedStep(hints.step)
-    return found + [reader.read(content, where, wanted) for reader, where, content in others]
+    found += [reader.read(content, where, wanted) for reader, where, content in others]
+    return found, listed
 
 
 def _by_rank(found: Sequence[RankTrace], hints: TraceHints) -> list[RankTrace]:
@@ -274,7 +294,9 @@ def _check_groups(trace: RankTrace) -> None:
             )
 
 
-def _world(found: Sequence[RankTrace], hints: TraceHints) -> tuple[int, tuple[str, ...]]:
+def _world(
+    found: Sequence[RankTrace], listed: GroupList | None, hints: TraceHints
+) -> tuple[int, tuple[str, ...]]:
     """Return how many ranks the job has, and what was assumed for that.
 
     Raises:
@@ -285,7 +307,7 @@ def _world(found: Sequence[RankTrace], hints: TraceHints) -> tuple[int, tuple[st
             _check_groups(one)
     sizes = [call.group_size for one in found for call in one.calls()]
     members = [_last(call) + 1 for one in found for call in one.calls()]
-    told = max(*(one.world for one in found), *sizes, *members, 0)
+    told = max(*(one.world for one in found), *sizes, *members, listed.world if listed else 0)
     if hints.ranks is not None:
         all_ranks = next((one for one in found if one.of_all and one.world), None)
         if all_ranks is not None and all_ranks.world != hints.ranks:

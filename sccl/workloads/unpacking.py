@@ -21,10 +21,6 @@ _MAX_FILES = 2**16
 _TRACES = (".json", ".json.gz", ".et", ".et.gz", ".txt")
 """How names of traces end, in a folder, where other things may lie beside them."""
 
-_NO_TRACES = frozenset({"comm_group.json", "comm_groups.json"})
-"""Names of the file next to traces of Chakra that lists the ranks of groups for simulators."""
-
-
 _SHOWN = 5
 """Names of files that are no traces, in a line."""
 
@@ -60,7 +56,7 @@ def contents(
 
 
 def _is_trace(name: str) -> bool:
-    return name.endswith(_TRACES) and name not in _NO_TRACES
+    return name.endswith(_TRACES)
 
 
 def _report_skipped(

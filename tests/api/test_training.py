@@ -53,11 +53,13 @@ def test_a_plan_is_a_table_a_chart_and_a_page(tmp_path: Path) -> None:
     assert (second.collective, second.bytes, second.recipe) == ("allreduce", 4096, "ring")
     chart = plan.plot()
     assert chart.title == "prefetching on hgx2: timeline"
+    both = plan.plot(before=plan).value.to_dict(validate=False)["vconcat"]
+    assert [panel["title"]["text"] for panel in both] == ["prefetching on hgx2, planned (none)"] * 2
     assert plan.explore(tmp_path / "page.html").read_text().startswith("<!doctype html>")
     text = plan.save_timeline(tmp_path / "timeline.json").read_text()
     assert len(json.loads(text)["spans"]) == len(frame)
     shown = plan._repr_html_()
-    for words in ("14.5 us an iteration", "ring", "4 KiB", "neither 0%"):
+    for words in ("14.5 us an iteration", "ring", "4 KiB", "idle 0%"):
         assert words in shown
 
 

@@ -201,7 +201,8 @@ def test_a_plan_is_drawn(file: Path, tmp_path: Path) -> None:
     told = json.loads(out)
     assert (code, told["what"], told["file"]) == (0, "timeline", str(picture))
     drawn = picture.read_text()
-    for word in ("prefetching on hgx2", "all: 7", "alltoall", "forward", "iterations begin"):
+    words = ("prefetching on hgx2", "all: 7", "alltoall", "forward", "per iteration", "idle 0%")
+    for word in words:
         assert word in drawn
     code, _, err = sccl("plot", file, "--what", "utilisation", "-o", picture)
     assert (code, "does not draw training plans" in " ".join(err.split())) == (2, True)

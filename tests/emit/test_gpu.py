@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
@@ -195,12 +197,47 @@ def test_nvcc_compiles_for_all_it_lists_without_warnings(tmp_path: Path, transpo
     check_no_spills(report, archs)
 
 
-def test_a_v100_is_told_which_toolkit_it_needs(tmp_path: Path) -> None:
-    listed = listed_by_nvcc()
+def build_nvcc(path: Path, *archs: int) -> str:
+    """Write a program that lists architectures as nvcc does, and return its path."""
+    path.parent.mkdir(parents=True)
+    lines = "".join(f"echo sm_{arch}\n" for arch in archs)
+    path.write_text(f"#!/bin/sh\n{lines}")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.mark.parametrize("machine", ["without a toolkit for it", "with one"])
+def test_makefile_picks_a_toolkit_for_a_v100(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, machine: str
+) -> None:
+    """The newest that makes code for all of ARCHS; nvcc of the path comes first."""
     directory = project(tmp_path / "p", "cuda")
-    for words, asks in (((), True), (("ARCHS=90 70",), True), (("ARCHS=90",), False)):
-        told = "a V100 needs CUDA 12.9 or older" in make(directory, "-n", *words)
-        assert told == (asks and "sm_70" not in listed)
+    nvcc = Path(build_nvcc(tmp_path / "new" / "nvcc", 75, 80, 90, 100))
+    monkeypatch.setenv("PATH", f"{nvcc.parent}{os.pathsep}{os.environ['PATH']}")
+    archs_of = {"9.2": (70,), "12.2": (70, 80, 90), "12.9": (70, 80, 90, 100)}
+    toolkits = {
+        version: build_nvcc(tmp_path / f"cuda-{version}" / "nvcc", *archs)
+        for version, archs in archs_of.items()
+        if machine == "with one"
+    }
+    words = ("-n", "communicator.o", f"TOOLKITS={' '.join(toolkits.values())}")
+    picked = {
+        (): "12.9",
+        ("ARCHS=70",): "12.9",
+        ("ARCHS=90 70",): "12.9",
+        ("ARCHS=90",): None,
+        ("ARCHS=120",): None,
+        ("ARCHS=70", "GPUCXX=nvcc"): None,
+    }
+    for chosen, version in picked.items():
+        printed = make(directory, *words, *chosen)
+        compiler = toolkits.get(version or "", "nvcc")
+        assert f"\n{compiler} -O3 " in printed, chosen
+        note = f"note: nvcc has no sm_70, so {compiler} compiles; set GPUCXX for another\n"
+        assert (note in printed) == (compiler != "nvcc"), chosen
+        needs = "note: this nvcc has no sm_70; a V100 needs CUDA 12.9 or older, and a driver"
+        lacks = compiler == "nvcc" and not {"ARCHS=90", "ARCHS=120"} & set(chosen)
+        assert (needs in printed) == lacks, chosen
 
 
 def reloads(assembly: str) -> dict[str, int]:
@@ -391,6 +428,24 @@ def test_a_dead_peer_ends_the_call_on_all_others(dead: int) -> None:
     alive = " ".join(str(rank) for rank in range(8) if rank != dead)
     assert re.search(r"rank \d waited for a peer for longer than SCCL_TIMEOUT", done.stderr)
     assert f"ended: ranks {alive}\n" in done.stderr
+
+
+def test_copies_to_a_gpu_are_awaited(tmp_path: Path) -> None:
+    """A bench that does not wait for them delivers the data of the call before."""
+    directory = tmp_path / "p"
+    shutil.copytree(compiled(), directory)
+    text = (directory / "gpu.hpp").read_text()
+    changed = text.replace(
+        "gpu_copy(to, from, bytes, Stream{}) && gpu_sync(Stream{})",
+        "gpu_copy(to, from, bytes, Stream{})",
+    )
+    assert changed != text
+    (directory / "gpu.hpp").write_text(changed)
+    make(directory, "emulated/bench", UNOPTIMISED)
+    done = loopback(directory / "emulated", "allgather", "--counts", "1000")
+    assert done.returncode == 1
+    assert "allgather of 1000 bytes" in done.stderr
+    assert "WRONG DATA" in done.stderr
 
 
 def test_copies_and_reductions_at_every_offset(tmp_path: Path) -> None:

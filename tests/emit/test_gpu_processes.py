@@ -34,11 +34,13 @@ def algorithms() -> list[Algorithm]:
     return [replace(a, topology=replace(a.topology, pci_bus_ids=ASCENDING)) for a in found]
 
 
-def emulated(transport: str = "kernel", slices: int = 1, flags: str = "-O0 -g0") -> Path:
+def emulated(
+    transport: str = "kernel", slices: int = 1, flags: str = "-O0 -g0", target: str = "cuda"
+) -> Path:
     """Return their emulated library, its bench, and programs of users."""
 
     def fill(directory: Path) -> None:
-        files = generate(algorithms(), "cuda", EmitOptions(slices, transport))
+        files = generate(algorithms(), target, EmitOptions(slices, transport))
         # Small slots, so that a call of some ten thousand bytes takes several pieces.
         tables, count = re.subn(r"(SLOT_BYTES) = \d+", r"\1 = 16384", files["tables.hpp"])
         assert count == 1
@@ -53,15 +55,20 @@ def emulated(transport: str = "kernel", slices: int = 1, flags: str = "-O0 -g0")
         subprocess.run(words, check=True)
 
     tool("make", "install it")
-    return once.folder(f"emulated-{transport}-{slices}-{flags}", fill) / "emulated"
+    return once.folder(f"emulated-{target}-{transport}-{slices}-{flags}", fill) / "emulated"
 
 
 def user(
-    name: str, transport: str = "kernel", slices: int = 1, **environment: str
+    name: str,
+    transport: str = "kernel",
+    slices: int = 1,
+    target: str = "cuda",
+    **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program of a user on four ranks of a ring, with the library before MPI's."""
     settings = {"SCCL_DEBUG": "1", "SCCL_EMULATED_LINKS": RING, **environment}
-    return launch(mpich(), 4, [str(emulated(transport, slices) / "user"), name], **settings)
+    program = emulated(transport, slices, target=target) / "user"
+    return launch(mpich(), 4, [str(program), name], **settings)
 
 
 @pytest.mark.parametrize(
@@ -205,9 +212,36 @@ def test_a_context_of_the_users_own_stays_current() -> None:
     assert "allgather of 4 bytes served by" in done.stderr
 
 
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_call_without_a_stream_follows_the_default_streams(transport: str) -> None:
+    """What is put there is done as late as somebody waits for it."""
+    done = user("default_streams", transport)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_process_has_two_gpus() -> None:
     done = user("two_gpus")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("devices", ["0", "2,1", "0,1,2"])
+def test_ranks_share_gpus_for_tests(devices: str) -> None:
+    """One GPU is as good as any: ranks keep their order, also where bus ids would permute them."""
+    words = [str(emulated(slices=2) / "bench"), "--each", "--repeat", "0", "--counts", "17,20001"]
+    sharing = {"SCCL_EMULATED_DEVICES": devices, "SCCL_SHARE_GPU": "1", "SCCL_DEBUG": "1"}
+    done = launch(mpich(), 4, words, **sharing)
+    assert done.returncode == 0, done.stderr
+    assert "# data of all sizes right" in done.stdout
+    assert "passed on" not in done.stderr
+
+
+def test_ranks_share_a_gpu_only_if_all_may() -> None:
+    allowed = 'SCCL_SHARE_GPU=$((MPI_LOCALRANKID != 2)) exec "$0" --counts 1'
+    words = ["sh", "-c", allowed, str(emulated(slices=2) / "bench")]
+    done = launch(mpich(), 4, words, SCCL_EMULATED_DEVICES="0")
+    why = "rank 1 uses GPU 0000:01:00.0, and so does rank 0: each needs one of its own"
+    assert done.returncode == 1
+    assert done.stderr == f"bench: sccl cannot serve these ranks: {why}\n"
 
 
 NO_LINK = (
@@ -221,6 +255,9 @@ OTHER_LINK = (
 NEWER = (
     "rank 0 cannot take part: its GPU 0000:01:00.0 has an architecture that libsccl.so was not "
     "compiled for (see ARCHS in its Makefile)"
+)
+NO_LAUNCH = (
+    "rank 0 cannot take part: its GPU does not launch the kernel: unspecified launch failure"
 )
 UNFIT = {
     "fewer ranks": (3, {}, "the communicator has 3 ranks, this bundle is for 4"),
@@ -237,6 +274,7 @@ UNFIT = {
         {"SCCL_EMULATED_LINKS": "0-1,2-3,3-0"},
         OTHER_LINK,
     ),
+    "a launch that fails": (4, {"SCCL_EMULATED_NO_LAUNCH": "1"}, NO_LAUNCH),
     "another architecture": (4, {"SCCL_EMULATED_NEWER": "1"}, NEWER),
 }
 """Ranks, their environment, and the sentence that says what does not fit."""
@@ -319,6 +357,43 @@ def test_a_captured_call_is_replayed() -> None:
     """As often as one likes, since calls are numbered on the GPU: 1,000 times at night."""
     done = user("replays", REPLAYS=str(times(100)))
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("landing", "transport"),
+    [("p", "kernel"), ("e", "kernel"), ("d", "kernel"), ("e", "dma"), ("d", "dma")],
+)
+def test_hip_flushes_what_it_writes_over_pcie(landing: str, transport: str) -> None:
+    """Behind the data and before the flag, or behind packets; else it stays on its way."""
+    select = ";".join(f"{name}:0=0{landing}" for name in COLLECTIVES)
+    done = user(
+        *("over_pcie", transport),
+        target="hip",
+        SCCL_EMULATED_PCIE="0-1,2-3",
+        SCCL_TIMEOUT="60",
+        SCCL_SELECT=select,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "over_pcie is done" in done.stdout
+
+
+def test_hip_asks_for_the_links_of_the_gpus_that_it_sees() -> None:
+    """Whether a link of a hidden GPU is PCIe, and where its register is, is not known."""
+    shell = 'SCCL_EMULATED_DEVICES=$MPI_LOCALRANKID exec "$@"'
+    words = ["sh", "-c", shell, "sh", str(emulated(target="hip") / "user"), "refused"]
+    done = launch(mpich(), 4, words, SCCL_DEBUG="1", SCCL_EMULATED_LINKS=RING)
+    assert done.returncode == 0, done.stderr
+    why = "cannot reach the memory of GPU 0000:02:00.0 of rank 1 (hidden by HIP_VISIBLE_DEVICES"
+    assert why in done.stdout
+
+
+def test_hip_refuses_to_be_captured() -> None:
+    """It launches plainly, too: a cooperative launch of HIP is no part of a capture."""
+    done = user("no_replays", target="hip")
+    assert done.returncode == 0, done.stderr
+    files = {target: generate(algorithms(), target)["gpu.hpp"] for target in ("cuda", "hip")}
+    assert "cudaLaunchCooperativeKernel(code" in files["cuda"]
+    assert "LaunchCooperativeKernel" not in files["hip"]
 
 
 def test_of_registered_memory_nothing_is_told() -> None:

@@ -13,6 +13,7 @@ from sccl import formats
 from sccl.core.files import disk
 from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
+from sccl.errors import FormatError
 from sccl.formats import contract
 from sccl.topo import importers
 from sccl.workloads import unpacking
@@ -206,6 +207,38 @@ def test_what_is_sent_is_demanded(tmp_path: Path) -> None:
     code, _, err = sccl("import", path, "-o", tmp_path / "a.json")
     assert code == 2
     assert "chunk 0 of 0 is sent, and nobody demands it" in err
+
+
+@pytest.mark.parametrize(
+    ("volume", "says"),
+    [
+        ("1", ""),
+        ("1.0", ""),
+        ("0.9999999999999999", ""),
+        ("1.0000000000000002", ""),
+        ("0.5", "flow 0 carries 0.5 of a chunk"),
+        ("1e-05", "flow 0 carries 1e-05 of a chunk"),
+        ("2.0", "flow 0 carries 2.0 of a chunk"),
+        ("1.0.0", "expected a transfer"),
+    ],
+)
+def test_teccl_takes_volumes_that_round_to_one_for_whole_chunks(volume: str, says: str) -> None:
+    """Two nodes exchange a chunk."""
+    pairs = ((0, 1), (1, 0))
+    flow = "Chunk 0 from {0} traveled over {0}->{1} with volume {2} in epoch 0"
+    file = {
+        "1-Epoch_Duration": 1,
+        "7-Flows": [flow.format(a, b, volume) for a, b in pairs],
+        "8-Chunk paths": {
+            f"Demand at {b} for chunk 0 from {a} met by epoch 0": [] for a, b in pairs
+        },
+    }
+    content = json.dumps(file).encode()
+    if says:
+        with pytest.raises(FormatError, match=says):
+            formats.load("teccl").read(content, "file")
+    else:
+        assert "of 2 GPUs, 2 transfers" in formats.load("teccl").read(content, "file").about
 
 
 def test_teccl_lists_unused_fields() -> None:

@@ -195,6 +195,20 @@ def test_edges() -> None:
         assert ("decides all" in said(f"{GOOD}{rest}\n{other}")[1]) == shadows
 
 
+def test_check_reads_comments_that_follow_the_last_number() -> None:
+    """The plugin parts lines at commas, stops at the tenth field, and reads digits alone."""
+    whole = GOOD + ",-1,-1"
+    for line in (GOOD + "   # small", whole + " # small", whole + "  # 2 nodes, 16 ranks, large"):
+        read = tuner_csv.read(line.encode(), "file")
+        assert (read.refused, read.notes) == ((), ())
+        assert read.about.startswith("1 rule for")
+    other = GOOD.replace("tree", "ring")
+    assert "decides all" in said(f"{whole} # any\n{other}")[1]
+    for line in (GOOD + " # 2 nodes, 16 ranks", GOOD.replace(",0,1", ",0 # own,1")):
+        assert "is no number from -1 on" in said(line)[0]
+    assert "ignores all after the tenth" in said(whole + ",7 # more")[0]
+
+
 def test_a_header_is_a_rule_to_the_plugin() -> None:
     header = "collective_type,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks"
     assert tuner_csv.sniff(f"{header}\n{GOOD}\n".encode())

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Browser
 
 import sccl
-from docs import house, least
+from docs import draw, house, least
 from docs.made import ROOT, filled, pages
 from sccl.errors import UnknownNameError
 from tests.kit.commands import COMMANDS
@@ -177,3 +177,10 @@ def test_the_page_of_least_times_is_made_anew_by_machine(
     assert made.endswith(after[after.index("\n## ") :])
     with pytest.raises(UnknownNameError, match="unknown machine 'rail'"):
         least.main(tmp_path, ["rail"])
+
+
+def test_gap_chart_shows_every_series_of_the_committed_results(tmp_path: Path) -> None:
+    draw.draw_gap(tmp_path / "gap.svg")
+    text = (tmp_path / "gap.svg").read_text(encoding="utf-8")
+    for name in ("sccl", "best classical", "TE-CCL", "TACCL", "Gap to the lower bound (%)"):
+        assert f">{name}<" in text, name

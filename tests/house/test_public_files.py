@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from benchmarks import public_files
 from benchmarks.__main__ import app
-from benchmarks.public_files import PublicFile
+from benchmarks.public_files import WANTED, PublicFile, PublicFileList, Search
 from sccl import formats
 from sccl.topo import importers
 from sccl.workloads import readers
@@ -86,7 +86,7 @@ def test_public_files_of_every_kind_are_counted(tmp_path: Path) -> None:
 
 
 def test_public_files_are_named_by_commit_and_path() -> None:
-    files = public_files.load_list()
+    files = public_files.load_list().files
     known = {*importers.names(), *readers.names(), *formats.names()}
     for file in files:
         assert file.reader in known
@@ -99,15 +99,27 @@ def test_public_files_are_named_by_commit_and_path() -> None:
     assert max(repeated.values()) == 1
 
 
+def test_public_files_are_ten_for_each_reader_or_have_a_search() -> None:
+    content = public_files.load_list()
+    read = Counter(file.reader for file in content.files if file.counts)
+    own = {"own", "recording"}
+    known = {*importers.names(), *readers.names(), *formats.read()} - own
+    short = {reader: read[reader] for reader in known if read[reader] < WANTED}
+    assert {search.reader: search.found for search in content.searches} == short
+    assert all(search.searched for search in content.searches)
+
+
 def test_public_files_that_differ_are_printed(
     mirrors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = listed(mirrors, "topo.xml", counts={"ranks": 3})
-    monkeypatch.setattr(public_files, "load_list", lambda: [file])
+    content = PublicFileList([file], [Search("taccl", 3, "everywhere")])
+    monkeypatch.setattr(public_files, "load_list", lambda: content)
     report = tmp_path / "report.json"
     words = ["public-files", "--mirrors", str(mirrors), "-o", str(report)]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 1, done.output
     assert "different" in done.output
+    assert "3 found that are read" in done.output
     (row,) = json.loads(report.read_text())["results"]
     assert row["counts"] == {"ranks": 2}

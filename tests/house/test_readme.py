@@ -20,6 +20,7 @@ from sccl.collectives import resolve as resolve_collective
 from sccl.topo import resolve as resolve_topology
 from tests.kit import once
 from tests.kit.brief import begun_briefly
+from tests.kit.commands import COMMANDS
 from tests.kit.paths import ROOT
 from tests.kit.projects import tool
 
@@ -106,8 +107,25 @@ def test_what_is_not_run_says_so(page: Path) -> None:
 
 def test_the_readme_shows_enough() -> None:
     commands = [b for b in blocks(README) if not b.language]
-    assert sum(b.text.count("sccl ") for b in commands) >= 9
     assert any(b.text.startswith("$ sccl pareto") for b in commands)
+    assert any("sccl verify-certificate" in b.text for b in commands)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_commands_in_tables_exist(page: Path) -> None:
+    """Each verb and option of a command in a table's cell is one of the program's."""
+    text = page.read_text(encoding="utf-8")
+    cells = re.findall(r"^\|.*$", PART.sub("", text), re.MULTILINE)
+    codes = [code for cell in cells for code in cell.split("`")[1::2]]
+    for code in (code[code.index("sccl ") :] for code in codes if "sccl " in code):
+        words = re.split(r"[|;]", code.replace("\\|", "|"))[0].split()
+        verb, name = " ".join(words[:2]), " ".join(words[:3])
+        name = name if name in COMMANDS else verb
+        if any(command.startswith(f"{verb} ") for command in COMMANDS) and name == verb:
+            continue  # a group of verbs
+        assert name in COMMANDS, code
+        options = {option for parameter in COMMANDS[name].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("-") and word != "-"} <= options, code
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -258,9 +258,11 @@ class Model:
                     yield from self._send(call, at, line, stage)
         elif not empty:
             yield from self._receive(call, at, line)
-            yield from (Read(p, at.epoch) for p in at.reads(line))
-            into = (p for slot in line.writes() for p in at.places(at.rank, slot))
-            yield from (Write(p, at.epoch) for p in into)
+            read = at.reads(line)
+            written = [p for slot in line.writes() for p in at.places(at.rank, slot)]
+            if line.op is not Op.COPY or read != written:  # machines copy nothing onto itself
+                yield from (Read(p, at.epoch) for p in read)
+                yield from (Write(p, at.epoch) for p in written)
 
     def _open(self, call: Call, at: _Place, peer: int, opened: set[int]) -> Iterator[Operation]:
         if peer not in opened:

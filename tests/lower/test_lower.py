@@ -208,6 +208,23 @@ def test_passes_do_what_they_are_for() -> None:
     assert max(len(r.blocks) for r in paired.ranks) < max(len(r.blocks) for r in apart.ranks)
 
 
+@pytest.mark.parametrize("landing", Landing)
+@pytest.mark.parametrize("collective", ["allgather", "alltoall", "gather", "scatter"])
+def test_copy_of_own_input_waits_for_nothing(collective: str, landing: Landing) -> None:
+    """In place it does nothing, and elsewhere no other instruction writes what it touches."""
+    for algorithm in frontier("ring:4", collective):
+        program = compiled(algorithm, landing, serial=False)
+        copies = 0
+        for own in program.ranks:
+            awaited = {address for _, line in own.instructions() for address in line.after}
+            for address, line in own.instructions():
+                if line.op is Op.COPY and line.src and line.src.buffer is Buffer.INPUT:
+                    copies += 1
+                    assert not line.after
+                    assert address not in awaited
+        assert copies
+
+
 def accesses(program: Program) -> tuple[int, int]:
     """Return how many chunks all ranks read, and how many they write, here or at a peer."""
     every = [line for own in program.ranks for _, line in own.instructions()]
@@ -328,6 +345,16 @@ def test_the_interpreter_names_what_is_wrong() -> None:
     late = next(i for i, line in enumerate(program) if line.op is Op.SEND and line.step == 1)
     early = broken(good, 0, lambda x: x.insert(0, x.pop(late)))
     assert "unwritten" in kinds(early)
+    early = compiled(algorithm, Landing.OUTPUT, serial=False)
+    (arrival,) = (
+        line
+        for _, line in early.ranks[0].instructions()
+        if line.op is Op.RECV and line.step == 0 and line.peer == 1
+    )
+    copy = Instruction(Op.COPY, 0, arrival.chunk, src=arrival.dst, dst=arrival.dst)
+    assert faults(broken(early, 0, lambda x: x.insert(0, copy))) == []  # onto itself
+    moved = replace(copy, dst=Slot(Buffer.OUTPUT, 0))
+    assert "unwritten" in kinds(broken(early, 0, lambda x: x.insert(0, moved)))
     other = replace(program[send], src=replace(program[send].src, index=1))  # type: ignore[type-var]
     assert "wrong" in kinds(broken(good, 0, lambda x: x.__setitem__(send, other)))
 

@@ -436,6 +436,69 @@ void two_gpus() {
   MPI_Comm_free(&other);
 }
 
+// Inputs and counts that are written on a default stream, of all threads or of this one, for calls without a stream. Copies
+// of memory of the host land after they are put there.
+void default_streams() {
+  const int n = 1000;
+  Numbers send(n * ranks), recv(n * ranks);
+  const std::vector<std::size_t> each(ranks, n);
+  void *counts = nullptr;
+  check(gpu_alloc(&counts, ranks * sizeof each[0]), "no memory");
+  int call = 0;
+  for (const Stream standard : DEFAULT_STREAMS)
+    for (const bool counted : {false, true}) {
+      ++call;
+      std::vector<int> host(n * ranks);
+      for (int to = 0; to < ranks; ++to)
+        for (std::size_t i = 0; i < n; ++i) host[to * n + i] = value(rank * ranks + to, call, i);
+      check(gpu_copy(send.at, host.data(), host.size() * sizeof(int), standard), "the copy fails");
+      check(send.at[0] != host[0], "the copy has landed before anybody waits for it");
+      check(gpu_zero(counts, ranks * sizeof each[0]) && gpu_copy(counts, each.data(), ranks * sizeof each[0], standard), "the copy fails");
+      const auto *const many = static_cast<const std::size_t *>(counts);
+      const int code = counted ? sccl_alltoallv(send.at, many, nullptr, recv.at, many, nullptr, SCCL_INT32, MPI_COMM_WORLD, nullptr)
+                               : sccl_alltoall(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr);
+      check(code == SCCL_SUCCESS, sccl_explain());
+      for (int r = 0; r < ranks; ++r)
+        for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == value(r * ranks + rank, call, i), "a call overtakes a default stream");
+    }
+  Graph graph;
+  emulated_stream(DEFAULT_STREAMS[1]).capture(&graph);
+  check(sccl_allreduce(send.at, recv.at, n, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, nullptr) == SCCL_UNSUPPORTED, "it is captured");
+  check(std::strstr(sccl_explain(), "is being captured") && graph.empty(), sccl_explain());
+  emulated_stream(DEFAULT_STREAMS[1]).capture(nullptr);
+  check(sccl_allreduce(send.at, recv.at, n, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+  gpu_free(counts);
+}
+
+// Links of PCIe under HIP, in calls of whole words: what is not flushed does not arrive.
+void over_pcie() {
+  const auto count_flushes = [] {
+    int flushed = 0;
+    for (int device = 0; device < ranks; ++device) {
+      const bool by_pcie = emulation().pcie.count({rank, device}), any = emulation().registers[device] > 0;
+      check(any == by_pcie, any ? "a link of xGMI is flushed" : "a link of PCIe is not flushed");
+      flushed += any;
+    }
+    return flushed;
+  };
+  for (const std::size_t n : {256u, 4096u, 16384u})
+    for (int call = 0; call < 3; ++call) {
+      Numbers send(n * ranks), recv(n * ranks), most(n);
+      const auto block = [&](int from, int to, std::size_t i) { return value(from * ranks + to, call, i); };
+      for (int r = 0; r < ranks; ++r)
+        for (std::size_t i = 0; i < n; ++i) send.at[r * n + i] = block(rank, r, i);
+      check(sccl_alltoall(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+      for (int r = 0; r < ranks; ++r)
+        for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == block(r, rank, i), "alltoall is wrong");
+      check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+      for (int r = 0; r < ranks; ++r)
+        for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == block(r, 0, i), "allgather is wrong");
+      check(sccl_allreduce(send.at, most.at, n, SCCL_INT32, SCCL_MAX, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+      for (std::size_t i = 0; i < n; ++i) check(most.at[i] == block(ranks - 1, 0, i), "allreduce is wrong");
+    }
+  check(count_flushes() == 1, "each rank has a link of PCIe");
+}
+
 // A call is captured once, with what makes its input anew, and replayed.
 void replays() {
   const int n = 333;
@@ -674,6 +737,8 @@ const struct {
     {"unlike_memory", unlike_memory},
     {"unlike_on_streams", unlike_on_streams},
     {"two_gpus", two_gpus},
+    {"over_pcie", over_pcie},
+    {"default_streams", default_streams},
     {"registered", registered},
     {"replays", replays},
     {"no_replays", no_replays},

@@ -150,6 +150,10 @@ def cases(  # noqa: PLR0915 - a list
     yield "scatter", scatter
 
 
+OWN_REFUSALS = ("bundles and plans reduce no float8", "can't be cast to the desired output type")
+"""Of reductions whose types gloo does not know: nothing adds some, and no integers are averaged."""
+
+
 def outcome(run: Run, group: Any, later: bool) -> bytes | str:
     """Return the bits of results; where the call is not taken, what is said."""
     try:
@@ -181,8 +185,9 @@ def main() -> None:
             ours = outcome(run, dist.group.WORLD, later)
             theirs = outcome(run, beside, later)
             alike = ours == theirs
-            if isinstance(theirs, str):  # a bundle may take more than gloo
-                alike = isinstance(ours, bytes) or theirs.splitlines()[0] in ours
+            if isinstance(theirs, str):  # this group takes more than gloo
+                words = (theirs.splitlines()[0], *OWN_REFUSALS)
+                alike = isinstance(ours, bytes) or any(one in ours for one in words)
             assert alike, f"{name} of {size} {dtype}: {ours[:99]!r} and {theirs[:99]!r}"
             compared += 1
             refused += isinstance(ours, str)

@@ -231,6 +231,20 @@ def test_devices_without_a_library_and_second_matrices_are_listed() -> None:
     assert "not used: second matrix NVLinkBandwidth" in _said(read(twice, HINTS))
 
 
+def test_gpus_of_several_vendors_are_reported() -> None:
+    text = written(NO_LINKS)
+    assert "vendors" not in _said(read(text, HINTS))
+    mixed = text.replace("[10de:20b0]", "[1002:738c]", 1)
+    assert "the GPUs are of 2 vendors (PCI ids 1002, 10de)" in _said(read(mixed, HINTS))
+
+
+def test_gpus_without_fast_links_are_joined_by_pcie() -> None:
+    text = written(NO_LINKS).replace("NVIDIA A100-SXM4-40GB", "Tesla T4")
+    assert "Tesla T4" in text
+    assert "all GPUs are joined by PCIe\n" in _said(read(text, HINTS))
+    assert "no PCIe between them" not in _said(read(text, HINTS))
+
+
 def test_gpus_of_several_kinds_are_said() -> None:
     mixed = EXAMPLE.replace("Tesla V100-SXM2-16GB", "Tesla P100-SXM2-16GB", 1)
     assert "p100 (by the first: they are of several kinds)" in _said(read(mixed, HINTS))

@@ -378,7 +378,38 @@ devices:
 """
 
 
-def test_import_names_the_version_of_an_older_infragraph() -> None:
-    for name in ("auto", "infragraph"):
-        with pytest.raises(FormatError, match=r"InfraGraph 0\.1\.0 .*expected that of 0\.4\.0"):
-            importers.read(OLDER, importers.Hints("x"), "old.yaml", name)
+@pytest.mark.parametrize(
+    "text",
+    [
+        OLDER,
+        OLDER.replace("npu", "xpu"),
+        OLDER.replace("npu", "port").replace("devices", "device"),
+        OLDER[: OLDER.index("  connections")],
+        "infrastructure:\n  connections:\n    - host.0.nic.1.eth.leaf.0.port.1\n",
+        'connections: ["a.0.wire.b.1"]',
+    ],
+)
+@pytest.mark.parametrize("name", ["auto", "infragraph"])
+def test_import_names_the_version_of_an_older_infragraph(text: str, name: str) -> None:
+    with pytest.raises(FormatError, match=r"InfraGraph 0\.1\.0 .*expected that of 0\.4\.0"):
+        importers.read(text, importers.Hints("x"), "old.yaml", name)
+
+
+@pytest.mark.parametrize(
+    "text", ["connections:\n  - server.example.org\n", "type: xpu\n", "a: 1\n"]
+)
+def test_import_takes_other_yaml_for_no_infragraph(text: str) -> None:
+    assert not INFRA.sniff(text)
+
+
+def test_import_refuses_a_device_without_xpus_by_their_number() -> None:
+    text = """\
+name: card
+components:
+- {name: asic, choice: cpu, count: 1}
+- {name: port, choice: port, count: 2}
+edges:
+- {ep1: {component: asic}, ep2: {component: port}, scheme: many2many, link: ic}
+"""
+    with pytest.raises(InputError, match="0 components of choice xpu"):
+        importers.read(text, importers.Hints("x"), "card.yaml")

@@ -7,8 +7,10 @@ import json
 import pytest
 from hypothesis import given
 
+from sccl import formats
 from sccl.core.topology import Topology
 from sccl.errors import FormatError
+from sccl.topo import importers
 from sccl.topo.importers import Hints, load
 from tests.kit.strategies import topologies
 
@@ -67,3 +69,18 @@ def test_a_switch_limits_all_that_goes_from_its_sources_to_its_goals() -> None:
 def test_what_is_not_right_is_said(change: dict[str, object], message: str) -> None:
     with pytest.raises(FormatError, match=message):
         MSCCL.read(json.dumps(PAIR | change), Hints("m"))
+
+
+def test_algorithms_of_taccl_are_named() -> None:
+    """Their sends have five numbers, and their topology lists the links of a node."""
+    topology = {
+        "sccl_type": "topology",
+        "name": "pair",
+        "copies": 1,
+        "node_links": [[0, 1], [1, 0]],
+    }
+    text = json.dumps({"sccl_type": "algorithm", "name": "a", "topology": topology})
+    with pytest.raises(FormatError, match=r"pair\.json: it is an algorithm of TACCL"):
+        importers.read(text, importers.Hints("x"), "pair.json")
+    with pytest.raises(FormatError, match=r"pair\.json: it is an algorithm of TACCL"):
+        formats.load("msccl-json").read(text.encode(), "pair.json")

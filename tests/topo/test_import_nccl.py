@@ -249,6 +249,20 @@ def test_devices_without_a_gpu_are_counted() -> None:
     assert line not in read(EXAMPLE, HINTS).understood
 
 
+@pytest.mark.parametrize(
+    ("to_each_switch", "says"),
+    [
+        (6, "the GPUs are a100, by their architecture; "),
+        (4, "the GPUs are a800, by their architecture and links to switches; "),
+        (3, "the GPUs are a100, by their architecture; "),
+    ],
+)
+def test_gpus_at_switches_are_those_with_as_many_links(to_each_switch: int, says: str) -> None:
+    """Two switches; of one architecture, an A100 has 12 links and an A800 8."""
+    text = written(Machine({}, to_each_switch, (0, 1, 2)))
+    assert any(line.startswith(says) for line in read(text, HINTS).assumed)
+
+
 def test_gpus_of_several_kinds_are_said() -> None:
     found = read(EXAMPLE.replace('sm="70"', 'sm="80"', 1), HINTS)
     assert any("a100 (by the first: they are of several kinds)" in k for k in found.assumed)

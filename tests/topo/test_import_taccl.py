@@ -70,6 +70,26 @@ def test_dgx2_is_16_gpus_around_a_switch() -> None:
     assert {link.alpha_us for link in small.topology.links} == {0.3}
 
 
+@pytest.mark.parametrize(
+    ("name", "gpus", "switched"),
+    [
+        ("MI300X", 8, False),
+        ("mi300x 1MB", 4, False),
+        ("MI250X", 8, True),
+        ("A100", 8, True),
+        ("node", 8, True),
+    ],
+)
+def test_gpus_that_no_switches_join_have_a_link_for_each_pair(
+    name: str, gpus: int, switched: bool
+) -> None:
+    text = json.dumps({"name": name, "gpus_per_node": gpus, "alpha": 1, "node_betas_list": [20]})
+    found = TACCL.read(text, Hints("m"))
+    assert len(found.topology.links) == gpus * (gpus - 1)
+    assert bool(found.topology.budgets) == switched
+    assert any("way to a switch" in line for line in found.assumed) == switched
+
+
 def test_an_alpha_that_the_file_has_is_the_files() -> None:
     text = '{"name": "a_1MB", "gpus_per_node": 2, "alpha": 30, "node_betas_list": [100]}'
     own = TACCL.read(text, Hints("m")).topology

@@ -1,4 +1,4 @@
-"""The chart of comparisons: lines for the best, grey for the rest, and one for the bound."""
+"""The comparison chart: lines labelled at their ends, grey for all but the best."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sccl.errors import ParameterError
 from sccl.view.charts import ComparedSystem, Measured, comparison_chart
 from sccl.view.charts.comparison import BOUND, MOST_NAMED
 from sccl.view.save import svg
+from tests.kit.charts import rows_of
 from tests.kit.svg import overlapping
 
 SIZES = tuple(1000 * 4**i for i in range(11))
@@ -19,43 +20,81 @@ LEAST = [(size, 1 + size / 1e5) for size in SIZES]
 def systems(count: int) -> list[ComparedSystem]:
     """Return systems, each slower than the one before; the last is the fastest at one size."""
     found = [
-        ComparedSystem(f"system {i}", tuple((size, us * (2 + i)) for size, us in LEAST))
+        ComparedSystem(f"system {i}", tuple((size, us * (2 + i / 4)) for size, us in LEAST))
         for i in range(count)
     ]
     last = tuple((size, us * (1.5 if size == 1000 else 50)) for size, us in LEAST)
     return [*found, ComparedSystem("the last", last)]
 
 
-def rows(chart: Any) -> list[dict[str, Any]]:
-    spec = chart.to_dict()
-    found: list[dict[str, Any]] = (spec["layer"][0] if "data" not in spec else spec)["data"][
-        "values"
-    ]
-    return found
+def points(chart: Any) -> list[dict[str, Any]]:
+    """Return the points of all lines."""
+    return [row for rows in rows_of(chart) for row in rows if "value" in row]
 
 
-def test_the_best_have_names_and_the_rest_is_grey() -> None:
+def labels(chart: Any) -> dict[str, str]:
+    """Return the names at the ends of lines, and their colours."""
+    return {row["text"]: row["ink"] for rows in rows_of(chart) for row in rows if "text" in row}
+
+
+def test_comparison_chart_names_every_line_and_colours_the_best() -> None:
     chart = comparison_chart(systems(12), LEAST, "allreduce on dgx1", "alpha travels")
-    series = list(dict.fromkeys(row["series"] for row in rows(chart)))
-    assert {"the last", "system 0", "system 1", BOUND} <= set(series)
-    assert f"{13 - MOST_NAMED} others" in series
-    assert len(series) == MOST_NAMED + 2
-    assert len(rows(chart)) == 14 * len(SIZES)
+    names = labels(chart)
+    assert set(names) == {BOUND, *(f"system {i}" for i in range(12)), "the last \u2191"}
+    assert len(set(names.values())) == MOST_NAMED + 2  # colours, grey, and the lower bound
+    assert names["system 11"] == names["system 10"] != names["system 0"]
+    assert len(points(chart)) == 14 * len(SIZES)
     assert overlapping(svg(chart)) == []
 
 
-@pytest.mark.parametrize("measured", Measured)
-def test_what_is_drawn_is_the_time_or_size_by_time(measured: Measured) -> None:
+def test_comparison_chart_counts_lines_whose_names_do_not_fit() -> None:
+    chart = comparison_chart(systems(60), LEAST, "a", "b").to_dict()
+    notes = " ".join(chart["title"]["subtitle"])
+    assert "Above 10 at every size: system 33" in notes
+    assert "grey lines without a name" in notes
+    assert overlapping(svg(comparison_chart(systems(60), LEAST, "a", "b"))) == []
+
+
+def test_ratio_axis_ends_at_ten_unless_the_fastest_is_slower() -> None:
+    fast = comparison_chart(systems(2), LEAST, "a", "b").to_dict()
+    assert fast["layer"][0]["encoding"]["y"]["scale"]["domain"] == [1, 10]
+    slow = [ComparedSystem("slow", tuple((size, 20 * us) for size, us in LEAST))]
+    chart = comparison_chart(slow, LEAST, "a", "b").to_dict()
+    assert chart["layer"][0]["encoding"]["y"]["scale"]["domain"] == [1, pytest.approx(26)]
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        (Measured.RATIO, 2.0),
+        (Measured.GAP, 100.0),
+        (Measured.TIME, 2 * LEAST[3][1]),
+        (Measured.BANDWIDTH, SIZES[3] / (2 * LEAST[3][1]) / 1000),
+    ],
+)
+def test_comparison_chart_draws_the_measured_quantity(measured: Measured, expected: float) -> None:
     chart = comparison_chart(systems(2), LEAST, "a", "b", measured)
-    size, us = SIZES[3], LEAST[3][1]
-    drawn = [r["value"] for r in rows(chart) if (r["name"], r["size"]) == (BOUND, size)]
-    assert drawn == [us if measured is Measured.TIME else pytest.approx(size / us / 1000)]
-    assert all(row["series"] == row["name"] for row in rows(chart))
+    drawn = [r["value"] for r in points(chart) if (r["name"], r["size"]) == ("system 0", SIZES[3])]
+    assert drawn == [pytest.approx(expected)]
+    assert (BOUND in labels(chart)) is (measured is not Measured.GAP)
     assert overlapping(svg(chart)) == []
 
 
-def test_one_size_is_drawn_as_dots_and_none_is_refused() -> None:
+def test_gap_of_zero_is_drawn_at_the_foot_of_the_axis() -> None:
+    met = [ComparedSystem("met", tuple(LEAST)), *systems(1)]
+    chart = comparison_chart(met, LEAST, "a", "b", Measured.GAP)
+    assert {row["value"] for row in points(chart) if row["name"] == "met"} == {0.01}
+
+
+def test_comparison_chart_draws_one_size_as_dots() -> None:
     one = [ComparedSystem("ring", ((2**20, 5.0),))]
-    assert '"point": true' in comparison_chart(one, [(2**20, 4.0)], "a", "b").to_json()
+    chart = comparison_chart(one, [(2**20, 4.0)], "a", "b")
+    assert '"point": true' in chart.to_json()
+    assert overlapping(svg(chart)) == []
+
+
+def test_comparison_chart_refuses_data_without_a_value() -> None:
     with pytest.raises(ParameterError, match="no system has a time"):
         comparison_chart([], LEAST, "a", "b")
+    with pytest.raises(ParameterError, match="the lower bound is 0"):
+        comparison_chart(systems(1), [(size, 0.0) for size in SIZES], "a", "b")

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from sccl.core.topology import Link, Switch, Topology
+from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.topo import resolve
 from sccl.view.charts import topology_chart
 from sccl.view.drawing.budgets import behind_a_budget
+from sccl.view.drawing.hubs import with_hubs
 from sccl.view.drawing.layout import layout
 from sccl.view.drawing.links import link_lines, strokes
 from sccl.view.save import svg
@@ -92,7 +93,8 @@ def test_links_that_crowd_are_thin_and_then_faint() -> None:
 def test_numbers_fit_into_their_ranks(name: str) -> None:
     machine = resolve(name)
     (marks,) = (found for found in layers(machine) if "shape" in found["encoding"])
-    across, size = marks["mark"]["size"] ** 0.5, numbers(machine)
+    (area,) = {row["size"] for row in marks["data"]["values"] if row["kind"] == "rank"}
+    across, size = area**0.5, numbers(machine)
     digits = len(str(machine.ranks - 1))
     assert 0 < (0.56 * size * digits) ** 2 + (0.72 * size) ** 2 < (across - 1.5) ** 2
 
@@ -109,13 +111,70 @@ def test_numbers_that_are_left_out_are_told() -> None:
     assert "without their numbers" not in subtitle(resolve("dgx1"))
 
 
-def test_ranks_behind_a_switch_look_other_than_joined_ones() -> None:
-    switch, full = resolve("switch:16"), resolve("full:16")
-    assert (behind_a_budget(switch), behind_a_budget(full)) == (frozenset(range(16)), frozenset())
-    assert "thick outline" in subtitle(switch)
+def test_ranks_behind_a_budget_that_is_no_switch_have_a_thick_outline() -> None:
+    machine = resolve("switch:16")
+    egress = tuple(b for b in machine.budgets if len({src for src, _ in b.edges}) == 1)
+    one_way, full = replace(machine, budgets=egress), resolve("full:16")
+    assert (behind_a_budget(one_way), behind_a_budget(full)) == (frozenset(range(16)), frozenset())
+    assert "thick outline" in subtitle(one_way)
     assert "thick outline" not in subtitle(full)
-    (marks,) = (found for found in layers(switch) if "shape" in found["encoding"])
+    (marks,) = (found for found in layers(one_way) if "shape" in found["encoding"])
     assert min(row["outline"] for row in marks["data"]["values"]) > 2
+
+
+# --- switches that stand for budgets ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "lanes"), [("dgx-h100", 18), ("dgx2", 6), ("gb200-nvl72", 18), ("switch:8", 1)]
+)
+def test_ranks_that_share_a_switch_meet_in_the_middle(name: str, lanes: int) -> None:
+    machine = resolve(name)
+    drawn = with_hubs(machine)
+    assert [switch.name for switch in drawn.switches] == ["switch"]
+    assert drawn.budgets == ()
+    ranks, hub = range(machine.ranks), machine.ranks
+    assert drawn.lanes() == {e: lanes for r in ranks for e in ((r, hub), (hub, r))}
+    *around, middle = layout(drawn).positions
+    assert math.dist(middle, (0.5, 0.5)) < 0.02
+    assert len({round(math.dist(middle, point), 3) for point in around}) == 1
+    (marks,) = (found for found in layers(machine) if "shape" in found["encoding"])
+    assert [r["text"] for r in marks["data"]["values"] if r["kind"] == "switch"] == ["switch"]
+    assert overlapping(svg(topology_chart(machine))) == []
+    assert "stands for a rank's links" in subtitle(machine)
+
+
+def test_every_node_of_several_has_its_own_switch() -> None:
+    machine = resolve("ndv4x2")
+    drawn = with_hubs(machine)
+    assert [switch.name for switch in drawn.switches] == ["sw 0", "sw 1"]
+    between = {edge for edge in machine.edges if edge[0] // 8 != edge[1] // 8}
+    assert between <= drawn.edges
+    assert len(drawn.links) == len(between) + 2 * machine.ranks
+    assert [len(box.ranks) for box in layout(drawn).boxes] == [9, 9]
+
+
+def test_links_that_another_budget_limits_keep_their_lines() -> None:
+    machine = resolve("switch:4")
+    bus = Budget("bus", ((0, 1), (1, 0)), 1)
+    slow = replace(machine, links=(replace(machine.links[0], lanes=1), *machine.links[1:]))
+    wide = tuple(replace(b, chunks_per_round=2) for b in machine.budgets)
+    for other in (
+        replace(machine, budgets=(*machine.budgets, bus)),
+        replace(machine, budgets=machine.budgets[1:]),
+        replace(slow, budgets=wide),
+        resolve("full:4"),
+        resolve("dgx1"),
+    ):
+        assert with_hubs(other) == other
+
+
+def test_gaps_separate_the_chassis_around_a_switch() -> None:
+    machine = resolve("gb200-nvl72")
+    points = layout(with_hubs(machine)).positions
+    within, between = math.dist(points[0], points[1]), math.dist(points[3], points[4])
+    assert between > 1.8 * within
+    assert "gaps separate chassis" in subtitle(machine)
 
 
 def fat_tree() -> Topology:

@@ -12,6 +12,7 @@ from sccl.errors import FormatError
 from sccl.formats.traces import Node, NodeKind, trace
 from sccl.workloads import contents, readers
 from sccl.workloads.readers import chakra
+from sccl.workloads.readers.group_list import group_list
 from sccl.workloads.readers.protocol_buffers import fields, messages
 from sccl.workloads.readers.rank_trace import Awaited, Call, Kernel
 from tests.kit.samples import sample
@@ -253,6 +254,69 @@ def test_chakra_groups_are_those_that_call_by_their_name(form: Callable[..., byt
     assert not any("to be of all of them" in line for line in found.assumed)
     told = refusal_of(*files[:3], ranks=4)
     assert "it names groups ('even', 'odd') and lists no ranks of them" in told
+
+
+def listed(**groups: list[int]) -> bytes:
+    return json.dumps({name.removeprefix("g"): ranks for name, ranks in groups.items()}).encode()
+
+
+def test_chakra_groups_are_those_that_a_file_lists() -> None:
+    """Traces of two of four ranks: without the list their groups are those of the two."""
+    files = [trace([grouped(1, "7"), grouped(2, str(rank), comm_size=9)]) for rank in range(2)]
+    groups = listed(g7=[1, 0], g0=[2, 0], g1=[1, 3], g8=[2, 3])
+    found = workload_of(*files, groups)
+    assert {op.group for op in found.workload.collectives()} == {(0, 1), (2, 3), (0, 2), (1, 3)}
+    assert found.workload.ranks == 4
+    assert "t2: 4 groups of ranks" in found.understood
+    told = refusal_of(*files, groups, alike=False)
+    assert told.startswith("2 of 4 ranks have no trace (2, 3)")
+    without = workload_of(*files)
+    assert {op.group for op in without.workload.collectives()} == {(0, 1), (0,), (1,)}
+    assert any(
+        line.startswith("2 groups ('0', '1') of one rank, as no other calls it: if traces are ")
+        for line in without.assumed
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "says"),
+    [
+        ({"g7": [0, 1]}, "t0: it calls group '0', which t2 does not list"),
+        ({"g7": [0, 1], "g0": [1, 2]}, "t0: it calls group '0', in which rank 0 is not by t2"),
+        ({"g7": [0, 1], "g0": [0, 2, 0]}, "t2: group '0' is no set of ranks; expected ranks by "),
+        ({"g7": [0, 1], "g0": []}, "t2: group '0' is no set of ranks"),
+        ({"g7": [0, 1], "g0": [0, 10**6]}, "t2: group '0' has rank 1000000, expected up to "),
+    ],
+)
+def test_chakra_refuses_lists_of_other_groups(groups: dict[str, list[int]], says: str) -> None:
+    files = [trace([grouped(1, "7"), grouped(2, str(rank), comm_size=9)]) for rank in range(2)]
+    assert refusal_of(*files, listed(**groups)).startswith(says)
+
+
+def test_chakra_refuses_alike_ranks_in_groups_that_no_file_lists() -> None:
+    """By the mesh of (0, 1) rank 2 would be with 3, and by the list it is with 4."""
+    told = refusal_of(trace([grouped(1, "7")]), listed(g7=[0, 1], g8=[2, 4], g9=[3, 5]))
+    assert told.startswith("t1: it lists no group (2, 3), which rank 2 would call as others call")
+
+
+def test_chakra_refuses_two_lists_of_groups_and_a_list_alone() -> None:
+    groups = listed(g7=[0, 1])
+    file = trace([grouped(1, "7")])
+    assert refusal_of(file, groups, groups) == "t1 and t2 both list groups: give one of them"
+    assert refusal_of(groups) == "there are no traces: give at least one"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[0]", b'{"0": [0, "1"]}', b'{"0": 1}', b"\xff"])
+def test_a_list_of_groups_that_is_none_is_refused_by_its_name(content: bytes) -> None:
+    with pytest.raises(
+        FormatError, match=r"x/comm_group\.json: no list of groups .*expected ranks"
+    ):
+        group_list(content, "x/comm_group.json")
+
+
+def test_a_trace_is_no_list_of_groups() -> None:
+    for name in readers.names():
+        assert group_list(readers.load(name).EXAMPLE, "x/trace.json") is None
 
 
 def test_chakra_group_of_alike_ranks_is_of_all() -> None:

@@ -29,8 +29,8 @@ def test_what_is_packed_is_unpacked(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_bytes(b"{1}")
     (tmp_path / "b.json.gz").write_bytes(gzip.compress(b"{2}") + gzip.compress(b"{3}"))
     (tmp_path / "notes.md").write_bytes(b"no trace")
-    (tmp_path / "comm_groups.json").write_bytes(b"no trace, but what Chakra has beside some")
-    assert [content for _, content in contents(tmp_path)] == [b"{1}", b"{2}{3}"]
+    (tmp_path / "comm_groups.json").write_bytes(b"{4}")
+    assert [content for _, content in contents(tmp_path)] == [b"{1}", b"{2}{3}", b"{4}"]
     packed = {"x/0.json": b"{4}", "x/1.json.gz": gzip.compress(b"{5}"), "x/._0.json": b"", "m": b""}
     for mode in ("w", "w:gz"):
         made = archive(tmp_path / "all.tar", packed, mode)
@@ -83,10 +83,10 @@ def test_contents_reports_files_that_are_no_traces(tmp_path: Path) -> None:
     (tmp_path / ".hidden").write_bytes(b"")
     list(contents(tmp_path, skipped.append))
     assert skipped == []
-    for name in ("b.md", "comm_group.json", "c\x1b.pt", "d", "e", "f"):
+    for name in ("b.md", "c\x1b.pt", "c.txt.bak", "d", "e", "f"):
         (tmp_path / name).write_bytes(b"no trace")
     list(contents(tmp_path, skipped.append))
-    shown = r"b.md, c\x1b.pt, comm_group.json, d, e and 1 more"
+    shown = r"b.md, c\x1b.pt, c.txt.bak, d, e and 1 more"
     assert skipped == [f"{tmp_path}: 6 files without traces: {shown}"]
     skipped.clear()
     made = archive(tmp_path / "all.tar", {"x/0.json": b"{4}", "x/notes": b"", "x/._0": b""})

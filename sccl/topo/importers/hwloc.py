@@ -166,12 +166,20 @@ def _gpu(tree: Hardware, hints: Hints) -> tuple[Gpu | None, list[str]]:
         return gpu_of_user(hints.gpu), []
     model = tree.gpus[0].model()
     found = gpu_named(model)
+    vendors = sorted({one.vendor for one in tree.gpus})
+    lines = []
+    if len(vendors) > 1:
+        lines.append(
+            f"the GPUs are of {len(vendors)} vendors (PCI ids {', '.join(vendors)}), and no "
+            "library of one of them joins all: taken as one machine"
+        )
     if found is None:
         said = f" ({model[:60]})" if model else ""
-        return None, [f"which GPUs these are is not known{said}: --gpu says it"]
+        return None, [*lines, f"which GPUs these are is not known{said}: --gpu says it"]
     kinds = {gpu_named(one.model()) for one in tree.gpus}
     others = "" if len(kinds) == 1 else " (by the first: they are of several kinds)"
-    return found, [f"the GPUs are {found.name}{others}, by what they are called; --gpu: others"]
+    told = f"the GPUs are {found.name}{others}, by what they are called; --gpu: others"
+    return found, [*lines, told]
 
 
 def _questions(gpus: int, fast: _Fast, gpu: Gpu | None) -> list[str]:

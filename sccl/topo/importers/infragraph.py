@@ -76,6 +76,15 @@ MAX_RANKS = 16_384
 
 _ALPHA_US = 0.7
 
+_CONNECTIONS = re.compile(
+    r"(?:^|[\s{,\"'])connections[\"']?\s*:\s*(?:-|\[)\s*[\"']?"
+    r"[A-Za-z][\w-]{0,60}\.\d{1,6}\.[A-Za-z][\w-]{0,60}(?:\.[\w-]{1,60}){2,6}(?:[\s\"',\]]|$)"
+)
+"""Connections of version 0.1.0, such as ``- xpu.0.pcie.nic.0``."""
+
+_TYPED = re.compile(r"[\s{,\"']type[\"']?\s*:\s*[\"']?(?:xpu|npu)\b")
+"""Components of version 0.1.0 that are GPUs."""
+
 _NAMED_TWICE = frozenset({"choice"})
 """Fields that name which of several others is there."""
 
@@ -104,16 +113,20 @@ class _Response(msgspec.Struct, frozen=True):
 
 def sniff(text: str) -> bool:
     """Return whether a text lists components of devices."""
-    words = ("components", "choice", "count")
     head = text[:65536]
-    keyed = all(re.search(rf'(?:^|[\s{{,"\']){word}["\']?\s*:', head) for word in words)
-    return (keyed and "xpu" in text) or _is_older(head)
+    listed = all(_has_key(head, word) for word in ("components", "choice", "count"))
+    joined = _has_key(head, "ep1") and _has_key(head, "ep2")
+    return (listed and ("xpu" in text or joined)) or _is_older(head)
+
+
+def _has_key(head: str, name: str) -> bool:
+    return re.search(rf'(?:^|[\s{{,"\']){name}["\']?\s*:', head) is not None
 
 
 def _is_older(head: str) -> bool:
-    """Return whether a text is of version 0.1.0: ``type`` in place of ``choice``."""
-    keyed = (r"devices", r"components", r"connections", r"type[\"']?\s*:\s*[\"']?(?:xpu|npu)\b")
-    return all(re.search(rf'(?:^|[\s{{,"\']){word}', head) for word in keyed)
+    """Return whether a text is of version 0.1.0: a ``type`` or ``connections`` of names."""
+    typed = _has_key(head, "components") and not _has_key(head, "choice")
+    return _CONNECTIONS.search(head) is not None or (typed and bool(_TYPED.search(head)))
 
 
 def read(text: str, hints: Hints) -> Imported:

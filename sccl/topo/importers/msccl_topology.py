@@ -7,6 +7,7 @@ Older files say ``sccl_type``. Of an algorithm's file the topology is read that 
 
 from __future__ import annotations
 
+import re
 from itertools import product
 from typing import Annotated
 
@@ -23,6 +24,8 @@ NAME = "msccl-topology"
 ABOUT = "topology JSON of msccl-tools"
 SOURCE = "microsoft/msccl-tools, msccl/serialization.py and msccl/topologies"
 EXAMPLE = '{"msccl_type": "topology", "name": "pair", "switches": [], "links": [[0, 2], [2, 0]]}'
+
+_OF_TACCL = re.compile(r'"node_links"\s*:')
 
 MAX_RANKS = 1024
 MAX_PAIRS = 2**20
@@ -60,6 +63,7 @@ def read(text: str, hints: Hints) -> Imported:
     Raises:
         InputError: it is no such topology.
     """
+    check_msccl_tools(text)
     try:
         own = msgspec.json.decode(text, type=_Algorithm).topology
         file = own or msgspec.json.decode(text, type=_File)
@@ -90,6 +94,19 @@ def read(text: str, hints: Hints) -> Imported:
     if hints.alpha_us is None:
         assumed.append(f"alpha is {alpha_us:g} us (TACCL, Table 1); --alpha-us says otherwise")
     return Imported(topology, understood, tuple(assumed))
+
+
+def check_msccl_tools(text: str) -> None:
+    """Check that an algorithm is of msccl-tools, and not of TACCL, whose topology is one of nodes.
+
+    Raises:
+        FormatError: It is of TACCL.
+    """
+    if _OF_TACCL.search(text):
+        raise FormatError(
+            "it is an algorithm of TACCL, whose topology has 'node_links', which is not read: give "
+            "the profile that TACCL read, or the XML that it made of the algorithm"
+        )
 
 
 def _links(file: _File, alpha_us: float) -> tuple[Link, ...]:

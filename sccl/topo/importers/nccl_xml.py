@@ -103,7 +103,9 @@ def read(text: str, hints: Hints) -> Imported:
     kind = _kind(tree)
     if direct:
         check_partitions(tree.bus_ids())
-    gpu = _gpu(tree, hints, needed=bool(direct or to_switches))
+    gpu = _gpu(
+        tree, hints, max(to_switches.values(), default=0), needed=bool(direct or to_switches)
+    )
     lanes = with_switches(direct, to_switches)
     pairs = Pairs(len(tree.gpus), lanes, tree.paths(), tuple(g.numa for g in tree.gpus))
     speeds = Speeds(
@@ -207,8 +209,8 @@ def _kind(tree: Inventory) -> str:
     return XGMI if any(g.architecture().startswith("gfx") for g in tree.gpus) else NVLINK
 
 
-def _gpu(tree: Inventory, hints: Hints, *, needed: bool) -> Gpu | None:
-    """Return which GPU these are, by the user or by their architecture.
+def _gpu(tree: Inventory, hints: Hints, to_switches: int, *, needed: bool) -> Gpu | None:
+    """Return which GPU these are, by the user or by their architecture and links to switches.
 
     Raises:
         InputError: they have links, and none is known by it that has.
@@ -217,6 +219,8 @@ def _gpu(tree: Inventory, hints: Hints, *, needed: bool) -> Gpu | None:
         gpu: Gpu | None = gpu_of_user(hints.gpu)
     else:
         gpu = _of_architecture(tree.gpus[0].architecture())
+        alike = same_architecture(gpu) if gpu and gpu.links != to_switches else ()
+        gpu = next((g for g in alike if g.on_switches and g.links == to_switches), gpu)
     if needed and (gpu is None or gpu.link == PCIE):
         what = gpu.name if gpu else tree.gpus[0].architecture() or "none"
         raise InputError(
@@ -289,11 +293,10 @@ def _of_gpu(tree: Inventory, gpu: Gpu | None, hints: Hints, *, links: bool) -> I
     if gpu is not None and links:
         kinds = {place.architecture() for place in tree.gpus}
         first = "" if len(kinds) == 1 else " (by the first: they are of several kinds)"
-        named_by = (
-            ""
-            if hints.gpu
-            else f"the GPUs are {gpu.name}{first}, by their architecture; --gpu: others; "
-        )
+        usual = gpu == _of_architecture(tree.gpus[0].architecture())
+        by = "architecture" if usual else "architecture and links to switches"
+        told = f"the GPUs are {gpu.name}{first}, by their {by}; --gpu: others; "
+        named_by = "" if hints.gpu else told
         yield f"{named_by}{speed_said(gpu)}"
     if not any(place.gpu is not None for place in tree.gpus):
         yield (

@@ -305,7 +305,8 @@ def _understood(pairs: Pairs, speeds: Speeds, slow: list[Link]) -> tuple[str, ..
         islands = "; ".join(named(gpus) for gpus in pairs.islands())
         lines.append(f"{kind} joins {islands}; between these are links of PCIe")
     elif slow:
-        lines.append(f"all GPUs are joined by PCIe: it tells of no {kind} between them")
+        without = "" if kind == PCIE else f": it tells of no {kind} between them"
+        lines.append(f"all GPUs are joined by PCIe{without}")
     elif others := sum(pair not in pairs.lanes for pair in pairs.paths):
         lines.append(
             f"{counted(others, 'pair')} without {kind} got no link of PCIe: paths of {kind} join "

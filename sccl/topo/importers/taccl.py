@@ -4,7 +4,8 @@ Costs are microseconds times a factor that keeps them whole: published profiles 
 1 MB, 10 for 32 KB and 100 for 1 KB. Their betas agree with one another where a KB is a 1024th of a
 MB, and with the paper's 46 us/MB where a MB is 10^6 bytes. Which GPUs are joined is told on TACCL's
 command line, not in the file, unless that has ``links[dst][src]``: two betas are those of NDv2, a
-DGX-1's links, one is that of GPUs around a switch. ``invbws`` are alpha + beta, and left out.
+DGX-1's links, one is that of GPUs around a switch, or of each pair where the name is that of a GPU
+that no switches join. ``invbws`` are alpha + beta, and left out.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from sccl.core.topology import Budget, Link, Topology, check_cost, per_rank_budg
 from sccl.core.words import counted
 from sccl.errors import FormatError
 from sccl.topo.importers.contract import Hints, Imported
+from sccl.topo.importers.gpus import gpu_named
 from sccl.topo.importers.unused import decoded_json, unused_fields, unused_line
 from sccl.topo.network import Cards, Nic, joined
 
@@ -234,6 +236,9 @@ def _inside(file: _File, units: _Units) -> _Inside:
     if len(betas) == 1:
         edges = list(permutations(range(ranks), 2))
         links = tuple(Link(a, b, 1, units.alpha_us, speeds[0]) for a, b in edges)
+        if gpu := _joined_directly(file.name, ranks):
+            assumed = f"one beta: that of a link of each pair, as {gpu}s are joined directly"
+            return links, (), "each joined with each", (assumed,)
         assumed = "one beta: each GPU's is that of its way to a switch, as in TACCL's DGX2"
         budgets = per_rank_budgets(edges, 1, 1) if ranks > 2 else []
         return links, tuple(budgets), "each joined with each", (assumed,)
@@ -250,6 +255,13 @@ def _inside(file: _File, units: _Units) -> _Inside:
         for src, dst in ((a, b), (b, a))
     )
     return links, (), "joined as in an NDv2", (assumed,)
+
+
+def _joined_directly(name: str, ranks: int) -> str:
+    """Return the GPU that a profile is named after, if boards join it with each other directly."""
+    gpu = gpu_named(name)
+    direct = gpu is not None and not gpu.on_switches and ranks - 1 <= (gpu.peers or gpu.links)
+    return gpu.name if gpu is not None and direct else ""
 
 
 def _custom(file: _File, units: _Units) -> tuple[Link, ...]:

@@ -1,9 +1,10 @@
-"""Time or bandwidth of many systems over the size of a buffer, beside what nothing beats."""
+"""Completion times of many systems over the size of a buffer, next to the lower bound."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from sccl.core.words import counted
 from sccl.errors import ParameterError
 from sccl.view import theme
+from sccl.view.charts.ends import LineEnd, end_labels, label_capacity
+from sccl.view.charts.labels import Frame
 from sccl.view.charts.timing import size_axis
 from sccl.view.libraries import alt
 
@@ -20,17 +23,34 @@ if TYPE_CHECKING:
 MOST_NAMED = 6
 """Systems with a colour of their own; the others are grey."""
 
-BOUND = "bound"
+BOUND = "lower bound"
+
+_HEIGHT = 400  # px
+_GREY, _GREY_TEXT = "#c4c4c4", "#8a8a8a"
+_HIGHEST_RATIO = 10.0  # times beyond are cut off, unless the fastest system is slower still
+_RATIO_TICKS = (1.0, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
+_SMALLEST_GAP = 0.01  # percent: the logarithmic axis of gaps starts there
+_LINE = 84  # characters that fit beneath a title
 
 Times = tuple[tuple[int, float], ...]
 """(size in bytes, microseconds)."""
 
 
 class Measured(StrEnum):
-    """What is drawn upwards."""
+    """The quantity on the vertical axis."""
 
+    RATIO = "ratio"
+    GAP = "gap"
     TIME = "time"
     BANDWIDTH = "bandwidth"
+
+
+_TITLES = {
+    Measured.RATIO: "Completion time / lower bound",
+    Measured.GAP: "Gap to the lower bound (%)",
+    Measured.TIME: "Completion time (\u00b5s)",
+    Measured.BANDWIDTH: "Buffer size / time (GB/s)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,101 +61,207 @@ class ComparedSystem:
     times: Times
 
 
-def comparison_chart(
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A system's line: (size in bytes, value) pairs by size, and how it looks."""
+
+    name: str
+    points: Times
+    colour: str
+    dash: Sequence[int]
+    named: bool
+
+
+def comparison_chart(  # noqa: PLR0913 - data, quantity, and the words around the chart
     systems: Sequence[ComparedSystem],
     bound: Sequence[tuple[int, float]],
     title: str,
     subtitle: str,
-    measured: Measured = Measured.BANDWIDTH,
+    measured: Measured = Measured.RATIO,
+    *,
+    x_title: str = "Buffer of a rank (bytes)",
 ) -> ChartType:
-    """Return a line for each system and one for what nothing beats, both axes logarithmic.
+    """Return a line for each system, labelled at its end, on two logarithmic axes.
 
-    Named are those that are fastest somewhere, then those that are nearest to the bound on average.
+    Colours go to the systems that are fastest at some size, then to those with the smallest mean
+    gap. All others are grey.
 
     Args:
-        bound: microseconds that nothing takes less than, by size.
+        systems: Systems and their completion times.
+        bound: Lower bound on the completion time by size, microseconds.
+        title: Title of the chart.
+        subtitle: Line below the title.
+        measured: Quantity on the vertical axis.
+        x_title: Title of the horizontal axis.
 
     Raises:
-        ParameterError: nobody has a time.
+        ParameterError: No system has a time, or none has a lower bound to compare with.
     """
     if not systems:
         raise ParameterError("there is nothing to draw: no system has a time")
-    named = [system.name for system in _by_merit(systems, dict(bound))[:MOST_NAMED]]
-    others = len(systems) - len(named)
-    grey = counted(others, "other") if others else ""
-    rows = [
-        _row(system.name, system.name if system.name in named else grey, size, us, measured)
-        for system in systems
-        for size, us in system.times
-    ]
-    rows += [_row(BOUND, BOUND, size, us, measured) for size, us in bound if us]
-    names = [BOUND, *named, *([grey] if grey else [])]
-    drawn = _lines(rows, names, measured, others=bool(grey)).properties(
-        width=theme.WIDTH, height=theme.HEIGHT, title=alt.Title(title, subtitle=[subtitle])
+    lines = _lines(systems, dict(bound), measured)
+    if all(line.name == BOUND for line in lines):
+        raise ParameterError("there is nothing to draw: the lower bound is 0 at every size")
+    frame = _frame(lines, measured)
+    labelled, notes = _labelled(lines, frame)
+    channels = _channels(lines, frame, measured, x_title)
+    ends = [
+        LineEnd(
+            line.name + (" \u2191" if line.points[-1][1] > frame.y[1] else ""),
+            line.points[-1], line.colour, line.colour if line.named else _GREY_TEXT,
+        )
+        for line in labelled
+    ]  # fmt: skip
+    drawn = alt.layer(
+        *_curves(lines, channels, alone=_has_one_size(lines)),
+        *end_labels(ends, frame, channels),
+    ).properties(
+        width=frame.width,
+        height=frame.height,
+        title=alt.Title(title, subtitle=[*textwrap.wrap(subtitle, _LINE), *notes]),
     )
     return theme.themed(drawn)
 
 
-def _by_merit(systems: Sequence[ComparedSystem], bound: dict[int, float]) -> list[ComparedSystem]:
-    """Return systems, those that are fastest somewhere first, then by their mean distance to it.
+def _lines(
+    systems: Sequence[ComparedSystem], bound: Mapping[int, float], measured: Measured
+) -> list[_Line]:
+    """Return the lines to draw, the lower bound first, then systems by merit."""
+    lines = []
+    if measured is not Measured.GAP:
+        reference = tuple((size, us) for size, us in bound.items() if us)
+        points = _points(reference, bound, measured)
+        lines.append(_Line(BOUND, points, theme.INK, (6, 4), named=True))
+    for i, system in enumerate(_by_merit(systems, bound)):
+        named = i < MOST_NAMED
+        lines.append(
+            _Line(
+                system.name,
+                _points(system.times, bound, measured),
+                theme.nth(theme.COLOURS, i) if named else _GREY,
+                theme.nth(theme.DASHES, i) if named else (1, 0),
+                named,
+            )
+        )
+    return [line for line in lines if line.points]
 
-    Of several that are equally fast the first is the one that tables name.
+
+def _points(times: Times, bound: Mapping[int, float], measured: Measured) -> Times:
+    """Return the value of the vertical axis by size, where it is defined."""
+    rows = []
+    for size, us in sorted(times):
+        floor = bound.get(size)
+        if measured is Measured.TIME and us:
+            rows.append((size, us))
+        elif measured is Measured.BANDWIDTH and us:
+            rows.append((size, size / us / 1000))
+        elif measured is Measured.RATIO and floor:
+            rows.append((size, us / floor))
+        elif measured is Measured.GAP and floor:
+            rows.append((size, max(100 * (us / floor - 1), _SMALLEST_GAP)))
+    return tuple(rows)
+
+
+def _has_one_size(lines: Sequence[_Line]) -> bool:
+    return len({size for line in lines for size, _ in line.points}) == 1
+
+
+def _by_merit(
+    systems: Sequence[ComparedSystem], bound: Mapping[int, float]
+) -> list[ComparedSystem]:
+    """Return systems, those that are fastest at some size first, then by their mean gap.
+
+    Of several equally fast systems the first counts as the fastest, as in tables.
     """
     best: dict[int, tuple[float, str]] = {}
     for system in systems:
         for size, us in system.times:
             if size not in best or us < best[size][0]:
                 best[size] = us, system.name
-    told = {name for _, name in best.values()}
+    winners = {name for _, name in best.values()}
 
     def merit(system: ComparedSystem) -> tuple[bool, int, float]:
-        """Return how it ranks: less is better."""
+        """Return the rank of a system: less is better."""
         wins = sum(us <= best[size][0] for size, us in system.times)
         above = [math.log(us / (bound.get(size) or us)) for size, us in system.times if us]
-        return system.name not in told, -wins, sum(above) / max(len(above), 1)
+        return system.name not in winners, -wins, sum(above) / max(len(above), 1)
 
     return sorted(systems, key=merit)
 
 
-def _row(name: str, series: str, size: int, us: float, measured: Measured) -> dict[str, Any]:
-    value = us if measured is Measured.TIME else size / us / 1000 if us else None
-    return {"name": name, "series": series, "size": size, "value": value}
+def _frame(lines: Sequence[_Line], measured: Measured) -> Frame:
+    sizes = [size for line in lines for size, _ in line.points]
+    values = [value for line in lines for _, value in line.points]
+    first, last = min(sizes), max(sizes)
+    if measured is Measured.RATIO:
+        best: dict[int, float] = {}
+        for line in lines[1:]:  # without the lower bound
+            for size, value in line.points:
+                best[size] = min(value, best.get(size, math.inf))
+        ends = 1.0, max([_HIGHEST_RATIO, *(1.3 * value for value in best.values())])
+    else:
+        ends = min(values) / 1.3, max(values) * 1.3
+    across = (first / 1.15, last * 1.15) if first == last else (first, last)
+    return Frame(theme.WIDTH, _HEIGHT, across, ends, log_x=True, log_y=True)
 
 
-def _lines(
-    rows: list[dict[str, Any]], names: Sequence[str], measured: Measured, *, others: bool
-) -> ChartType:
-    kept = [row for row in rows if row["value"]]
-    sizes = [row["size"] for row in kept]
-    ends = (min(sizes) / 1.15, max(sizes) * 1.15)
-    decimal = not any(size % 1000 for size in sizes)
-    values = [row["value"] for row in kept]
-    low, high = min(values) / 1.3, max(values) * 1.3
-    colours = [theme.INK, *(theme.nth(theme.COLOURS, i) for i in range(len(names) - 1))]
-    dashes = [(6, 4), *(theme.nth(theme.DASHES, i) for i in range(len(names) - 1))]
-    if others:
-        colours[-1], dashes[-1] = "#c4c4c4", (1, 0)
-    legend = theme.series_legend(names)
-    title = "Time (\u00b5s)" if measured is Measured.TIME else "Size / time (GB/s)"
-    base = alt.Chart(theme.rows(kept)).encode(
-        x=alt.X("size:Q", title="Buffer of a rank (bytes)",
-                scale=alt.Scale(type="log", base=2, domain=list(ends), nice=False),
-                axis=alt.Axis(grid=False, **size_axis(*ends, theme.WIDTH, decimal=decimal))),
-        y=alt.Y("value:Q", title=title,
-                scale=alt.Scale(type="log", domain=[low, high], nice=False),
-                axis=alt.Axis(format=theme.NUMBERS, values=theme.decades(low, high))),
-        detail="name:N",
-        color=alt.Color("series:N", title=None, legend=legend,
-                        scale=alt.Scale(domain=list(names), range=colours)),
-        strokeDash=alt.StrokeDash("series:N", title=None, legend=legend,
-                                  scale=alt.Scale(domain=list(names), range=dashes)),
-        tooltip=["name:N", "size:Q", "value:Q"],
-    )  # fmt: skip
-    alone = len(set(sizes)) == 1  # then there is no line to be seen
-    if not others:
-        return base.mark_line(strokeWidth=2, point=alone)
-    is_other = f"datum.series === {names[-1]!r}"
-    return alt.layer(
-        base.mark_line(strokeWidth=1.2, point=alone).transform_filter(is_other),
-        base.mark_line(strokeWidth=2, point=alone).transform_filter(f"!({is_other})"),
-    )
+def _labelled(lines: Sequence[_Line], frame: Frame) -> tuple[list[_Line], list[str]]:
+    """Return the lines whose names fit, and notes on those that are left out.
+
+    A grey line whose end is cut off has no label.
+    """
+    inside = [line for line in lines if line.named or line.points[-1][1] <= frame.y[1]]
+    labelled = inside[: label_capacity(frame)]
+    beyond = [line for line in lines if all(value > frame.y[1] for _, value in line.points)]
+    unnamed = len(lines) - len(labelled) - len([line for line in beyond if not line.named])
+    notes = []
+    if beyond:
+        notes.append(f"Above {frame.y[1]:g} at every size: {', '.join(x.name for x in beyond)}.")
+    if unnamed:
+        notes.append(f"{counted(unnamed, 'grey line')} without a name.")
+    return labelled, [line for note in notes for line in textwrap.wrap(note, _LINE)]
+
+
+def _channels(
+    lines: Sequence[_Line], frame: Frame, measured: Measured, x_title: str
+) -> dict[str, Any]:
+    sizes = [size for line in lines for size, _ in line.points]
+    decimal = 2 * sum(size % 1000 == 0 for size in sizes) >= len(sizes)
+    low, high = frame.y
+    ticks = theme.decades(low, high)
+    if measured is Measured.RATIO:
+        ticks = sorted({*_RATIO_TICKS, *(tick for tick in ticks if tick > _HIGHEST_RATIO)})
+    return {
+        "x": alt.X("size:Q", title=x_title,
+                   scale=alt.Scale(type="log", base=2, domain=list(frame.x), nice=False),
+                   axis=alt.Axis(grid=False, **size_axis(*frame.x, theme.WIDTH, decimal=decimal))),
+        "y": alt.Y("value:Q", title=_TITLES[measured],
+                   scale=alt.Scale(type="log", domain=[low, high], nice=False),
+                   axis=alt.Axis(format=theme.NUMBERS, values=ticks)),
+    }  # fmt: skip
+
+
+def _curves(lines: Sequence[_Line], channels: Mapping[str, Any], *, alone: bool) -> list[ChartType]:
+    """Return the lines, grey ones below the others; of a single size, dots."""
+    layers: list[ChartType] = []
+    names = [line.name for line in lines]
+    by = {
+        "color": alt.Color("name:N", legend=None, scale=alt.Scale(
+            domain=names, range=[line.colour for line in lines])),
+        "strokeDash": alt.StrokeDash("name:N", legend=None, scale=alt.Scale(
+            domain=names, range=[list(line.dash) for line in lines])),
+    }  # fmt: skip
+    for named, width in ((False, 1.2), (True, 2)):
+        rows = [
+            {"name": line.name, "size": size, "value": value}
+            for line in lines
+            if line.named is named
+            for size, value in line.points
+        ]
+        if rows:
+            layers.append(
+                alt.Chart(theme.rows(rows))
+                .mark_line(strokeWidth=width, point=alone, clip=True)
+                .encode(**channels, **by, tooltip=["name:N", "size:Q", "value:Q"])
+            )
+    return layers

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sccl.errors import ParameterError
 from sccl.view import theme
 from sccl.view.libraries import alt
 
@@ -15,11 +16,14 @@ if TYPE_CHECKING:
 
 COMPUTATION = "computation"
 
-_ROW, _LINE = 26, 88  # px; characters that fit beneath a title
+_ROW, _THIN_ROW, _LINE = 28, 18, 96  # px, of labelled bars and others; characters of a subtitle
+_WIDTH = theme.WIDTH + 140  # px
+_TICKS = 8  # of the time axis, about
 _LETTER = 6.2  # px, of a label in a bar
 _FEWEST = 4  # letters that a label is cut to
 _MANY_US = 10_000.0  # from which on times are in milliseconds
 _PALE = "#c9c9c9"
+_WINDOW = "#f6d9c6"  # of the part that another panel enlarges
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class StepRows:
         notes: what has to be said beside it, in sentences.
         rows: their names, from above: streams, and channels.
         marks_us: where iterations begin.
+        outlined_us: Start and end of a part that another panel enlarges; None: no such part.
     """
 
     title: str
@@ -57,24 +62,45 @@ class StepRows:
     since_us: float
     until_us: float
     marks_us: tuple[float, ...] = ()
+    outlined_us: tuple[float, float] | None = None
 
 
-def steps_chart(steps: StepRows) -> ChartType:
-    """Return what streams and channels do when."""
-    notes = [line for note in steps.notes for line in textwrap.wrap(note, _LINE)]
-    drawn = [_bars(steps)]
-    if labels := _labels(steps):
+def steps_chart(panels: Sequence[StepRows]) -> ChartType:
+    """Return a picture of the activity of streams and channels, its panels below one another.
+
+    Raises:
+        ParameterError: There is no panel.
+    """
+    if not panels:
+        raise ParameterError("there is nothing to draw: expected at least one timeline")
+    kinds = kinds_of([bar for panel in panels for bar in panel.bars])
+    drawn = [_panel(panel, kinds, legend=panel is panels[-1]) for panel in panels]
+    return theme.stacked(drawn) if len(drawn) > 1 else theme.themed(drawn[0])
+
+
+def _panel(panel: StepRows, kinds: Sequence[str], *, legend: bool) -> ChartType:
+    """Return one panel.
+
+    Args:
+        panel: Part of a timeline.
+        kinds: Kinds of bars in the whole picture, each with a color of its own.
+        legend: Whether the legend of kinds stands below.
+    """
+    notes = [line for note in panel.notes for line in textwrap.wrap(note, _LINE)]
+    drawn = [_window(panel)] if panel.outlined_us else []
+    drawn.append(_bars(panel, kinds, legend=legend))
+    if labels := _labels(panel):
         drawn.append(labels)
-    if steps.marks_us:
-        drawn.append(_marks(steps))
-    width = theme.WIDTH + 140
-    return theme.themed(
+    if panel.marks_us:
+        drawn.append(_marks(panel))
+    row = _ROW if any(bar.label for bar in panel.bars) else _THIN_ROW
+    return (
         alt.layer(*drawn)
         .resolve_scale(color="independent")
         .properties(
-            width=width,
-            height=max(len(steps.rows), 1) * _ROW,
-            title=alt.Title(steps.title, subtitle=notes),
+            width=_WIDTH,
+            height=max(len(panel.rows), 1) * row,
+            title=alt.Title(panel.title, subtitle=notes),
         )
     )
 
@@ -95,7 +121,8 @@ def _time(steps: StepRows) -> Any:
     return alt.X("time:Q", title=f"Time ({unit})",
                  scale=alt.Scale(domain=[steps.since_us * scale, steps.until_us * scale],
                                  nice=False),
-                 axis=alt.Axis(format=theme.NUMBERS, grid=False))  # fmt: skip
+                 axis=alt.Axis(format=theme.NUMBERS, grid=False, tickCount=_TICKS,
+                               labelOverlap="greedy", labelSeparation=12))  # fmt: skip
 
 
 def _down(steps: StepRows) -> Any:
@@ -105,8 +132,7 @@ def _down(steps: StepRows) -> Any:
                                labelLimit=220))  # fmt: skip
 
 
-def _bars(steps: StepRows) -> ChartType:
-    kinds = kinds_of(steps.bars)
+def _bars(steps: StepRows, kinds: Sequence[str], *, legend: bool) -> ChartType:
     colours = [_PALE] * (COMPUTATION in kinds)
     colours += [theme.nth(theme.COLOURS, k) for k in range(len(kinds) - len(colours))]
     unit, scale = _unit(steps)
@@ -124,8 +150,9 @@ def _bars(steps: StepRows) -> ChartType:
         .encode(
             x=_time(steps), x2="until:Q", y=_down(steps),
             color=alt.Color("kind:N", title=None,
-                            scale=alt.Scale(domain=kinds, range=colours),
-                            legend=alt.Legend(orient="bottom", symbolType="square", columns=5)),
+                            scale=alt.Scale(domain=list(kinds), range=colours),
+                            legend=alt.Legend(orient="bottom", symbolType="square", columns=5)
+                            if legend else None),
             tooltip=["what:N", "row:N",
                      *(alt.Tooltip(f"{name}:Q", format=".6") for name in (since, until))],
         )
@@ -134,7 +161,7 @@ def _bars(steps: StepRows) -> ChartType:
 
 def _labels(steps: StepRows) -> ChartType | None:
     """Return what is written on bars that have room for it, or for its beginning."""
-    scale = (theme.WIDTH + 140) / ((steps.until_us - steps.since_us) or 1.0)
+    scale = _WIDTH / ((steps.until_us - steps.since_us) or 1.0)
     unit = _unit(steps)[1]
     rows: list[dict[str, Any]] = []
     for bar in steps.bars:
@@ -156,6 +183,17 @@ def _labels(steps: StepRows) -> ChartType | None:
             color=alt.Color("ink:N", scale=None, legend=None),
         )
     )  # fmt: skip
+
+
+def _window(steps: StepRows) -> ChartType:
+    """Return a band behind the part that another panel enlarges."""
+    unit = _unit(steps)[1]
+    since, until = steps.outlined_us or (0.0, 0.0)
+    return (
+        alt.Chart(theme.rows([{"time": since * unit, "until": until * unit}]))
+        .mark_rect(color=_WINDOW, stroke=theme.COLOURS[1], strokeWidth=1)
+        .encode(x=_time(steps), x2="until:Q")
+    )
 
 
 def _marks(steps: StepRows) -> ChartType:

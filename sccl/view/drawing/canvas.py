@@ -76,14 +76,15 @@ def canvas_of(drawn: Layout, lines: Sequence[Line], digits: int, letters: int) -
     ends += [(box.left, box.top - NAME) for box in drawn.boxes]  # with the room of its name
     ends += [(box.right, box.bottom) for box in drawn.boxes]
     xs, ys = [x for x, _ in ends], [y for _, y in ends]
-    need = (_GOOD_TEXT + OUTLINE) / _text_per_px(drawn, max(digits, letters))
+    fits = (
+        _text_per_px(drawn.radius, digits),
+        _text_per_px(drawn.switch_radius, letters),
+    )
+    need = (_GOOD_TEXT + OUTLINE) / min(fits)
     side = min(
         max(_LEAST_SIDE, math.ceil(max(need, _GOOD_TEXT / _label_per_px(drawn)))), _MOST_SIDE
     )
-    number, name = (
-        min(theme.TEXT + 2, math.floor(_text_per_px(drawn, length) * side - OUTLINE / 2))
-        for length in (digits, letters)
-    )
+    number, name = (min(theme.TEXT + 2, math.floor(per_px * side - OUTLINE / 2)) for per_px in fits)
     return Canvas(
         min(*xs, _MARGIN) - _MARGIN, min(ys) - _MARGIN,
         max(*xs, 1 - _MARGIN) + _MARGIN, max(ys) + _MARGIN, side,
@@ -91,9 +92,9 @@ def canvas_of(drawn: Layout, lines: Sequence[Line], digits: int, letters: int) -
     )  # fmt: skip
 
 
-def _text_per_px(drawn: Layout, length: int) -> float:
+def _text_per_px(radius: float, length: int) -> float:
     """Return the size of a text that fits into a node, for each pixel of the square's side."""
-    return _INSIDE * 2 * drawn.radius / math.hypot(_DIGIT * max(length, 2), _TALL)
+    return _INSIDE * 2 * radius / math.hypot(_DIGIT * max(length, 2), _TALL)
 
 
 def _label_per_px(drawn: Layout) -> float:

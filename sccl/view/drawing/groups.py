@@ -102,6 +102,23 @@ def arrange_around(
     return placed | dict(zip(others, pushed_apart(list(points.values()), _BESIDE), strict=True))
 
 
+def star_by_groups(
+    nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[NodeGroup]
+) -> Drawing | None:
+    """Return a star with its groups in sequence on a circle, a gap after each; None: no star."""
+    if (star := next(natural(nodes, neighbours), None)) is None or (0.0, 0.0) not in star.values():
+        return None
+    hub = next(node for node, point in star.items() if point == (0.0, 0.0))
+    if any(neighbours[node] != {hub} for node in nodes if node != hub):
+        return None
+    grouped = [group.members for group in groups]
+    rest = tuple(sorted({*nodes} - {hub} - {n for group in grouped for n in group}))
+    order = [node for group in (*grouped, rest) if group for node in (*group, None)]
+    places = on_circle(len(order), 0.5)
+    placed = {node: place for node, place in zip(order, places, strict=True) if node is not None}
+    return placed | {hub: (0.0, 0.0)}
+
+
 def _middle(points: Sequence[Position]) -> Position:
     count = len(points) or 1
     return sum(x for x, _ in points) / count, sum(y for _, y in points) / count

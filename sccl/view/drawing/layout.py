@@ -10,7 +10,7 @@ from sccl.core.topology import Topology
 from sccl.view.drawing.bends import CLEAR, bends_of, control_points, narrowest, on_curve
 from sccl.view.drawing.forms import Neighbours, natural
 from sccl.view.drawing.geometry import Position, spacing
-from sccl.view.drawing.groups import NodeGroup, arrange, arrange_around
+from sccl.view.drawing.groups import NodeGroup, arrange, arrange_around, star_by_groups
 from sccl.view.drawing.stress import spread
 from sccl.view.drawing.tiers import in_tiers
 
@@ -22,6 +22,7 @@ _LARGEST_RADIUS = 0.045
 _DENSE = 9  # links of a rank beyond which bending them makes nothing clearer
 _PLAIN = 2  # likewise, up to which nothing is hidden by large ranks, as in a ring
 _SMALLER = 0.6  # of the usual radius, if links can then stay straight
+_AROUND_SWITCH, _MOST_GROWN = 18, 4.0  # lines around a switch of usual size; its largest size
 _CROWD = 64  # ranks from which they are drawn smaller, so that links stay visible between them
 
 
@@ -54,12 +55,15 @@ class Layout:
             curve: whoever draws both sets them apart.
         boxes: chassis, or groups found in the graph.
         radius: of a rank, such that no two touch and no link runs into a third rank.
+        switch_radius: of a switch, half the side of its square: larger than that of a rank where
+            one switch joins so many ranks that their lines would meet outside of it.
     """
 
     positions: tuple[Position, ...]
     bends: tuple[float, ...]
     boxes: tuple[Box, ...]
     radius: float
+    switch_radius: float
 
 
 @lru_cache(maxsize=32)  # a machine is drawn in several charts and pages
@@ -92,7 +96,15 @@ def layout(topology: Topology) -> Layout:
         tuple(round(bend, 6) for bend in bends),
         boxes,
         round(radius, 6),
+        round(radius * _growth(topology, neighbours), 6),
     )
+
+
+def _growth(topology: Topology, neighbours: Neighbours) -> float:
+    """Return how many times as large as a rank a switch is drawn."""
+    if len(topology.switches) != 1:
+        return 1.0
+    return min(max(1.0, len(neighbours[topology.ranks]) / _AROUND_SWITCH), _MOST_GROWN)
 
 
 def _place(
@@ -101,11 +113,16 @@ def _place(
     """Return the best drawing, and its boxes: a known form, if all chassis lie apart in it."""
     nodes = sorted(neighbours)
     chassis = topology.chassis if len(topology.chassis) > 1 else ()
-    groups = [NodeGroup(ranks, f"chassis {i}") for i, ranks in enumerate(chassis)]
+    groups = [
+        NodeGroup((*ranks, *_inner_switches(topology, neighbours, ranks)), f"chassis {i}")
+        for i, ranks in enumerate(chassis)
+    ]
     if (tiers := in_tiers(topology, neighbours)) is not None:
         placed = fitted(tiers)
         boxes = _boxes(placed, groups)
         return placed, boxes if _all_clear(placed, boxes) else ()
+    if groups and (star := star_by_groups(nodes, neighbours, groups)):
+        return fitted(star), ()
     best: tuple[float, dict[int, Position], tuple[Box, ...]] | None = None
     for drawing in natural(nodes, neighbours):
         placed = fitted(drawing)
@@ -122,6 +139,12 @@ def _place(
     arranged, groups = arrange(nodes, neighbours, groups)
     placed = fitted(arranged)
     return placed, _boxes(placed, groups)
+
+
+def _inner_switches(topology: Topology, neighbours: Neighbours, ranks: Sequence[int]) -> list[int]:
+    """Return the switches that join ranks of one chassis only."""
+    switches = range(topology.ranks, topology.ranks + len(topology.switches))
+    return [node for node in switches if neighbours[node] and neighbours[node] <= {*ranks}]
 
 
 def _with_others(

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sccl.core.topology import Topology
+from sccl.core.words import counted
 from sccl.view import theme
 from sccl.view.drawing.budgets import behind_a_budget, budget_lines
 from sccl.view.drawing.canvas import OUTLINE, Canvas, box_layers, canvas_of
+from sccl.view.drawing.hubs import with_hubs
 from sccl.view.drawing.layout import Layout, layout
 from sccl.view.drawing.links import Line, link_layers, link_lines, strokes
 from sccl.view.libraries import alt
@@ -27,43 +29,62 @@ def topology_chart(topology: Topology) -> ChartType:
     """Return a drawing of a machine.
 
     A line is a link in both directions; an arrow one that goes one way, or has other lanes than the
-    way back; dashed links share a budget, such as that of a bus, and all links of a rank with a
-    thick outline do. Machines with thousands of links are drawn without them.
+    way back. Dashed links share a budget, such as that of a bus, and so do all links of a rank with
+    a thick outline. Ranks that are fully joined within budgets of their own meet at a switch.
+    Machines with thousands of links are drawn without them.
     """
-    drawn = layout(topology)
-    lines = link_lines(topology, drawn)
-    canvas = canvas_of(drawn, lines, *letters_of(topology))
+    machine = with_hubs(topology)
+    drawn = layout(machine)
+    lines = link_lines(machine, drawn)
+    canvas = canvas_of(drawn, lines, *letters_of(machine))
     layers, names = box_layers(drawn, canvas)
     if 0 < len(lines) <= _MOST_PAIRS:
         widths, opacity = strokes(lines, canvas.side, canvas.width, canvas.height)
         layers += link_layers(lines, canvas.axes(), widths, opacity)
-    layers += [*names, *node_layers(topology, drawn, canvas)]
+    layers += [*names, *node_layers(machine, drawn, canvas)]
+    notes = _notes(topology, machine, drawn, lines, canvas)
     chart = alt.layer(*layers).properties(
         width=canvas.width,
         height=canvas.height,
-        title=alt.Title(topology.name, subtitle=_notes(topology, lines, canvas)),
+        title=alt.Title(topology.name, subtitle=notes),
         view=alt.ViewBackground(stroke=None),
     )
     return theme.themed(chart)
 
 
-def _notes(topology: Topology, lines: Sequence[Line], canvas: Canvas) -> list[str]:
-    """Return what is counted, what budgets say, and what is left out."""
+def _notes(
+    topology: Topology, machine: Topology, drawn: Layout, lines: Sequence[Line], canvas: Canvas
+) -> list[str]:
+    """Return counts, budgets in words, and what the drawing omits.
+
+    Args:
+        topology: Machine as its file describes it.
+        machine: Machine with switches for budgets, as it is drawn.
+        drawn: Layout of ``machine``.
+        lines: Lines of the drawing.
+        canvas: Size of the drawing.
+    """
+    hubs = len(machine.switches) - len(topology.switches)
     count = f"{topology.ranks} ranks, {len(topology.links)} links"
     lanes = {line.lanes for line in lines}
     if len(lines) > _MOST_PAIRS:
         count += ", which are too many to draw"
     elif len(lanes) == 1:
-        count += f", {min(lanes)} lane{'' if lanes == {1} else 's'} each"
-    notes = [count, *budget_lines(topology)]
+        each = "each to and from the switch" if hubs else "each"
+        count += f", {counted(min(lanes), 'lane')} {each}"
+    notes = [count, *budget_lines(machine)]
     if not topology.equally_fast:
         slow, fast = (f(k.gb_per_s for k in topology.links) for f in (min, max))
         notes.append(f"lanes are not equally fast: {slow:g} to {fast:g} GB/s; widths count lanes")
-    if behind_a_budget(topology):
+    if hubs:
+        notes.append("a line to the switch stands for a rank's links to all other ranks there")
+    if len(machine.switches) == 1 and len(machine.chassis) > 1 and not drawn.boxes:
+        notes.append("gaps separate chassis")
+    if behind_a_budget(machine):
         notes.append("a thick outline: a budget for all links out of, or into, a node")
     if not canvas.number:
         notes.append(NO_NUMBERS)
-    if topology.switches and not canvas.name:
+    if machine.switches and not canvas.name:
         notes.append("switches (squares) are drawn without their names")
     return notes
 
@@ -88,15 +109,14 @@ def node_layers(
         colours: of each role, for which there is a legend.
     """
     across = 2 * drawn.radius * canvas.side
-    rows = _rows(topology, drawn, max(OUTLINE, min(_BOLD, across / 8)))
+    rows = _rows(topology, drawn, canvas.side, max(OUTLINE, min(_BOLD, across / 8)))
     if roles:
         rows = [row | {"role": roles.get(node, "")} for node, row in enumerate(rows)]
     base = alt.Chart(theme.rows(rows))
     shapes = alt.Scale(domain=["rank", "switch"], range=["circle", "square"])
-    marks = base.mark_point(
-        filled=True, fill="white", stroke=theme.INK, opacity=1, size=across * across
-    ).encode(
+    marks = base.mark_point(filled=True, fill="white", stroke=theme.INK, opacity=1).encode(
         **canvas.axes(),
+        size=alt.Size("size:Q", scale=None),
         shape=alt.Shape("kind:N", legend=None, scale=shapes),
         strokeWidth=alt.StrokeWidth("outline:Q", scale=None),
         tooltip=["text:N", "name:N", "kind:N"],
@@ -122,7 +142,7 @@ def _roles(roles: Mapping[int, str], colours: Mapping[str, str]) -> Any:
     return alt.Fill("role:N", title=None, legend=legend, scale=scale)
 
 
-def _rows(topology: Topology, drawn: Layout, bold: float) -> list[dict[str, Any]]:
+def _rows(topology: Topology, drawn: Layout, side: int, bold: float) -> list[dict[str, Any]]:
     """Return a row for each node; the outline is bold where a budget is that of a whole node."""
     # Ranks by number, as everywhere else; what the machine calls them may be long.
     ranks = [(str(r), topology.label(r), "rank") for r in range(topology.ranks)]
@@ -130,7 +150,8 @@ def _rows(topology: Topology, drawn: Layout, bold: float) -> list[dict[str, Any]
     behind = behind_a_budget(topology)
     return [
         {"x": x, "y": y, "text": text, "name": name, "kind": kind,
-         "outline": bold if i in behind else OUTLINE}
+         "outline": bold if i in behind else OUTLINE,
+         "size": (2 * side * (drawn.radius if kind == "rank" else drawn.switch_radius)) ** 2}
         for i, ((x, y), (text, name, kind)) in enumerate(
             zip(drawn.positions, [*ranks, *switches], strict=True))
     ]  # fmt: skip

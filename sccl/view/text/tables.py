@@ -23,7 +23,7 @@ def print_winners(
     """
     console.print(
         f"Fastest by buffer size (alpha {costs.alpha_us:g} us per step, {costs.gb_per_s:g} GB/s "
-        "per lane; the buffer is what C chunks make up):"
+        "per lane; buffer = C chunks):"
     )
     if costs.note:
         console.print(f"  {costs.note}", soft_wrap=True)

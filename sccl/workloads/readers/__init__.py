@@ -15,6 +15,7 @@ NO_READERS = frozenset(
         "chakra_json",
         "chakra_nodes",
         "contract",
+        "group_list",
         "kineto_calls",
         "kineto_events",
         "kineto_host",

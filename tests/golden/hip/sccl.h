@@ -10,12 +10,11 @@
  *    allows MPI_IN_PLACE, takes the data from the other buffer. Custom collectives have no such
  *    form: with them it is SCCL_INVALID.
  *  - Buffers are memory of the calling rank's GPU, the one that was current at the communicator's
- *    first call. `stream` is a hipStream_t; the call returns when it is under way there, and with a
- *    NULL stream when it is done. Calls belong on one communicator at a time where their thread
- *    blocks do not all fit on the GPU together.
- *  - A stream may be captured, on every rank alike: then the graph repeats the call, with the same
- *    buffers, as often as all ranks replay it. Replays and calls of one communicator follow one
- *    another, on one stream or by events. With the dma transport it is SCCL_UNSUPPORTED.
+ *    first call. `stream` is a hipStream_t; the call returns when it is under way there. With a NULL
+ *    stream the call waits for all work that its thread put on the GPU's default streams (the
+ *    legacy one and the thread's own), and returns when it is done. Calls belong on one
+ *    communicator at a time where their thread blocks do not all fit on the GPU together.
+ *  - A stream that is being captured is SCCL_UNSUPPORTED.
  *  - A peer that is missing for longer than SCCL_TIMEOUT seconds of the environment (600; 0: for
  *    ever) is an error on every rank: SCCL_FAILED, of calls on a stream at the next call. What such
  *    a call was to write is undefined. A peer that makes another call, or one of another count,

@@ -1,0 +1,336 @@
+"""Machine code of generated kernels: compile it, disassemble it, and report violations in it.
+
+NVIDIA's opcodes name the scope of a flag's access (``ST.E.64.STRONG.SYS``). AMD's do not, so code
+for AMD's GPUs is compiled with line numbers: an instruction belongs to the primitive of ``gpu.hpp``
+whose lines it comes from.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sysconfig
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.kit.projects import include_flags, mpich, tool
+
+NEED_NVCC = "install the CUDA toolkit"
+NEED_HIPCC = "apt-get install hipcc rocm-device-libs libamdhip64-dev"
+
+VECTORS = 4
+"""Loads of 16 bytes that a loop has in flight before its first store: with two, a block reached
+8 to 15 GB/s by estimate, below the 25 GB/s of an NVLink lane."""
+
+KERNELS = "run_collective"
+"""The kernel of users; `run_loopback` has the same functions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """An instruction of a GPU.
+
+    Attributes:
+        opcode: Name with its modifiers, as the disassembler prints it.
+        operands: Everything behind the opcode.
+        primitive: Function of ``gpu.hpp`` that it comes from, empty where that is unknown.
+    """
+
+    opcode: str
+    operands: str = ""
+    primitive: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return the opcode and its operands."""
+        return f"{self.opcode} {self.operands}"
+
+
+Blocks = tuple[tuple[Instruction, ...], ...]
+"""The basic blocks of a function, in the order of their addresses."""
+
+Functions = Mapping[str, Blocks]
+"""The functions of a kernel by their mangled names."""
+
+
+def wheel_program(place: str, wheel: str) -> str:
+    """Return a program of one of NVIDIA's wheels, or skip visibly.
+
+    Args:
+        place: path below ``nvidia`` in the folder of installed packages.
+        wheel: name of the package, for the sentence of the skip.
+    """
+    path = Path(sysconfig.get_path("purelib"), "nvidia", place)
+    if not path.exists():
+        pytest.skip(f"no {path.name} of {wheel}: run make test, which installs it")
+    return str(path)
+
+
+def run_tool(*words: str, cwd: Path | None = None) -> str:
+    """Run a program that has to succeed and return all it printed."""
+    done = subprocess.run(
+        words, cwd=cwd, capture_output=True, text=True, check=False, env=mpich().environment()
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def write_kernels(project: Path) -> Path:
+    """Write a source that has the kernels of a project and nothing for the host."""
+    source = project / "kernels.cpp"
+    source.write_text('#include "machine.hpp"\n')
+    return source
+
+
+def compile_cuda(source: Path, into: Path, arch: str, form: str) -> tuple[Path, str]:
+    """Compile device code as the Makefile of a project does.
+
+    Args:
+        source: file of a CUDA project.
+        into: folder of the compiled file.
+        arch: ``sm_90`` or ``compute_75``.
+        form: ``cubin`` or ``ptx``.
+
+    Returns:
+        The compiled file, and the report of the assembler on registers.
+    """
+    made = into / f"{source.stem}.{form}"
+    words = [tool("nvcc", NEED_NVCC), "-O3", "-std=c++17", "-x", "cu", f"-arch={arch}", f"-{form}"]
+    report = run_tool(
+        *(*words, "-ccbin", mpich().compiler, "-Xptxas", "-v", source.name, "-o", str(made)),
+        cwd=source.parent,
+    )
+    return made, report
+
+
+def compile_hip(source: Path, into: Path, arch: str) -> Path:
+    """Compile device code as the Makefile of a project does, with line numbers."""
+    made = into / f"{source.stem}.code"
+    words = [tool("hipcc", NEED_HIPCC), "-O3", "-std=c++17", f"--offload-arch={arch}"]
+    words += ["-gline-tables-only", "--cuda-device-only", "--no-gpu-bundle-output"]
+    words += [*include_flags(mpich()), "-x", "hip", "-c", source.name, "-o", str(made)]
+    run_tool("env", "HIP_PLATFORM=amd", *words, cwd=source.parent)
+    return made
+
+
+def spilled(report: str) -> set[str]:
+    """Return the functions for which the assembler of CUDA stored registers in memory."""
+    found = re.findall(
+        r"Function properties for (\S+)\n.*?(\d+) bytes spill stores, (\d+) bytes spill loads",
+        report,
+    )
+    assert found, "the assembler reported no function"
+    return {name for name, stores, loads in found if stores != "0" or loads != "0"}
+
+
+def nvidia_functions(cubin: Path, kernel: str = KERNELS) -> Functions:
+    """Disassemble a kernel of NVIDIA's, function by function."""
+    program = wheel_program("cu13/bin/nvdisasm", "nvidia-cuda-nvdisasm")
+    text = run_tool(program, "-c", str(cubin))
+    (section,) = re.findall(
+        rf"^\.text\.\w*{kernel}\w*:\n(.*?)(?=^\t\.section|\Z)", text, re.MULTILINE | re.DOTALL
+    )
+    parts = re.split(
+        r"^\$[^$\n]+\$(\w+):$|^\$__internal_\d+_\$(\w+):$", section, flags=re.MULTILINE
+    )
+    names = [kernel] + [a or b for a, b in zip(parts[1::3], parts[2::3], strict=True)]
+    return {name: _nvidia_blocks(body) for name, body in zip(names, parts[0::3], strict=True)}
+
+
+def _nvidia_blocks(body: str) -> Blocks:
+    blocks: list[list[Instruction]] = [[]]
+    for line in body.splitlines():
+        if line.startswith(".L"):
+            blocks.append([])
+        elif parsed := re.match(r"\s+/\*\w+\*/\s+(?:@!?\w+ )?([A-Z][\w.]*)\s*(.*?) ?;", line):
+            blocks[-1].append(Instruction(parsed[1], parsed[2]))
+            if re.match(r"BRA|BRX|RET|EXIT|CALL|JMP", parsed[1]):
+                blocks.append([])
+    return tuple(tuple(block) for block in blocks if block)
+
+
+def amd_functions(code: Path, header: Path, kernel: str = KERNELS) -> Functions:
+    """Disassemble a kernel of AMD's and what it calls.
+
+    Args:
+        code: compiled file.
+        header: ``gpu.hpp`` that it was compiled with.
+        kernel: name of the kernel.
+    """
+    text = run_tool(tool("llvm-objdump", "apt-get install llvm"), "-d", "-l", str(code))
+    primitives = _primitives(header.read_text())
+    parts = re.split(r"^\w+ <(\w+)>:$", text, flags=re.MULTILINE)
+    found = {}
+    for name, body in zip(parts[1::2], parts[2::2], strict=True):
+        if "Machine" in name or "combine" in name or kernel in name:
+            found[name] = _amd_blocks(name, body, primitives)
+    assert found
+    return found
+
+
+def _primitives(header: str) -> dict[int, str]:
+    """Return which function of ``gpu.hpp`` each of its lines belongs to."""
+    owner, owners = "", {}
+    for number, line in enumerate(header.splitlines(), 1):
+        if begun := re.match(r"SCCL_DEVICE \w[\w ]*?[ *](\w+)\(", line):
+            owner = begun[1]
+        elif re.match(r"\S", line) and not line.startswith(("}", "#")):
+            owner = ""
+        owners[number] = owner
+    return owners
+
+
+def _amd_blocks(name: str, body: str, primitives: Mapping[int, str]) -> Blocks:
+    leaders = {int(place, 16) for place in re.findall(rf"<{name}\+0x(\w+)>", body)}
+    blocks: list[list[Instruction]] = [[]]
+    primitive, first = "", None
+    for line in body.splitlines():
+        if place := re.match(r"; \S*?([^/\s]+):(\d+)$", line):
+            primitive = primitives.get(int(place[2]), "") if place[1] == "gpu.hpp" else ""
+        elif parsed := re.match(r"\t(\w+)\s*(.*?)\s*// (\w+):", line):
+            at = int(parsed[3], 16)
+            first = at if first is None else first
+            if at - first in leaders:
+                blocks.append([])
+            blocks[-1].append(Instruction(parsed[1], parsed[2], primitive))
+            if re.match(r"s_c?branch|s_setpc|s_swappc|s_endpgm", parsed[1]):
+                blocks.append([])
+    return tuple(tuple(block) for block in blocks if block)
+
+
+SENDERS = ("send", "recv_reduce_send", "credit", "tell", "next")
+"""Functions of Machine that set a flag of a peer."""
+
+FLUSHING = ("send", "recv_reduce_send")
+"""Functions of Machine that write data at a peer: with a flag behind it, and in packets."""
+
+
+def nvidia_violations(functions: Functions) -> Iterator[str]:
+    """Yield what is wrong in code for NVIDIA's GPUs, a sentence each."""
+    for name, blocks in functions.items():
+        code = [instruction for block in blocks for instruction in block]
+        if "run_block" not in name:  # it reads the instructions of the program, which nobody writes
+            yield from (
+                f"{name} reads memory through the cache of constants: {instruction.text}"
+                for instruction in code
+                if re.match(r"LDG?\b.*CONSTANT", instruction.opcode)
+            )
+        for place, instruction in enumerate(code):
+            scope = re.match(r"(?:ST\.E\.64|ATOMG?\..*64)\.STRONG\.(SYS|GPU)", instruction.opcode)
+            if scope and not _is_fenced(code[:place], scope[1]):
+                yield f"{name} has no fence of scope {scope[1]} before {instruction.text}"
+    for sender in SENDERS:
+        if not _count(functions, sender, r"ST\.E\.64\.STRONG\.SYS"):
+            yield f"{sender} sets no flag of system scope"
+    if not _count(functions, "publish", r"ST\.E\.64\.STRONG\.GPU"):
+        yield "publish sets no flag of GPU scope"
+    if not _count(functions, "leave", r"ATOMG?\..*64\.STRONG\.GPU"):
+        yield "leave counts without GPU scope"
+    yield from _narrow_loops(functions, r"LDG?\.E\.128$", r"STG?\.E\.128$")
+
+
+def _is_fenced(before: list[Instruction], scope: str) -> bool:
+    """Return whether a fence comes before, with no access to memory behind it."""
+    wanted = "SYS" if scope == "SYS" else "(?:SYS|GPU)"
+    for instruction in reversed(before):
+        if re.match(rf"MEMBAR\.(?:ALL|SC)\.{wanted}", instruction.opcode):
+            return True
+        if re.match(r"(?:LDG?|STG?|ATOMG?|REDG?|CALL|BAR|MEMBAR)\.", instruction.opcode):
+            return False
+    return False
+
+
+def _count(functions: Functions, method: str, opcode: str) -> int:
+    """Return how many instructions of a method of Machine have such an opcode."""
+    (blocks,) = (
+        blocks for name, blocks in functions.items() if re.search(rf"Machine\d+{method}E", name)
+    )
+    return sum(bool(re.match(opcode, each.opcode)) for block in blocks for each in block)
+
+
+def _narrow_loops(functions: Functions, load: str, store: str) -> Iterator[str]:
+    """Yield functions that move data without enough loads of 16 bytes before the first store."""
+    for name, blocks in functions.items():
+        if re.search(r"Machine\d+(?:send|copy)E", name):  # reductions: see the function `combine`
+            most = max(_loads_in_flight(block, load, store) for block in blocks)
+            if most < VECTORS:
+                yield f"{name} has {most} loads of 16 bytes before a store, expected {VECTORS}"
+
+
+def _loads_in_flight(block: tuple[Instruction, ...], load: str, store: str) -> int:
+    """Return how many loads come before the first store of a block; 0 where it has none."""
+    stores = [i for i, each in enumerate(block) if re.match(store, each.opcode)]
+    return sum(bool(re.match(load, each.opcode)) for each in block[: stores[0]]) if stores else 0
+
+
+def amd_violations(functions: Functions) -> Iterator[str]:
+    """Yield what is wrong in code for gfx906, a sentence each."""
+    for name, blocks in functions.items():
+        code = [instruction for block in blocks for instruction in block]
+        for place, each in enumerate(code):
+            flag = each.primitive in {"store_flag", "store_own"} and "store" in each.opcode
+            if flag and not _is_awaited(code[:place], each.primitive):
+                yield f"{name} does not await its writes before {each.primitive}: {each.text}"
+            flush = each.primitive == "flush_host_path" and "store" in each.opcode
+            if (flag or flush) and not _is_awaited_by_all(code[:place]):
+                yield f"{name} does not await the writes of all waves before {each.primitive}"
+        for block in blocks:
+            for place, each in enumerate(block):
+                if each.primitive == "load_flag" and "load" in each.opcode:
+                    yield from _stale_reads(name, block[place:])
+    for method, primitive in [*((m, "store_flag") for m in SENDERS), ("publish", "store_own")]:
+        (blocks,) = (b for n, b in functions.items() if re.search(rf"Machine\d+{method}E", n))
+        if not any(each.primitive == primitive for block in blocks for each in block):
+            yield f"{method} sets no flag by {primitive}"
+    for method in FLUSHING:
+        (blocks,) = (b for n, b in functions.items() if re.search(rf"Machine\d+{method}E", n))
+        primitives = [e.primitive for block in blocks for e in block if "store" in e.opcode]
+        if primitives.count("flush_host_path") != 2:
+            yield f"{method} does not flush its data and its packets"
+        if ["flush_host_path", "store_flag"] not in map(list, pairwise(primitives)):
+            yield f"{method} does not flush its data before store_flag"
+    yield from _narrow_loops(
+        functions, r"(?:flat|global)_load_dwordx4$", r"(?:flat|global)_store_dwordx4$"
+    )
+
+
+MEMORY = r"(?:flat|global|buffer)_(?:load|store|atomic)"
+
+
+def _is_awaited(before: list[Instruction], primitive: str) -> bool:
+    """Return whether a wave awaits all its writes, and accesses no memory behind that.
+
+    Args:
+        before: Instructions up to the access that has to come later.
+        primitive: Function that has to be the one that waits. A wait for the value of a load is one
+            for writes, too, but another order of instructions may move it.
+    """
+    for each in reversed(before):
+        waits = each.opcode == "s_waitcnt" and "vmcnt(0)" in each.operands
+        if waits and each.primitive == primitive:
+            return True
+        if re.match(MEMORY, each.opcode):
+            return False
+    return False
+
+
+def _is_awaited_by_all(before: list[Instruction]) -> bool:
+    """Return whether all waves await their writes before the last barrier, where there is one."""
+    barriers = [i for i, each in enumerate(before) if each.opcode == "s_barrier"]
+    return not barriers or _is_awaited(before[: barriers[-1]], "fence_for_barrier")
+
+
+def _stale_reads(name: str, block: tuple[Instruction, ...]) -> Iterator[str]:
+    """Yield what is wrong behind a load of a flag: caches are emptied once its value is there."""
+    load, *behind = block
+    if "glc" not in load.operands:
+        yield f"{name} reads a flag from its cache: {load.text}"
+    opcodes = [
+        each.text for each in behind if re.match(rf"s_waitcnt|buffer_wbinvl1|{MEMORY}", each.opcode)
+    ]
+    if not re.match(r"s_waitcnt .*vmcnt\(0\).*\nbuffer_wbinvl1", "\n".join(opcodes)):
+        yield f"{name} keeps stale data in its cache behind {load.text}"
