@@ -76,10 +76,14 @@ def draw_machine(rng: random.Random, ranks: int | None = None, *, plain: bool = 
     )
 
 
-def draw_star(rng: random.Random) -> Topology:
-    """Return ranks around a switch of unequal links, with budgets over links to and from it."""
-    ranks = rng.choice((2, 2, 3))
-    edges = [edge for rank in range(ranks) for edge in ((rank, ranks), (ranks, rank))]
+def draw_switched(rng: random.Random, hubs: int = 1) -> Topology:
+    """Return ranks around switches in a row, over unequal links, perhaps with budgets."""
+    ranks = rng.choice((2, 2, 3) if hubs == 1 else (2, 3, 3, 4))
+    pairs = [(rank, ranks + rng.randrange(hubs)) for rank in range(ranks)]
+    pairs += [(hub, hub + 1) for hub in range(ranks, ranks + hubs - 1)]
+    if hubs > 1 and rng.random() < 0.3:
+        pairs.append((0, 1))
+    edges = sorted({edge for u, v in pairs for edge in ((u, v), (v, u))})
     alphas = rng.choice(((0.0,), (1.0,), (0.0, 1.0, 2.0)))
     speeds = rng.choice(((1.0,), (1.0, 2.0), (1.0, 2.0, 100.0)))
     links = tuple(
@@ -92,10 +96,18 @@ def draw_star(rng: random.Random) -> Topology:
             rng.choice((1, 1, 2)),
             rng.choice((1.5, 2.0, 3.0)),
         )
-        for number in range(rng.randint(1, 3))
+        for number in range(rng.randint(1, 3) if hubs == 1 else rng.choice((0, 0, 1, 2)))
     )
-    hub = Switch("hub", rng.random() < 0.3, None, cut_through=rng.random() < 0.8)
-    return Topology("star", ranks, links, 1.0, 1.0, budgets=budgets, switches=(hub,))
+    switches = tuple(
+        Switch(
+            f"hub {number}",
+            rng.random() < 0.3,
+            None if budgets else rng.choice((None, None, None, 2)),
+            cut_through=rng.random() < 0.8,
+        )
+        for number in range(hubs)
+    )
+    return Topology("switched", ranks, links, 1.0, 1.0, budgets=budgets, switches=switches)
 
 
 def _draw_budgets(

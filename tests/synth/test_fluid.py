@@ -49,7 +49,7 @@ from tests.kit.brief import begun_briefly
 from tests.kit.executed import is_right
 from tests.kit.nightly import seed as seed_of
 from tests.kit.nightly import times
-from tests.kit.optimum_cases import draw_star
+from tests.kit.optimum_cases import draw_switched
 from tests.kit.orders import shortest
 from tests.kit.strategies import specs, topologies, unequal
 
@@ -609,7 +609,7 @@ def test_messages_that_pass_a_budget_twice_at_a_time_share_it_with_others(part: 
     """Through a switch, for which a budget carries the same bytes over two links at once."""
     for number in range(times(10)):
         rng = random.Random(seed_of(f"twice {part} {number}"))  # noqa: S311 - the same every time
-        machine = draw_star(rng)
+        machine = draw_switched(rng)
         kinds = ("alltoall", "allgather", "scatter", "broadcast", "gather")
         spec = named(rng.choice(kinds), machine.ranks)
         request = Request(machine, spec, rng.choice((100, 5999, 100_000)))
