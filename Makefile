@@ -36,7 +36,7 @@ docs: $(STAMP) ## the documentation's site, in build/site
 
 reference: $(STAMP) ## what documents are made of: commands, docstrings, schemas, imports
 	$(BIN)/python -m docs.made
-	$(BIN)/python -m docs.house
+	$(BIN)/python -m docs.architecture
 
 pictures: $(STAMP) ## the pictures of README and documents, drawn anew
 	$(BIN)/python -m docs.draw

@@ -24,7 +24,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,7 @@ class Part:
         words: Command; the first word is a program of the folder or of the path.
         expected: Patterns that its output has to contain.
         environment: Settings in addition to those of all parts.
+        needs: Name of an earlier part that has to be right.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Part:
     words: tuple[str, ...]
     expected: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    needs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class Result:
     """What a part did.
 
     Attributes:
-        state: ``right``, ``wrong``, ``late`` (it reached its limit), ``no GPU`` or ``no program``.
+        state: ``right``, ``wrong``, ``late`` (it reached its limit), ``no GPU``, ``no program``, or
+            ``not run`` (a part that it needs was not right).
         exit_code: Exit code, None where it was not started or was ended.
         figures: Lines of JSON in its output.
         output: Its output, both streams together.
@@ -92,6 +95,7 @@ def list_parts(scratch: str) -> tuple[Part, ...]:
     ranks = ("mpi/bin/mpiexec.hydra", "-n", "8", "./bench")
     shared = {"SCCL_SHARE_GPU": "1", "SCCL_DEBUG": "1", **patient}
     mps = {"CUDA_MPS_PIPE_DIRECTORY": scratch, "CUDA_MPS_LOG_DIRECTORY": scratch}
+    started, quitting = "begin of MPS", "echo quit | nvidia-cuda-mps-control"
     query = "name,driver_version,compute_mode,mig.mode.current,clocks.sm,clocks.mem"
     sections = ("SpeedOfLight", "WarpStateStats", "MemoryWorkloadAnalysis")
     profiled = ["-k", "regex:run_loopback", "-c", "2", "--clock-control", "none"]
@@ -140,14 +144,15 @@ def list_parts(scratch: str) -> tuple[Part, ...]:
             (RIGHT, r"served by "),
             shared,
         ),
-        Part("begin of MPS", 10, ("nvidia-cuda-mps-control", "-d"), (), mps),
-        Part("two processes, MPS", 20, ("gpu_check", "pair", "20000"), (), mps),
+        Part(started, 10, ("nvidia-cuda-mps-control", "-d"), (), mps),
+        Part("two processes, MPS", 20, ("gpu_check", "pair", "20000"), (), mps, started),
         Part(
             "eight processes, MPS",
             40,
             (*ranks, "--each", "--repeat", "0", "--counts", "33,20001"),
             (RIGHT, r"served by "),
             {**shared, **mps},
+            started,
         ),
         Part(
             "times of processes, MPS",
@@ -155,8 +160,9 @@ def list_parts(scratch: str) -> tuple[Part, ...]:
             (*ranks, "--sizes", "64:4M", "--repeat", "3", "--no-check", "--json"),
             (),
             {**shared, **mps},
+            started,
         ),
-        Part("end of MPS", 10, ("sh", "-c", "echo quit | nvidia-cuda-mps-control"), (), mps),
+        Part("end of MPS", 10, ("sh", "-c", quitting), (), mps, started),
     )
 
 
@@ -169,10 +175,10 @@ def run_part(part: Part, folder: Path, limit_s: float) -> Result:
     own = folder / part.words[0]
     program = str(own) if own.exists() else shutil.which(part.words[0])
     begun = time.monotonic()
-    if program is None or limit_s <= GRACE_S:
-        state = "late" if program else "no program"
-        why = "the time of the run is over" if program else f"no {part.words[0]} on this machine"
-        return Result(part.name, state, 0.0, part.limit_s, part.words, None, [], f"{why}\n")
+    if program is None:
+        return _skip(part, "no program", f"no {part.words[0]} on this machine")
+    if limit_s <= GRACE_S:
+        return _skip(part, "late", "the time of the run is over")
     libraries = f"{folder / 'mpi' / 'lib'}:{os.environ.get('LD_LIBRARY_PATH', '')}"
     settings = {"LD_LIBRARY_PATH": libraries, "SCCL_TIMEOUT": "5", **part.environment}
     with tempfile.TemporaryFile("w+", errors="replace") as output:
@@ -196,18 +202,29 @@ def run_part(part: Part, folder: Path, limit_s: float) -> Result:
     return Result(part.name, state, seconds, part.limit_s, part.words, code, read_json(text), text)
 
 
+def _skip(part: Part, state: str, why: str) -> Result:
+    return Result(part.name, state, 0.0, part.limit_s, part.words, None, [], f"{why}\n")
+
+
 def _await_end(process: subprocess.Popen[bytes], limit_s: float) -> int | None:
     """Return the exit code; end the whole session of the process, and return None, at its limit."""
     for patience, number in ((limit_s - GRACE_S, signal.SIGTERM), (GRACE_S, signal.SIGKILL)):
         try:
             code = process.wait(patience)
         except subprocess.TimeoutExpired:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
+            _signal_session(process, number)
+        except BaseException:  # an interrupt leaves nothing behind on the GPU
+            _signal_session(process, signal.SIGKILL)
+            raise
         else:
             return code if number is signal.SIGTERM else None
     process.wait()
     return None
+
+
+def _signal_session(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
 
 
 def read_json(text: str) -> list[Any]:
@@ -227,16 +244,14 @@ def run_parts(parts: Sequence[Part], folder: Path, into: Path) -> int:
     for part in parts:
         left = LIMIT_S - (time.monotonic() - begun)
         if absent:
-            text = f"no GPU, so this part was not run: {absent}\n"
-            result = Result(part.name, "no GPU", 0.0, part.limit_s, part.words, None, [], text)
+            result = _skip(part, "no GPU", f"no GPU, so this part was not run: {absent}")
+        elif any(r.name == part.needs and r.state != "right" for r in results):
+            result = _skip(part, "not run", f"it needs the part '{part.needs}', which is not right")
         else:
             result = run_part(part, folder, min(part.limit_s, left))
-            if part.words[0] == "gpu_check" and result.exit_code == 3:
-                absent = str(result.figures[0].get("error")) if result.figures else "none is seen"
-                result = Result(
-                    *(part.name, "no GPU", result.seconds, part.limit_s, part.words),
-                    *(result.exit_code, result.figures, result.output),
-                )
+        if part.words[0] == "gpu_check" and result.exit_code == 3:
+            absent = str(result.figures[0].get("error")) if result.figures else "none is seen"
+            result = replace(result, state="no GPU")
         results.append(result)
         print(describe(result), flush=True)
         complete = len(results) == len(parts)
@@ -261,12 +276,13 @@ def write_results(results: Sequence[Result], into: Path, seconds: float, *, comp
         "complete": complete,
         "parts": [asdict(result) for result in results],
     }
-    _replace(into / "gpu_check.json", json.dumps(document, indent=1) + "\n")
+    _write_whole(into / "gpu_check.json", json.dumps(document, indent=1) + "\n")
+    summary = "".join(f"{describe(result)}\n" for result in results)
     parts = [f"=== {describe(r)}\n$ {' '.join(r.words)}\n{r.output}" for r in results]
-    _replace(into / "gpu_check.txt", "\n".join(parts))
+    _write_whole(into / "gpu_check.txt", "\n".join([summary, *parts]))
 
 
-def _replace(path: Path, text: str) -> None:
+def _write_whole(path: Path, text: str) -> None:
     part = path.with_suffix(".part")
     part.write_text(text)
     part.replace(path)

@@ -173,4 +173,4 @@ def _timeline(result: Mapping[str, Any]) -> ChartType:
         for row, kind, since, until, label in told
     )
     title = f"{SHOWN} under {result['system']}: an iteration"
-    return steps_chart(StepRows(title, (), names, bars, 0.0, result["period_us"]))
+    return steps_chart([StepRows(title, (), names, bars, 0.0, result["period_us"])])

@@ -21,7 +21,7 @@ from rich.table import Table
 from sccl.core.fabric import Fabric
 from sccl.core.training_plan import WHOLE_LOAD, Option, TrainingPlan
 from sccl.core.workload import Workload
-from sccl.tasks.step_pictures import begin_of, covered_ns, step_rows
+from sccl.tasks.step_pictures import RunningPlan, begin_of, covered_ns, iteration_panel
 from sccl.topo import fabric_of
 from sccl.train.cyclic import CyclicPlan, wrong_in_cyclic
 from sccl.train.jobs import Job
@@ -240,7 +240,7 @@ def result_of(
     )
     bars: tuple[str, ...] = ()
     if (model, nodes) == (SHOWN, _MOST):
-        rows = step_rows(plan, timeline, system)
+        rows = iteration_panel(RunningPlan(plan, timeline, system))
         shown = [bar for bar in rows.bars if bar.since_us < plan.period_ns / 1000]
         bars = tuple(
             f"{rows.rows[b.row]}\t{b.kind}\t{b.since_us:.3f}\t{b.until_us:.3f}\t{b.label}"

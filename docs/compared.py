@@ -92,7 +92,7 @@ def _chart(found: Found) -> charts.ChartType:
 
 def _alt(machine: str) -> str:
     both = " and ".join(COLLECTIVES)
-    return f"Size by time of {both} on {machine}, of all systems, with the bound"
+    return f"Completion time divided by the lower bound, by size: {both} on {machine}"
 
 
 def _summary(found: dict[str, dict[str, Found]]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -32,13 +33,16 @@ _VIEW: ViewportSize = {"width": 1280, "height": 800}
 def main() -> None:
     """Write every picture that is made of results."""
     sccl.limits("broadcast", "dgx1", max_steps=8).plot().save(PICTURES / "frontier.svg")
-    found = sccl.pareto("broadcast", "ring:8")
-    found.plot_times().save(PICTURES / "times.svg")
+    sccl.pareto("allreduce", "dgx1").plot_times().save(PICTURES / "times.svg")
     sccl.topology("z52-pcie").plot().save(PICTURES / "machine.svg")
+    sccl.topology("dgx-h100").plot().save(PICTURES / "dgx-h100.svg")
+    draw_training_step(PICTURES / "training-step.svg")
     allgather = sccl.pareto("allgather", "dgx1")
     best = allgather.points[-1].algorithm
     assert best is not None
-    best.plot("utilisation").save(PICTURES / "utilisation.svg")
+    fewest_steps = allgather.points[0].algorithm
+    assert fewest_steps is not None
+    fewest_steps.plot("utilisation").save(PICTURES / "utilisation.svg")
     for name, files in MEASURED.items():
         measured.draw([RESULTS / f"{file}.json" for file in files], PICTURES / f"{name}.svg")
     draw_gap(PICTURES / "gap-ndv2x2.svg")
@@ -81,6 +85,18 @@ def draw_gap(picture: Path) -> None:
         x_title="Output of a rank (bytes)",
     )
     save(chart, picture)
+
+
+def draw_training_step(picture: Path) -> None:
+    """Draw a training step as it is submitted and as it is planned, with one layer enlarged."""
+    workload = sccl.workload("moe", preset="moe-156")
+    submitted, planned = (
+        sccl.plan(workload, "hgx2x4", search=search, seconds=5) for search in ("fifo", "sgs")
+    )
+    planned.plot(before=submitted).save(picture)
+    text = picture.read_text(encoding="utf-8")
+    # Descriptions of single bars are most of the file.
+    picture.write_text(re.sub(r' (?:aria-[a-z]+|role)="[^"]*"', "", text), encoding="utf-8")
 
 
 def explorer(page: Path) -> None:

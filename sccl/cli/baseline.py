@@ -48,25 +48,29 @@ Name = Annotated[
 ]
 Pieces = Annotated[
     int,
-    typer.Option(help="Pieces of what is sent as one: more for those that pipeline or choose."),
+    typer.Option(help="Pieces of each chunk, for pipelining."),
 ]
 
 Size = Annotated[
     str,
     typer.Option(
-        help="Bytes of a rank's buffer, for its time and by which nccl and pat choose: 64KiB, 1GB."
+        help="Buffer of a rank in bytes, for its time and for the choices of nccl and pat: "
+        "64KiB, 1GB."
     ),
 ]
 Alpha = Annotated[
     AlphaModel,
-    typer.Option(help="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+    typer.Option(
+        help="Alpha model: travels (chunk arrives alpha later) or occupies (link "
+        "is busy during alpha)."
+    ),
 ]
 Steps = Annotated[
     Stepping,
     typer.Option(
         "--stepping",
-        help="Whether a send starts when its data are there and the link has begun with those of "
-        "earlier steps, or when the step before it has ended everywhere.",
+        help="Start of a send: pipelined (data have arrived and the link is free) or "
+        "barrier (previous step has ended everywhere).",
     ),
 ]
 
@@ -85,11 +89,11 @@ def baseline(
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """List the classical algorithms, or make one of them for a machine.
+    """List the classical algorithms, or generate one of them for a machine.
 
-    Where all its hops are links it is an algorithm by steps; else hops take shortest paths, on
-    which they meet others, and it is a schedule for the size. Either is judged. In process groups
-    each does it on the links of its own ranks.
+    If all its hops are links, the result is an algorithm. Otherwise hops take shortest paths,
+    share links, and the result is a schedule for the size. Both are verified. In process groups
+    each group uses the links of its own ranks.
     """
     if name == LIST:
         if collective or topo or output:

@@ -40,19 +40,18 @@ def bounds(
     steps: Annotated[
         int | None,
         typer.Option(
-            help="Also the limit of R/C for this S, over all k and all C; of allreduce, what no "
-            "algorithm of any class beats, and for an even S the limit of compositions of equal "
-            "halves."
+            help="Also compute the limit of R/C for this S over all k and C; for "
+            "allreduce, a bound for all families."
         ),
     ] = None,
     timeout: options.LimitTimeout = None,
     json: options.Json = False,
 ) -> None:
-    """Lower bounds on steps and on R/C, with proofs to check by hand.
+    """Compute lower bounds on S and R/C, with proofs that you can check by hand.
 
-    Also what is attained in the fewest steps without search, where a construction is known:
-    breadth first (BFB) or by dimensions for allgather, by colouring for alltoall.
-    Of allreduce: those of every algorithm, and those of compositions of equal halves.
+    It also prints algorithms in the fewest steps that need no search: breadth first (BFB) or by
+    dimensions for an allgather, by coloring for an alltoall. An allreduce has bounds for all
+    algorithms and for compositions of equal halves.
 
     Exit code 0: done, 2: bad input, 3: the limit for --steps is known only between bounds.
     """

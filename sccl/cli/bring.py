@@ -15,21 +15,19 @@ from sccl.tasks.bringing import bring, import_output
 @reported
 def import_(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="An algorithm or a program of somebody else.")
+        Path, typer.Argument(metavar="FILE", help="Algorithm or program of another tool.")
     ],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="The file to write the algorithm to.")
-    ],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File for the algorithm.")],
     topo: Annotated[
         str | None,
-        typer.Option(help="The machine it is for.", show_default="of the links that it uses"),
+        typer.Option(help="Machine of the algorithm.", show_default="of the links that it uses"),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Read an algorithm or a program of somebody else, and write it as an algorithm of sccl's own.
+    """Convert another tool's algorithm or program into one of sccl's own.
 
-    It is executed first, and what is wrong is said; then it can be judged, compared, simulated and
-    run like any other.
+    The program is executed first, and faults are reported. The result can be verified, compared,
+    simulated, and run like any other algorithm.
     """
     options.writable(output)
     brought = bring(file, output, topo)

@@ -27,16 +27,17 @@ def verify_certificate(
         list[Path],
         typer.Argument(
             metavar="FOLDER",
-            help="Folders that 'sccl pareto --certify' wrote, or patterns such as 'proofs*'.",
+            help="Folders of 'sccl pareto --certify', or patterns such as 'proofs*'.",
             show_default=False,
         ),
     ],
     json: options.Json = False,
 ) -> None:
-    """Check every claim of a certificate, without trusting any solver.
+    """Check every claim of a certificate without a solver.
 
-    It first says what they are about. Exit code 0: all claims hold, 1: one does not, 2: bad input,
-    3: some rest on two solvers' word, or would take too much work to check.
+    It first prints the machine, collective, and classes of the claims. Exit code 0: all claims
+    hold, 1: one does not, 2: bad input, 3: some rest on the word of two solvers or take too long
+    to check.
     """
     given = certified(folders)  # all are read before any verdict
     verdicts: list[tuple[Path, Verdict]] = []

@@ -43,20 +43,20 @@ def check(
     costs: Annotated[
         Path | None,
         typer.Option(
-            help="The table of costs with which training plans were made ('sccl plan --costs'): "
-            "their times are derived from it.",
+            help="Table of costs of training plans ('sccl plan --costs'); times are "
+            "derived from it.",
             show_default="times are taken as told",
             autocompletion=complete.file,
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Re-execute algorithms, schedules, plans and programs of others, list every violation.
+    """Verify algorithms, schedules, plans, and other tools' programs, and list each violation.
 
-    Of a program, each data race, deadlock and wrong result is named with thread block, step and
-    chunk, whatever the speed of thread blocks, and each rule that its runtime would trip over. A
-    training plan is run event by event: what waits for ever, or takes longer than claimed; options
-    are offered anew. Exit code 1 if there is a violation, or a file that no runtime would run.
+    For a program it names each data race, deadlock, and wrong result by thread block, step, and
+    chunk, for any relative speed of the thread blocks, and each rule of its runtime that it
+    breaks. A training plan is executed event by event, and its options are derived again. Exit
+    code 1: a violation, or a file that no runtime would run.
     """
     unread: dict[Path, InputError] = {}
     broken = unread if names_several(files) else None

@@ -27,34 +27,33 @@ Target = Annotated[
 Folder = Annotated[
     Path,
     typer.Option(
-        "-o", "--output", help="Folder of the project: a new one, or that of the same algorithms."
+        "-o", "--output", help="Folder of the project: a new one, or one of the same algorithms."
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Write into the folder whatever it holds.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the folder, whatever it contains.")]
 PerLink = Annotated[
     int | None,
-    typer.Option(
-        help="Thread blocks that share the work of a link (cuda, hip; else what its lanes ask for)."
-    ),
+    typer.Option(help="Thread blocks per link (cuda, hip; default: by its lanes)."),
 ]
 Transport = Annotated[
     str,
     typer.Option(
-        help="kernel, or dma: one copy for each transfer (cuda, hip).",
+        help="Transport: kernel, or dma with one copy per transfer (cuda, hip).",
         autocompletion=complete.words(("kernel", "dma"), "how chunks travel"),
     ),
 ]
 Select = Annotated[
     str | None,
-    typer.Option(help="Switch points, such as 'allgather:0=0e,65536=1d' (else the cost model's)."),
+    typer.Option(
+        help="Switch points, such as 'allgather:0=0e,65536=1d' (default: the cost model's)."
+    ),
 ]
 
 CostsOf = Annotated[
     str | None,
     typer.Option(
         "--topo",
-        help="Switch points by the costs of this machine, such as one of 'sccl profile' (else by "
-        "those of each algorithm's own).",
+        help="Machine whose costs set the switch points (default: each algorithm's own).",
         autocompletion=complete.topology,
     ),
 ]
@@ -74,11 +73,10 @@ def codegen(
     force: Force = False,
     json: options.Json = False,
 ) -> None:
-    """Generate a project that runs algorithms: C++ for MPI processes, CUDA or HIP.
+    """Generate a C++, CUDA, or HIP project that runs algorithms.
 
-    Several algorithms of one collective make one entry that switches between them by buffer size;
-    those of several collectives, such as a folder may hold, make an entry each. Of schedules what
-    runs is their steps: what is sent, and what it waits for.
+    Several algorithms of one collective become one entry that selects by buffer size. Several
+    collectives become an entry each. A schedule is run by its dependencies.
     """
     if blocks_per_link is not None and not 1 <= blocks_per_link <= MAX_PER_LINK:
         raise ParameterError(f"blocks-per-link is {blocks_per_link}, expected 1 to {MAX_PER_LINK}")

@@ -32,38 +32,39 @@ if TYPE_CHECKING:
 
 Size = Annotated[
     str,
-    typer.Option(
-        help="Bytes of a rank's buffer: from one to another by fours, 1KB..1GB, or one size."
-    ),
+    typer.Option(help="Buffer of a rank in bytes: a size, or a range in factors of 4, 1KB..1GB."),
 ]
 Files = Annotated[
     list[Path] | None,
     typer.Option(
         "--file",
-        help="Algorithm or schedule of others, for the same machine and collective; may be given "
-        "several times.",
+        help="Algorithm or schedule file of another tool, for the same machine and "
+        "collective. Repeatable.",
         show_default=False,
     ),
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option(help="Take these alone: tacos,ring,...; may be given several times."),
+    typer.Option(help="Contenders to include: tacos,ring,... Repeatable."),
 ]
-Without = Annotated[list[str] | None, typer.Option(help="Leave these out, likewise.")]
+Without = Annotated[list[str] | None, typer.Option(help="Contenders to exclude. Repeatable.")]
 Alpha = Annotated[
     AlphaModel,
-    typer.Option(help="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+    typer.Option(
+        help="Alpha model: travels (chunk arrives alpha later) or occupies (link "
+        "is busy during alpha)."
+    ),
 ]
 Timeout = Annotated[
     float | None,
     typer.Option(
-        help="Seconds for each synthesiser, for all sizes together.",
+        help="Seconds for each synthesizer, for all sizes together.",
         show_default="none: they end by effort, which no load changes",
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Of synthesisers: the same one, the same plans.")]
+Seed = Annotated[int, typer.Option(help="Seed of the synthesizers.")]
 Plot = Annotated[
-    Path | None, typer.Option(help="Draw it: .html, .svg, .png or .pdf.", show_default=False)
+    Path | None, typer.Option(help="Picture: .html, .svg, .png, or .pdf.", show_default=False)
 ]
 Measure = Annotated[
     Measured,
@@ -76,7 +77,7 @@ Measure = Annotated[
 Tuner = Annotated[
     Path | None,
     typer.Option(
-        help="File for NCCL's tuner plugin: which of its algorithms for which sizes.",
+        help="File for NCCL's tuner plugin: NCCL's best algorithm by size.",
         show_default=False,
     ),
 ]
@@ -105,12 +106,13 @@ def compare(
     tuner: Tuner = None,
     json: options.Json = False,
 ) -> None:
-    """Compare all synthesisers and classical algorithms by size: who is fastest where.
+    """Compare the completion times of all synthesizers and classical algorithms by buffer size.
 
-    Each is judged and simulated link by link; beside them stands a time that nothing beats,
-    whatever its chunks. Who does not serve the machine or the collective is listed, and why.
+    Every plan is verified, simulated link by link, and compared with a lower bound that holds for
+    every schedule. Contenders that do not support the machine or the collective are listed with the
+    reason.
 
-    Exit code 0: done, 2: bad input, 130: interrupted; what was found by then is printed.
+    Exit code 0: done, 2: bad input, 130: interrupted; the results so far are printed.
     """
     from sccl.tasks.compare import (  # noqa: PLC0415 - loads NumPy and the solvers
         compare,

@@ -36,19 +36,19 @@ def compare_plans(
     *,
     fabric: FabricName,
     seconds: Annotated[
-        float, typer.Option(min=0, help="How much each search does, about: the same anywhere.")
+        float, typer.Option(min=0, help="Budget of each search, in approximate seconds.")
     ] = 5.0,
     seed: Seed = 0,
     memory: Memory = None,
     picture: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="A picture of it: .html, .svg, .png or .pdf."),
+        typer.Option("-o", "--output", help="Picture: .html, .svg, .png, or .pdf."),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Plan a training step by every search, and by what frameworks do, on the same options.
+    """Compare plans of a training step by all searches and by frameworks' strategies.
 
-    Exit code 0: done, 2: bad input, 130: interrupted; the searches that had ended by then are told.
+    Exit code 0: done, 2: bad input, 130: interrupted; the results so far are printed.
     """
     workload, on = load_workload(file), fabric_of(fabric)
     if picture is not None:

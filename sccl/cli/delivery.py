@@ -24,21 +24,20 @@ from sccl.tasks.certify import WrittenCertificate, require_certifiable
 from sccl.tasks.outputs import head, question_digests
 from sccl.tasks.subject import Subject
 
-OutDir = Annotated[
-    Path | None, typer.Option("-o", "--out", help="Folder for the algorithms found.")
-]
+OutDir = Annotated[Path | None, typer.Option("-o", "--out", help="Folder for the algorithms.")]
 CertifyDir = Annotated[
     Path | None,
     typer.Option(
         "--certify",
-        help="Folder for proofs of all claims, for 'sccl verify-certificate'; of allreduce, of "
-        "those about compositions and every class, and of limits those about trees, too.",
+        help="Folder for a certificate, checked by 'sccl verify-certificate'. For "
+        "allreduce it covers compositions and bounds for all families, with 'limits' "
+        "also trees.",
     ),
 ]
 Plot = Annotated[
     Path | None,
     typer.Option(
-        help="Picture of the frontier and of the times by buffer size: .html, .svg, .png, .pdf "
+        help="Picture of the frontier and of times by buffer size: .html, .svg, .png, .pdf "
         "(more charts: 'sccl plot')."
     ),
 ]

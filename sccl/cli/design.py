@@ -28,29 +28,32 @@ _SHOWN = 25
 @reported
 def design(
     *,
-    ranks: Annotated[int, typer.Option(help="How many there are.", show_default=False)],
+    ranks: Annotated[int, typer.Option(help="Number of ranks.", show_default=False)],
     degree: Annotated[
-        int, typer.Option(help="Links out of each rank, and into it.", show_default=False)
+        int, typer.Option(help="Number of links out of each rank, and into it.", show_default=False)
     ],
-    collective: Annotated[str, typer.Option(help=f"What it is for: {IN_WORDS}.")] = "allgather",
+    collective: Annotated[str, typer.Option(help=f"Collective: {IN_WORDS}.")] = "allgather",
     steps: Annotated[
-        int | None, typer.Option(help="None of more steps.", show_default="of any number")
+        int | None, typer.Option(help="Largest number of steps.", show_default="of any number")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of generators that are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of random Cayley graphs.")] = 0,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="File for the first of the table.", show_default=False),
+        typer.Option(
+            "-o", "--output", help="File for the first network of the table.", show_default=False
+        ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw it: .html, .svg, .png or .pdf.", show_default=False)
+        Path | None, typer.Option(help="Picture: .html, .svg, .png, or .pdf.", show_default=False)
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Find networks of so many ranks and links of each that a collective is fast on.
+    """Find networks on which a collective is fast, for a number of ranks and links per rank.
 
-    Families of graphs and what is made of smaller ones, each with what is attained on it without
-    search; beside them the least steps of any network (Moore) and the least R/C.
-    Exit code 0: done, 2: bad input, 130: interrupted; what was found by then is printed.
+    It compares families of graphs and products of smaller graphs, each with the best algorithm that
+    needs no search, and prints lower bounds for any network: Moore's bound on steps, and R/C.
+
+    Exit code 0: done, 2: bad input, 130: interrupted; the results so far are printed.
     """
     if plot is not None:
         charts.check_picture(plot)

@@ -17,9 +17,9 @@ _COLOURS = {ToolState.OK: "green", ToolState.MISSING: "yellow", ToolState.BROKEN
 
 @reported
 def doctor(json: options.Json = False) -> None:
-    """Try the solvers, compilers, MPI and GPU tools of this machine, and say how to get the rest.
+    """Test the solvers, compilers, MPI, and GPU tools of this machine, with installation hints.
 
-    Exit code 0: the main job ('sccl pareto') can be done, 1: it can't.
+    Exit code 0: the main job ('sccl pareto') works, 1: it does not.
     """
     with err().status("trying"):
         tried = examined()

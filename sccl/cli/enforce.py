@@ -18,7 +18,7 @@ Job = Annotated[
     list[str],
     typer.Argument(
         metavar="COMMAND",
-        help="What starts the job, after --: torchrun and its words, on this machine.",
+        help="Command that starts the job, after --: torchrun and its arguments, on this machine.",
         show_default=False,
     ),
 ]
@@ -26,7 +26,7 @@ Record = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Write what the job calls, waits for and computes in a step as a workload here.",
+        help="File for the workload of a step: calls, waits, and computation.",
     ),
 ]
 
@@ -35,27 +35,25 @@ Plan = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Split and order what the job calls as this training plan says ('sccl plan').",
+        help="Training plan to apply ('sccl plan').",
     ),
 ]
 
 
 @reported
 def enforce(job: Job, plan: Plan = None, record: Record = None, json: options.Json = False) -> None:
-    """Run a PyTorch job that says init_process_group("sccl"), and record it, or keep it to a plan.
+    """Run a PyTorch job with backend "sccl", and record it or apply a training plan.
 
-    Nothing else of it is changed. Steps are told by its optimizers, or by what repeats; of several
-    that are alike, a piece of computation takes what it took the slowest rank, in the middle of
-    them. Where the job calls what the plan does not expect, it goes on without the plan until a
-    step is as planned again.
+    The job itself does not change. Steps are recognized by its optimizers or by repetition.
+    Computation takes the time of the slowest rank, in the median over similar steps. If a call does
+    not fit the plan, the job continues without the plan until a step fits again.
 
-    Calls that the plan covers go over gloo, and all others as they go without 'sccl enforce', so a
-    plan pays where ranks are on several networks or machines. Bundles are often faster on one
-    machine. Ctrl-C of a recording writes the steps until then.
+    Calls that the plan covers use gloo. All others run as without 'sccl enforce'. A plan pays when
+    ranks use several networks or machines. On one machine bundles are often faster. Ctrl-C of a
+    recording writes the steps so far.
 
-    Results are those of the job without a plan, but for collectives that the plan covers: these may
-    add up in another order. SCCL_CHANNELS=fast=eth0,slow=eth1 says over which network
-    interface each channel of the plan's fabric goes.
+    Results equal those without a plan, except that covered collectives may add in another order.
+    SCCL_CHANNELS=fast=eth0,slow=eth1 sets the network interface of each channel of the fabric.
     """
     if record is None and plan is None:
         raise ParameterError(

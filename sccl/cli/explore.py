@@ -27,21 +27,20 @@ Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE",
-        help="Files of algorithms and schedules, a sweep's --out folder, patterns such as "
-        "'found/*.json', and what 'sccl pareto --json' printed.",
+        help="Algorithm and schedule files, the folder of 'sccl pareto --out', patterns "
+        "such as 'found/*.json', or the output of 'sccl pareto --json'.",
         show_default=False,
     ),
 ]
-Page = Annotated[Path, typer.Option("-o", "--output", help="The page to write (.html).")]
+Page = Annotated[Path, typer.Option("-o", "--output", help="File for the page (.html).")]
 
 
 @reported
 def explore(files: Files, output: Page, json: options.Json = False) -> None:
-    """Write a page that shows algorithms step by step: one file, to be opened in any browser.
+    """Write a page that plays algorithms step by step in any browser.
 
-    A folder of 'sccl pareto --out' starts with its frontiers; a click on a point opens it.
-    Schedules are played on an axis of time. Of a training plan: what streams and channels do when,
-    and what waits for what.
+    A folder of 'sccl pareto --out' opens with its frontiers; click a point to open it. Schedules
+    play on a time axis. A training plan shows its streams, channels, and dependencies.
     """
     if output.suffix.lower() not in {".html", ".htm"}:
         raise ParameterError(

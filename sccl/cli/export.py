@@ -20,7 +20,7 @@ Name = Annotated[
     str,
     typer.Option(
         "--format",
-        help=f"Whose format: {', '.join(formats.written())}.",
+        help=f"Format: {', '.join(formats.written())}.",
         autocompletion=complete.words(formats.written(), "a format"),
         show_default=False,
     ),
@@ -41,18 +41,22 @@ def export(
     ],
     size: Annotated[
         str | None,
-        typer.Option(help="Bytes that C chunks make up, for formats that hold bytes: 1MB, 64KiB."),
+        typer.Option(
+            help="Buffer of C chunks in bytes, for formats that contain bytes: 1MB, 64KiB."
+        ),
     ] = None,
     told: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="An option of the format; repeatable."),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Option of the format, NAME=VALUE. Repeatable."
+        ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Write algorithms and schedules in the formats that others run, simulate and draw.
+    """Export algorithms and schedules to other runtimes, simulators, and viewers.
 
-    Several algorithms of one collective get sizes of their own, by the cost model. What the format
-    or its runtime does not allow is said, with what to do.
+    The cost model assigns sizes to several algorithms of one collective. Limits of the format or
+    its runtime are printed, with a remedy.
     """
     size_bytes = None if size is None else size_in_bytes(size)
     found = export_plans(files, format_name, output, size_bytes, told or [])

@@ -21,23 +21,23 @@ Command = Annotated[
     list[str],
     typer.Argument(
         metavar="COMMAND...",
-        help="What every rank runs, after --.",
+        help="Command of every rank, after --.",
         show_default=False,
     ),
 ]
 Channels = Annotated[
     str,
     typer.Option(
-        help="Names and rates, bits per second in kb, Mb or Gb: each is a network of its own, in "
-        "which every rank has an interface.",
+        help="Names and rates of channels, in bits per second (kb, Mb, Gb); each is a "
+        "network with one interface per rank.",
     ),
 ]
-Ranks = Annotated[int, typer.Option(help="How many times COMMAND is started.")]
+Ranks = Annotated[int, typer.Option(help="Number of ranks.")]
 Quiet = Annotated[
     bool,
     typer.Option(
         "--quiet",
-        help="Print what rank 0 says, as it is, and of a rank that fails its last lines.",
+        help="Print only the output of rank 0, and the last lines of a rank that fails.",
     ),
 ]
 FabricFile = Annotated[
@@ -45,14 +45,13 @@ FabricFile = Annotated[
     typer.Option(
         "--fabric",
         metavar="FILE",
-        help="Write the channels as a fabric here, for 'sccl plan', before COMMAND is run.",
+        help="File for the channels as a fabric for 'sccl plan', written before COMMAND runs.",
     ),
 ]
 By = Annotated[
     Limiter | None,
     typer.Option(
-        help="What keeps the rates: namespaces; or a bucket, to which the backend 'sccl' alone "
-        "keeps.",
+        help="Rate limit: network namespaces, or a token bucket that programs must respect.",
         show_default="namespaces where this system allows them",
     ),
 ]
@@ -90,12 +89,12 @@ def lab(
     fabric: FabricFile = None,
     json: options.Json = False,
 ) -> None:
-    """Run a command on ranks that have a network of a known rate for every channel.
+    """Run a command on ranks with an emulated network of a set rate per channel.
 
-    Ranks are network namespaces on this machine; as root or without, by user namespaces. COMMAND
-    finds RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment, as torchrun sets them,
-    and in SCCL_CHANNELS the interface of each channel. The exit code is that of the rank that
-    failed first; with it all others end. Nothing is left behind, whatever is killed.
+    Ranks are network namespaces on this machine, as root or through user namespaces. COMMAND gets
+    RANK, WORLD_SIZE, MASTER_ADDR, and MASTER_PORT as from torchrun, and in SCCL_CHANNELS the
+    interface of each channel. The exit code is that of the first rank that failed; all others then
+    end. Nothing is left behind, whichever process is killed.
     """
     wanted = channels_of(channels)
     check_lab(command, ranks)

@@ -26,21 +26,22 @@ InTime = Annotated[
     bool,
     typer.Option(
         "--time",
-        help="The least time of a size over all chunkings and schedules instead, for links that "
-        "each have their own alpha and speed.",
+        help="Lower bound on the completion time over all chunkings and schedules, with a "
+        "schedule close to it.",
     ),
 ]
 Size = Annotated[
     str | None,
     typer.Option(
-        help="With --time: bytes of a rank's buffer, 1MB, or from one to another by fours.",
+        help="Buffer of a rank with --time: 1MB, or a range in factors of 4, 1KB..1GB.",
         show_default="1KB..1GB",
     ),
 ]
 Gap = Annotated[
     float | None,
     typer.Option(
-        help="With --time: by which part of its bound a schedule may be above it.",
+        help="Relative optimality gap at which --time stops (0.01 = 1 %); exit code 3 if "
+        "it stays larger.",
         show_default="0.01",
     ),
 ]
@@ -59,13 +60,14 @@ def limits(
     delivery: DeliveryOptions,
     json: options.Json = False,
 ) -> None:
-    """The frontier over all k and all C: for every S the infimum of R/C, and what attains it.
+    """Compute the limit of R/C for each S, over all k and C, and algorithms that attain it.
 
-    Of allreduce, for every class of algorithms. With --time, what no plan of any chunks takes less
-    than at a size, alpha travelling, and a schedule near it: -o names its file, or their folder;
-    --certify a folder for the proofs of both.
+    An allreduce has limits for each family of algorithms. With --time the command prints a lower
+    bound on the completion time that holds for every schedule, and a schedule close to it. -o names
+    the file or folder of schedules, --certify the folder of their certificates.
 
-    Exit code 0: done, 2: bad input, 3: some limit is known only between bounds, 130: interrupted.
+    Exit code 0: done, 2: bad input, 3: some limit is known only between bounds, or some gap is
+    larger than --gap, 130: interrupted.
     """
     if in_time:
         from sccl.cli.time_limit import time_limits  # noqa: PLC0415 - few ask for it

@@ -28,9 +28,13 @@ Words = str | None
 class ModelParameters:
     """What a workload is made of; None: as the preset says, or by default."""
 
-    layers: Annotated[Whole, typer.Option(help="Of all stages.", rich_help_panel=_MODEL)] = None
-    hidden: Annotated[Whole, typer.Option(help="The width, h.", rich_help_panel=_MODEL)] = None
-    heads: Annotated[Whole, typer.Option(help="Of attention.", rich_help_panel=_MODEL)] = None
+    layers: Annotated[
+        Whole, typer.Option(help="Number of layers of all stages.", rich_help_panel=_MODEL)
+    ] = None
+    hidden: Annotated[Whole, typer.Option(help="Width, h.", rich_help_panel=_MODEL)] = None
+    heads: Annotated[
+        Whole, typer.Option(help="Number of attention heads.", rich_help_panel=_MODEL)
+    ] = None
     kv_heads: Annotated[
         Whole,
         typer.Option(
@@ -62,7 +66,7 @@ class ModelParameters:
     vocabulary: Annotated[
         Whole,
         typer.Option(
-            help="Words, V, with an embedding and a matrix behind the layers; 0: neither.",
+            help="Vocabulary size, V, with an embedding and an output matrix; 0: neither.",
             show_default="0",
             rich_help_panel=_MODEL,
         ),
@@ -79,7 +83,7 @@ class ModelParameters:
     recompute: Annotated[
         Words,
         typer.Option(
-            help=f"What is computed again, backward: {', '.join(RECOMPUTE)} (attention itself, or "
+            help=f"Recomputation in the backward pass: {', '.join(RECOMPUTE)} (attention, or "
             "whole layers).",
             show_default="none",
             rich_help_panel=_MODEL,
@@ -96,18 +100,18 @@ class ModelParameters:
         ),
     ] = None
     experts: Annotated[
-        Whole, typer.Option(help="Of a layer that has some, E.", rich_help_panel=_EXPERTS)
+        Whole, typer.Option(help="Number of experts of a layer, E.", rich_help_panel=_EXPERTS)
     ] = None
     top_k: Annotated[
         Whole,
         typer.Option(
-            help="To how many experts a token goes.", show_default="2", rich_help_panel=_EXPERTS
+            help="Number of experts per token.", show_default="2", rich_help_panel=_EXPERTS
         ),
     ] = None
     capacity: Annotated[
         Number,
         typer.Option(
-            help="Room for tokens: so many times what there are.",
+            help="Expert capacity factor.",
             show_default="1",
             rich_help_panel=_EXPERTS,
         ),
@@ -115,7 +119,7 @@ class ModelParameters:
     ep: Annotated[
         Whole,
         typer.Option(
-            help="Ranks that share the experts of a layer.",
+            help="Number of ranks that share the experts of a layer.",
             show_default="1",
             rich_help_panel=_EXPERTS,
         ),
@@ -123,31 +127,33 @@ class ModelParameters:
     moe_every: Annotated[
         Whole,
         typer.Option(
-            help="Of so many layers one has experts.", show_default="2", rich_help_panel=_EXPERTS
+            help="Interval of layers with experts.", show_default="2", rich_help_panel=_EXPERTS
         ),
     ] = None
-    tables: Annotated[Whole, typer.Option(help="Of all ranks.", rich_help_panel=_TABLES)] = None
+    tables: Annotated[
+        Whole, typer.Option(help="Number of tables of all ranks.", rich_help_panel=_TABLES)
+    ] = None
     dimension: Annotated[
-        Whole, typer.Option(help="Elements of a row.", rich_help_panel=_TABLES)
+        Whole, typer.Option(help="Number of elements of a row.", rich_help_panel=_TABLES)
     ] = None
     pooling: Annotated[
-        Whole, typer.Option(help="Rows looked up in a table, a sample.", rich_help_panel=_TABLES)
+        Whole, typer.Option(help="Number of rows per table and sample.", rich_help_panel=_TABLES)
     ] = None
     bottom: Annotated[
         Words,
         typer.Option(
-            help="Widths of the perceptron of dense features, as in 512x3/64.",
+            help="Widths of the bottom perceptron, as in 512x3/64.",
             rich_help_panel=_TABLES,
         ),
     ] = None
     top: Annotated[
         Words,
-        typer.Option(help="Widths of the perceptron behind it.", rich_help_panel=_TABLES),
+        typer.Option(help="Widths of the top perceptron.", rich_help_panel=_TABLES),
     ] = None
     interaction_mflops: Annotated[
         Number,
         typer.Option(
-            help="10^6 operations a sample between the two, forward.",
+            help="Forward operations per sample between the perceptrons, in 10^6.",
             show_default="0",
             rich_help_panel=_TABLES,
         ),
@@ -162,37 +168,34 @@ class ModelParameters:
         ),
     ] = None
     depths: Annotated[
-        Words, typer.Option(help="Blocks of each stage, as in 2/6/14x2.", rich_help_panel=_NETS)
+        Words,
+        typer.Option(help="Number of blocks of each stage, as in 2/6/14x2.", rich_help_panel=_NETS),
     ] = None
     widths: Annotated[
-        Words, typer.Option(help="Channels of each stage.", rich_help_panel=_NETS)
+        Words, typer.Option(help="Number of channels of each stage.", rich_help_panel=_NETS)
     ] = None
     group_width: Annotated[
         Whole,
-        typer.Option(help="Channels of a group.", show_default="8", rich_help_panel=_NETS),
+        typer.Option(
+            help="Number of channels of a group.", show_default="8", rich_help_panel=_NETS
+        ),
     ] = None
     expansion: Annotated[
         Whole,
-        typer.Option(
-            help="How much wider blocks are within.", show_default="4", rich_help_panel=_NETS
-        ),
+        typer.Option(help="Expansion factor of a block.", show_default="4", rich_help_panel=_NETS),
     ] = None
     picture: Annotated[
         Whole,
-        typer.Option(
-            help="Pixels of height and breadth.", show_default="224", rich_help_panel=_NETS
-        ),
+        typer.Option(help="Height and width in pixels.", show_default="224", rich_help_panel=_NETS),
     ] = None
     classes: Annotated[
         Whole,
-        typer.Option(
-            help="Into which pictures are told apart.", show_default="1000", rich_help_panel=_NETS
-        ),
+        typer.Option(help="Number of classes.", show_default="1000", rich_help_panel=_NETS),
     ] = None
     ranks: Annotated[
         Whole,
         typer.Option(
-            help="Of the job.",
+            help="Number of ranks of the job.",
             show_default="tp * pp * dp; a dlrm has to be told",
             rich_help_panel=_SPREAD,
         ),
@@ -200,31 +203,35 @@ class ModelParameters:
     batch: Annotated[
         Whole,
         typer.Option(
-            help="Sequences of a microbatch, samples or pictures of a rank.",
+            help="Sequences of a microbatch, or samples or pictures of a rank.",
             show_default="1; 64 pictures; a dlrm has to be told",
             rich_help_panel=_SPREAD,
         ),
     ] = None
     microbatches: Annotated[
         Whole,
-        typer.Option(help="Of an iteration.", show_default="1", rich_help_panel=_SPREAD),
+        typer.Option(
+            help="Number of microbatches of an iteration.",
+            show_default="1",
+            rich_help_panel=_SPREAD,
+        ),
     ] = None
     tp: Annotated[
         Whole,
         typer.Option(
-            help="Ranks that share tensors of a layer, t.",
+            help="Size of a tensor-parallel group, t.",
             show_default="1",
             rich_help_panel=_SPREAD,
         ),
     ] = None
     pp: Annotated[
         Whole,
-        typer.Option(help="Stages of the pipeline.", show_default="1", rich_help_panel=_SPREAD),
+        typer.Option(help="Number of pipeline stages.", show_default="1", rich_help_panel=_SPREAD),
     ] = None
     dp: Annotated[
         Whole,
         typer.Option(
-            help="Replicas, with data of their own, d.",
+            help="Number of data-parallel replicas, d.",
             show_default="1, or what --ranks leaves",
             rich_help_panel=_SPREAD,
         ),
@@ -232,8 +239,8 @@ class ModelParameters:
     zero: Annotated[
         Whole,
         typer.Option(
-            help="Shared out among replicas: 1 states of the optimizer, 2 gradients too, 3 "
-            "parameters too; 0 nothing.",
+            help="ZeRO stage: 0 nothing, 1 optimizer states, 2 also gradients, 3 also "
+            "parameters are sharded.",
             show_default="0",
             rich_help_panel=_SPREAD,
         ),
@@ -242,7 +249,7 @@ class ModelParameters:
         Flag,
         typer.Option(
             "--sequence-parallel/--no-sequence-parallel",
-            help="Reducescatter and allgather in place of sums in tensor groups.",
+            help="Use reducescatter and allgather instead of allreduces in tensor groups.",
             show_default="no",
             rich_help_panel=_SPREAD,
         ),
@@ -250,7 +257,7 @@ class ModelParameters:
     bucket_mb: Annotated[
         Number,
         typer.Option(
-            help="10^6 bytes of gradients that are reduced together.",
+            help="Size of a gradient bucket in 10^6 bytes.",
             show_default="25",
             rich_help_panel=_SPREAD,
         ),
@@ -258,7 +265,7 @@ class ModelParameters:
     prefetch: Annotated[
         Whole,
         typer.Option(
-            help="Layers whose parameters are gathered ahead (zero 3).",
+            help="Number of layers whose parameters are gathered ahead (zero 3).",
             show_default="2",
             rich_help_panel=_SPREAD,
         ),
@@ -267,7 +274,7 @@ class ModelParameters:
         Flag,
         typer.Option(
             "--overlap-next/--no-overlap-next",
-            help="The next iteration waits for gradients, or parameters, layer by layer.",
+            help="Let the next iteration wait for gradients or parameters layer by layer.",
             show_default="no",
             rich_help_panel=_SPREAD,
         ),
@@ -275,7 +282,7 @@ class ModelParameters:
     dtype: Annotated[
         Words,
         typer.Option(
-            help="Of parameters, gradients and activations.",
+            help="Type of parameters, gradients, and activations.",
             show_default="bfloat16; float32 of a dlrm or a net",
             rich_help_panel=_SPEED,
             autocompletion=complete.words(ITEM_BYTES, "a type of elements"),
@@ -284,7 +291,7 @@ class ModelParameters:
     tflops: Annotated[
         Number,
         typer.Option(
-            help="Peak of a rank, 10^12 operations per second.",
+            help="Peak of a rank in 10^12 operations per second.",
             show_default="125; 15 of a dlrm or a net",
             rich_help_panel=_SPEED,
         ),
@@ -292,13 +299,17 @@ class ModelParameters:
     efficiency: Annotated[
         Number,
         typer.Option(
-            help="Part of the peak that is reached.", show_default="0.5", rich_help_panel=_SPEED
+            help="Share of the peak that computation reaches.",
+            show_default="0.5",
+            rich_help_panel=_SPEED,
         ),
     ] = None
     memory_gb_per_s: Annotated[
         Number,
         typer.Option(
-            help="Of a rank's memory, 10^9 bytes/s.", show_default="900", rich_help_panel=_SPEED
+            help="Memory bandwidth of a rank in 10^9 bytes/s.",
+            show_default="900",
+            rich_help_panel=_SPEED,
         ),
     ] = None
 

@@ -22,7 +22,7 @@ def motif(
         str,
         typer.Argument(
             metavar="COLLECTIVE",
-            help="What is split, such as allreduce.",
+            help="Collective, such as allreduce.",
             autocompletion=complete.collective,
         ),
     ],
@@ -30,33 +30,36 @@ def motif(
     recipe: Annotated[
         str | None,
         typer.Option(
-            help="Rules with points between them, such as 'levels(8).seg(4)': each is done to all "
-            "that those before it made.",
+            help="Rules joined by dots, such as 'levels(8).seg(4)'; each applies to the "
+            "result of those before it.",
             show_default="the rules are listed",
         ),
     ] = None,
-    ranks: Annotated[int, typer.Option(help="Of the group.")] = 8,
+    ranks: Annotated[int, typer.Option(help="Number of ranks of the group.")] = 8,
     size: Annotated[
         str,
         typer.Option(
-            help="Of the largest buffer of a rank, such as 64KiB or 1MB: all of an allreduce, a "
-            "broadcast or a reduce; what a rank gets of an allgather; what it gives in a "
-            "reducescatter or an alltoall, to itself, too; what the root has of a gather or a "
-            "scatter. Several, as 1MB,2MB, are of as many collectives, which the rule merge makes "
-            "one."
+            help="Largest buffer of a rank, such as 64KiB: the whole buffer of an "
+            "allreduce, broadcast, or reduce; the output of an allgather; the input "
+            "of a reducescatter or alltoall; the root's buffer of a gather or "
+            "scatter. Several sizes (1MB,2MB) are as many collectives, for the rule "
+            "merge."
         ),
     ] = "1MiB",
-    item_bytes: Annotated[int, typer.Option(min=1, max=64, help="Of an element.")] = 4,
+    item_bytes: Annotated[
+        int, typer.Option(min=1, max=64, help="Size of an element in bytes.")
+    ] = 4,
     root: Annotated[
-        int | None, typer.Option(help="Of broadcast, reduce, gather, scatter.", show_default="0")
+        int | None,
+        typer.Option(help="Root of broadcast, reduce, gather, or scatter.", show_default="0"),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Split a collective into motifs, which are scheduled one by one, by a recipe.
+    """Split a collective into motifs (separately scheduled parts) by a recipe.
 
-    They are executed on symbols, in whatever order they allow: together they do what the collective
-    does, every contribution once, or the recipe is refused. Bytes of a motif are those of the
-    largest buffer that a rank has of it, counted as --size is.
+    The motifs are executed symbolically in every order that they allow. Together they must perform
+    the collective, with each contribution once, or the recipe is refused. The size of a motif is
+    its largest buffer of a rank, counted like --size.
     """
     if recipe is None and not json:
         table = Table("Rule", "What it makes", "Of", title=f"Rules for {escape(collective)}")

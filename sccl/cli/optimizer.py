@@ -36,7 +36,9 @@ _DEADLINE_S = 60.0
 StoreAddress = Annotated[
     str,
     typer.Option(
-        "--store", metavar="HOST:PORT", help="The job's store: its MASTER_ADDR and MASTER_PORT."
+        "--store",
+        metavar="HOST:PORT",
+        help="Address of the job's store: its MASTER_ADDR and MASTER_PORT.",
     ),
 ]
 Commit = Annotated[
@@ -44,7 +46,7 @@ Commit = Annotated[
     typer.Option(
         "--commit",
         metavar="FILE",
-        help="Propose this plan to all ranks, and wait for what is decided.",
+        help="Plan to propose to all ranks; waits for the decision.",
         autocompletion=complete.file,
     ),
 ]
@@ -52,19 +54,20 @@ Serve = Annotated[
     bool,
     typer.Option(
         "--serve",
-        help="Go on: decide what others left open, plan anew when ranks wait, take back what is "
-        "not faster.",
+        help="Keep running: decide open proposals, plan again when ranks wait, and revert "
+        "plans that are not faster.",
     ),
 ]
-Status = Annotated[bool, typer.Option("--status", help="Print how the job stands with its plans.")]
+Status = Annotated[bool, typer.Option("--status", help="Print the state of the job's plans.")]
 Deadline = Annotated[
-    float, typer.Option(help="Seconds for all ranks to vote, after which a plan is aborted.")
+    float, typer.Option(help="Seconds for all ranks to vote; after that the plan is aborted.")
 ]
-Seconds = Annotated[float, typer.Option(help="Seconds for which a plan is looked for.")]
+Seconds = Annotated[float, typer.Option(help="Seconds to search a plan.")]
 Log = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Append each decision to this file before it is told, as JSON."
+        metavar="FILE",
+        help="File to which each decision is appended as JSON before it is published.",
     ),
 ]
 
@@ -80,11 +83,11 @@ def optimizer(
     log: Log = None,
     json: options.Json = False,
 ) -> None:
-    """Propose plans to a running job, watch it, and plan anew when that is worth it.
+    """Propose plans to a running job, monitor it, and plan again when that pays off.
 
-    The job never waits for this command, nor ends with it: another may go on where one was ended.
-    With SCCL_PLAN_KEY in the environment plans, votes, and decisions are signed. Ranks that have
-    the key take no others.
+    The job never waits for this command and does not end with it. Another one can take over. With
+    SCCL_PLAN_KEY in the environment, plans, votes, and decisions are signed, and ranks with the key
+    accept no others.
 
     Exit code 0: done, 1: the plan was aborted, 4: the job's store is not there.
     """

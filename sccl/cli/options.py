@@ -15,18 +15,17 @@ Plans = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE",
-        help="Files of algorithms and schedules, folders of them (a sweep's --out), or patterns "
-        "such as 'found/*.json'.",
+        help="Algorithm and schedule files, folders of them, or patterns such as 'found/*.json'.",
         show_default=False,
     ),
 ]
-Chunks = Annotated[int, typer.Option(help="C, the chunks of each rank (the paper's count).")]
-Steps = Annotated[int, typer.Option(help="S, the steps.")]
-Rounds = Annotated[int, typer.Option(help="R, the rounds of all steps together.")]
+Chunks = Annotated[int, typer.Option(help="C, number of chunks of each rank (the paper's count).")]
+Steps = Annotated[int, typer.Option(help="S, number of steps.")]
+Rounds = Annotated[int, typer.Option(help="R, number of rounds of all steps.")]
 MaxSteps = Annotated[
     int | None,
     typer.Option(
-        help="Last S to try.",
+        help="Largest S.",
         show_default="3 above the latency bound; of allreduce, 3 above that of each half",
     ),
 ]
@@ -34,8 +33,8 @@ BySketch = Annotated[
     Path | None,
     typer.Option(
         "--sketch",
-        help="A communication sketch to keep to ('sccl schema sketch', or one of TACCL's): the "
-        "links that it leaves.",
+        help="Communication sketch that restricts the links ('sccl schema sketch', or one "
+        "of TACCL's).",
         show_default=False,
     ),
 ]
@@ -43,22 +42,22 @@ SketchedChunks = Annotated[
     int | None,
     typer.Option(
         "--chunks",
-        help="Chunks per part that a rank sends or is to get.",
+        help="Chunks per part that a rank sends or receives.",
         show_default="the sketch's, else 1",
     ),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(help="Seconds per query, after which the answer is 'unknown'."),
+    typer.Option(help="Seconds per query; a timeout means 'unknown'."),
 ]
 SweepTimeout = Annotated[
     float | None,
-    typer.Option(help="Seconds per query, after which the answer is 'unknown'.", show_default="60"),
+    typer.Option(help="Seconds per query; a timeout means 'unknown'.", show_default="60"),
 ]
 LimitTimeout = Annotated[
     float | None,
     typer.Option(
-        help="Seconds for the limit of each S.",
+        help="Seconds for each S.",
         show_default="none: it ends by effort, which no load changes",
     ),
 ]
@@ -66,20 +65,26 @@ Store = Annotated[
     Path | None,
     typer.Option(
         "--store",
-        help="File in which verdicts are kept, to go on from.",
+        help="File that stores answers, to resume a sweep.",
         show_default="in the user's cache folder",
     ),
 ]
 AlphaUs = Annotated[
     float | None,
-    typer.Option(help="Latency of a step, microseconds.", show_default="the topology's"),
+    typer.Option(
+        help="Latency of a step in microseconds (default: the machine's).",
+        show_default="the topology's",
+    ),
 ]
 GbPerS = Annotated[
     float | None,
-    typer.Option(help="Bandwidth of a lane, 10^9 bytes/s.", show_default="the topology's"),
+    typer.Option(
+        help="Bandwidth of a lane in 10^9 bytes/s (default: the machine's).",
+        show_default="the topology's",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]
-Output = Annotated[Path | None, typer.Option("-o", "--output", help="Write the result here.")]
+Output = Annotated[Path | None, typer.Option("-o", "--output", help="File for the result.")]
 
 
 def writable(path: Path | None) -> Path | None:

@@ -30,7 +30,7 @@ def pareto(
     k: Annotated[
         int | None,
         typer.Option(
-            help="Search R <= S + k.",
+            help="Largest number of extra rounds: R <= S + k.",
             show_default="5, or what the bandwidth bound takes in the fewest steps",
         ),
     ] = None,
@@ -38,7 +38,7 @@ def pareto(
     max_chunks: Annotated[
         int | None,
         typer.Option(
-            help="Largest C to try; of allreduce only compositions are then looked at.",
+            help="Largest C; for allreduce, restricts the sweep to compositions.",
             show_default="all that R and the bound allow",
         ),
     ] = None,
@@ -47,14 +47,13 @@ def pareto(
     workers: WorkersOptions,
     kept: KeptOptions,
     delivery: DeliveryOptions,
-    limit: Annotated[
-        bool, typer.Option("--limit", help="Another name of 'sccl limits', which see.")
-    ] = False,
+    limit: Annotated[bool, typer.Option("--limit", help="Same as 'sccl limits'.")] = False,
     json: options.Json = False,
 ) -> None:
     """Sweep the Pareto frontier of k-synchronous algorithms and prove its points.
 
-    For combining collectives k applies to the S and R of the dual that is solved.
+    For reductions, k applies to the S and R of the dual collective that is solved.
+
     Exit code 0: done, 2: bad input, 3: some candidate stayed undecided, 130: interrupted.
     """
     covered = Range(k, max_steps, max_chunks)

@@ -18,23 +18,23 @@ Us = Annotated[float | None, typer.Option(min=0, help="Microseconds.")]
 
 @reported
 def part(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file of a schedule.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Schedule file.")],
     *,
-    chunk: Annotated[int | None, typer.Option(help="Transfers of this chunk alone.")] = None,
-    rank: Annotated[int | None, typer.Option(help="Those from or to this rank alone.")] = None,
+    chunk: Annotated[int | None, typer.Option(help="Chunk whose transfers are kept.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Rank whose transfers are kept.")] = None,
     from_us: Annotated[
-        float, typer.Option(min=0, help="Those that start at this time or later, microseconds.")
+        float, typer.Option(min=0, help="Start of the interval in microseconds.")
     ] = 0.0,
     until_us: Annotated[
-        float | None, typer.Option(min=0, help="Those that start before this time, microseconds.")
+        float | None, typer.Option(min=0, help="End of the interval in microseconds.")
     ] = None,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """Take some transfers of a schedule, of one chunk, one rank or some time, as a schedule.
+    """Extract the transfers of one chunk, one rank, or one time interval from a schedule.
 
-    What is written is JSON, however the whole is kept. It says when links carry what, and is not
-    judged: alone it does not do what the collective asks for.
+    The output is JSON and lists the load of links over time. It is not verified, because a part
+    does not complete the collective.
     """
     options.writable(output)
     with share_bar(err(), on_a_line(file)) as bar:

@@ -60,12 +60,12 @@ def plan(
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """Plan a training step: how collectives are split, what carries them, and in which order.
+    """Plan a training step: split, carrier, and order of all its collectives (SYNDICATE).
 
-    The plan is judged, and beside it stands a time that no plan of the same options takes less
-    than.
+    The plan is verified and printed with a lower bound on the period over all plans with the same
+    options.
 
-    Exit code 0: found, 2: bad input, 130: interrupted; what was found by then is kept.
+    Exit code 0: found, 2: bad input, 130: interrupted; the best plan so far is kept.
     """
     if options_only and choices.merge is not None:
         raise ParameterError(

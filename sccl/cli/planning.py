@@ -19,7 +19,7 @@ File = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="A workload, as 'sccl workload import' or 'sccl workload make' writes it.",
+        help="Workload of 'sccl workload import' or 'sccl workload make'.",
         show_default=False,
         autocompletion=complete.file,
     ),
@@ -28,51 +28,47 @@ FabricName = Annotated[
     str,
     typer.Option(
         "--fabric",
-        help="What it runs on ('sccl fabric list'), or a .json file ('sccl schema fabric').",
+        help="Fabric: a name of 'sccl fabric list' or a .json file ('sccl schema fabric').",
         show_default=False,
     ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed, the same plan.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed; the same seed gives the same plan.")]
 Memory = Annotated[
     str | None,
-    typer.Option(help="What gathered results may take at once, such as 3GB.", show_default="any"),
+    typer.Option(help="Memory limit of gathered results, such as 3GB.", show_default="any"),
 ]
 Search = Annotated[
     str,
     typer.Option(
-        help="sgs (options and order together), exact (small steps), mcmc (as published), or "
-        "what frameworks do: fifo, lifo, p3, tictac, ho, s-exec, s-sched."
+        help="Search: sgs (options and order together), exact (small steps), mcmc (as "
+        "published), or a framework's: fifo, lifo, p3, tictac, ho, s-exec, s-sched."
     ),
 ]
 Seconds = Annotated[
     float,
     typer.Option(
         min=0,
-        help="How much is done in all, about: options are found, then a quarter at the most is for "
-        "bounds, and the search gets what is left, a quarter at the least. It is counted in steps, "
-        "not by the clock: the same on any machine, however busy.",
+        help="Budget of bounds and search, in approximate seconds. Counted in steps, so "
+        "load does not change the result.",
     ),
 ]
-MaxMotifs = Annotated[
-    int, typer.Option(min=1, help="Into how many motifs a collective is split at the most.")
-]
+MaxMotifs = Annotated[int, typer.Option(min=1, help="Largest number of motifs of a collective.")]
 Bitwise = Annotated[
     bool,
-    typer.Option("--bitwise", help="Keep the order in which collectives reduce as they are."),
+    typer.Option("--bitwise", help="Keep each collective's order of reduction."),
 ]
 Merge = Annotated[
     str | None,
     typer.Option(
-        help="Collectives that are alike may be one, up to so many bytes, such as 25MB: those "
-        "for which a step is faster with it are.",
+        help="Largest size of merged collectives, such as 25MB.",
         show_default="none are",
     ),
 ]
 Costs = Annotated[
     Path | None,
     typer.Option(
-        help="Times that were measured, as CSV: collective,option,ranks,bytes,us; an option is "
-        "a channel and what carries it, such as 'gpu ring'.",
+        help="Measured times as CSV: collective,option,ranks,bytes,us; an option is a "
+        "channel and a carrier, such as 'gpu ring'.",
         show_default="reckoned",
         autocompletion=complete.file,
     ),
@@ -81,8 +77,8 @@ OptionsOnly = Annotated[
     bool,
     typer.Option(
         "--options-only",
-        help="Find what each collective is offered, and why recipes are refused ('sccl schema "
-        "option'), and plan nothing.",
+        help="Write the options of each collective and the refused recipes ('sccl schema "
+        "option'), without a plan.",
     ),
 ]
 

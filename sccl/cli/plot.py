@@ -43,9 +43,8 @@ def plot(
         list[str],
         typer.Argument(
             metavar="FILE",
-            help="Files of algorithms and schedules, the folder of 'sccl pareto --out', what "
-            "'sccl pareto --json' printed, or topologies (a name such as dgx1 or torus:4x4, or a "
-            ".json file).",
+            help="Algorithm and schedule files, the folder of 'sccl pareto --out', the "
+            "output of 'sccl pareto --json', or machines.",
             show_default=False,
             autocompletion=complete.topology,
         ),
@@ -62,7 +61,7 @@ def plot(
     what: Annotated[
         What | None,
         typer.Option(
-            help="Which chart.",
+            help="Kind of chart.",
             show_default="frontier, utilisation, topology or timeline, by what FILE is",
         ),
     ] = None,
@@ -72,9 +71,9 @@ def plot(
 ) -> None:
     """Draw a frontier, times by buffer size, an algorithm, a machine, or a training plan.
 
-    A page (.html) needs no network; a .png has two pixels for each of the others'. Frontiers (what
-    'sccl pareto --json' printed, or folders of --out) share one chart. Training plans share time
-    scales: give 'sccl plan --search fifo' first to compare a plan with the order of submission.
+    A page (.html) needs no network. A .png has twice the resolution. Frontiers (output of 'sccl
+    pareto --json', or folders of --out) share one chart. Training plans share a time scale: put a
+    plan of 'sccl plan --search fifo' first to compare with the order of submission.
     """
     if output:
         charts.check_picture(output)

@@ -43,21 +43,21 @@ _ALIKE, _MISFIT = 0.1, 0.5  # as topo/profiles has them, which loads NumPy
 
 Ranks = Annotated[
     int | None,
-    typer.Option(help="MPI ranks to start; links between every two are measured, both ways."),
+    typer.Option(help="Number of MPI ranks; all pairs are measured in both directions."),
 ]
 Gpus = Annotated[
     bool,
     typer.Option(
         "--gpus",
-        help="Measure the GPUs of this machine that can be seen, in place of MPI ranks.",
+        help="Measure the visible GPUs of this machine instead of MPI ranks.",
     ),
 ]
 Machine = Annotated[
     str | None,
     typer.Option(
         "--topo",
-        help="Only the links of this machine, whose lanes and budgets stay (a name of 'sccl topo "
-        "list' or a .json file).",
+        help="Machine whose links are measured and whose lanes and budgets stay: a name of "
+        "'sccl topo list' or a .json file.",
         autocompletion=complete.topology,
     ),
 ]
@@ -66,12 +66,12 @@ Given = Annotated[
     typer.Option(
         "--measurements",
         metavar="FILE",
-        help="Fit what is in this file, and measure nothing.",
+        help="File of measurements to fit, without measuring.",
     ),
 ]
 Save = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Keep the measurements here, to be fitted again."),
+    typer.Option(metavar="FILE", help="File for the measurements, to fit them again."),
 ]
 Sizes = Annotated[
     str | None,
@@ -80,12 +80,12 @@ Sizes = Annotated[
 Chunks = Annotated[
     str | None,
     typer.Option(
-        help="How many chunks are sent, one after another and at once.", show_default=COUNTS
+        help="Numbers of chunks sent one after the other and at once.", show_default=COUNTS
     ),
 ]
 Repeat = Annotated[
     int | None,
-    typer.Option(help="Repetitions of each timing.", show_default=str(REPEAT)),
+    typer.Option(help="Number of repetitions.", show_default=str(REPEAT)),
 ]
 
 
@@ -100,40 +100,37 @@ def profile(
     repeat: Repeat = None,
     mpi: MpiFolder = None,
     alike: Annotated[
-        float, typer.Option(help="Costs that differ by no more are the same, in proportion.")
+        float, typer.Option(help="Relative difference up to which costs are equal.")
     ] = _ALIKE,
     max_misfit: Annotated[
         float,
-        typer.Option(
-            help="The most by which the measurements of a link may miss its alpha and beta, in "
-            "the median and in proportion."
-        ),
+        typer.Option(help="Largest relative misfit (median) of a link."),
     ] = _MISFIT,
     take: Annotated[
         Repetitions,
-        typer.Option(help="Which of the repetitions are fitted: what others do only adds to them."),
+        typer.Option(help="Repetition to fit: the fastest (least) or the median."),
     ] = Repetitions.LEAST,
     name: Annotated[
         str | None,
-        typer.Option(help="Of the machine.", show_default="the file's, or what was measured"),
+        typer.Option(help="Name of the machine.", show_default="the file's, or what was measured"),
     ] = None,
     save: Save = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the machine here.")
+        Path | None, typer.Option("-o", "--output", help="File for the machine.")
     ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Draw times against bytes: .html, .svg, .png or .pdf.",
+            help="Picture of times by bytes: .html, .svg, .png, or .pdf.",
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Measure alpha and beta of links between MPI ranks or GPUs, and write them as a machine.
+    """Measure alpha and beta of links between MPI ranks or GPUs, and write a machine.
 
-    Chunks go one after another and at once, between one pair at a time. Alpha and beta are fitted
-    to both (TACCL, section 4.1); links that are alike share one cost.
+    It sends chunks one after the other and at once, between one pair at a time, and fits alpha and
+    beta to both (TACCL, section 4.1). Links with overlapping intervals share one cost.
     """
     check_fitting(alike, max_misfit, name)
     files = {"--measurements": measurements, "--save": save, "--output": output, "--plot": plot}

@@ -29,7 +29,7 @@ def robust(
     part: Annotated[
         list[FailingPart] | None,
         typer.Option(
-            help="What fails: links (both ways), one lane of a link, ranks. May be repeated.",
+            help="Parts that fail: links (both directions), single lanes, or ranks. Repeatable.",
             show_default="links and ranks",
         ),
     ] = None,
@@ -39,14 +39,15 @@ def robust(
     workers: WorkersOptions,
     kept: KeptOptions,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw it: .html, .svg, .png or .pdf.", show_default=False)
+        Path | None, typer.Option(help="Picture: .html, .svg, .png, or .pdf.", show_default=False)
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """What a machine still reaches for each link or rank that may fail, and how soon.
+    """Compute how much each failed link or rank slows a collective down.
 
-    Failures that symmetries carry onto one another are answered once. Each row is a sweep of its
-    own, as of 'sccl topo without' and 'sccl pareto'.
+    Failures that a symmetry maps to one another share a row. Each row is a sweep, like that of
+    'sccl topo without' and 'sccl pareto'.
+
     Exit code 0: done, 2: bad input, 3: some candidate stayed undecided, 130: interrupted.
     """
     seconds = DEFAULT_TIMEOUT_S if timeout is None else timeout

@@ -39,7 +39,7 @@ from sccl.topo import resolve
 _TUNE_SIZES, _TUNE_REPEAT = "1..4M", 5
 
 Directory = Annotated[
-    Path, typer.Argument(metavar="DIRECTORY", help="A generated project.", show_default=False)
+    Path, typer.Argument(metavar="DIRECTORY", help="Generated project.", show_default=False)
 ]
 Directories = Annotated[
     list[Path],
@@ -48,14 +48,14 @@ Directories = Annotated[
     ),
 ]
 Ranks = Annotated[
-    int | None, typer.Option("--np", help="Ranks to start; a project is for one number of them.")
+    int | None, typer.Option("--np", help="Number of ranks to start; a project has a fixed number.")
 ]
-Sizes = Annotated[str, typer.Option(help="Bytes of a block, from..to, each twice the one before.")]
+Sizes = Annotated[str, typer.Option(help="Block sizes in bytes, from..to, in factors of 2.")]
 Only = Annotated[
     list[str] | None,
     typer.Option(
         "--collective",
-        help="Only this one; may be repeated.",
+        help="Collective to measure. Repeatable.",
         autocompletion=complete.collective,
     ),
 ]
@@ -63,12 +63,14 @@ MpiFolder = Annotated[
     Path | None,
     typer.Option("--mpi", help="Folder of mpicxx and mpirun.", show_default="sccl[mpi], or PATH"),
 ]
-Repeat = Annotated[int, typer.Option(help="Repetitions, in turns; medians are shown.")]
+Repeat = Annotated[
+    int, typer.Option(help="Number of interleaved repetitions; the table shows medians.")
+]
 TuneSizes = Annotated[
     str | None,
     typer.Option(
         "--sizes",
-        help="Bytes of a block, from..to, each twice the one before.",
+        help="Block sizes in bytes, from..to, in factors of 2.",
         show_default=_TUNE_SIZES,
     ),
 ]
@@ -76,7 +78,7 @@ TuneRepeat = Annotated[
     int | None,
     typer.Option(
         "--repeat",
-        help="Repetitions, in turns; medians count.",
+        help="Number of interleaved repetitions; medians count.",
         show_default=str(_TUNE_REPEAT),
     ),
 ]
@@ -84,15 +86,14 @@ CostsOf = Annotated[
     str | None,
     typer.Option(
         "--topo",
-        help="Measure nothing: switch points by the costs of this machine, such as one of 'sccl "
-        "profile'.",
+        help="Machine whose costs set the switch points, without a measurement.",
         autocompletion=complete.topology,
     ),
 ]
 Against = Annotated[
     str | None,
     typer.Option(
-        help="'mpi': also the MPI library's own collectives.",
+        help="'mpi' adds the collectives of the MPI library.",
         autocompletion=complete.words(("mpi",), "the MPI library"),
     ),
 ]
@@ -136,7 +137,7 @@ def bench(
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """Compare projects, and the MPI library, in one interleaved run."""
+    """Compare projects with each other and with the MPI library in one interleaved run."""
     if against not in (None, "mpi"):
         raise ParameterError(f"against is {against!r}, expected 'mpi'")
     projects = [project_of(directory, np) for directory in directories]
@@ -168,10 +169,10 @@ def tune(
     mpi: MpiFolder = None,
     json: options.Json = False,
 ) -> None:
-    """Measure every program of a project and set its switch points accordingly.
+    """Measure every program of a project and set its switch points.
 
-    With --topo nothing is built or run: the cost model sets them, as it would have for a project
-    that is made anew.
+    With --topo nothing is built or run: the cost model sets the switch points, as for a newly
+    generated project.
     """
     project = project_of(directory, np)
     before = digests_of([project])

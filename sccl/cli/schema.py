@@ -20,16 +20,16 @@ def schema(
     kind: Annotated[
         str | None,
         typer.Argument(
-            help="What 'kind' says in what was printed, or in a file.",
+            help="Value of 'kind' in an output or a file.",
             show_default="list all kinds",
             autocompletion=complete.words([*OUTPUTS, *SHAPES], "a kind"),
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Print the JSON Schema (2020-12) of what a verb prints with --json, or of a kind of file.
+    """Print the JSON Schema (2020-12) of a verb's --json output or of a file.
 
-    Within schema 1 fields are added, and none is removed or changes what it means.
+    Within schema 1 fields are only added. None is removed or changes its meaning.
     """
     if kind is None:
         _list(json=json)

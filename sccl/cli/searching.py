@@ -22,16 +22,16 @@ Solver = Annotated[
         autocompletion=complete.words(backends.names(), "a solver"),
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of the solver's random choices.")]
+Seed = Annotated[int, typer.Option(help="Seed of the solver.")]
 Symmetry = Annotated[
     str,
     typer.Option(
-        help="Search for invariant algorithms first: auto (from 12 ranks on), none, translations, "
-        "or a .json file of your own ('sccl schema symmetry').",
+        help="Symmetry of the search: auto (from 12 ranks on), none, translations, or a "
+        ".json file ('sccl schema symmetry').",
         autocompletion=complete.words(("auto", "none", "translations"), "symmetries"),
     ),
 ]
-NoStore = Annotated[bool, typer.Option("--no-store", help="Neither look into the store nor write.")]
+NoStore = Annotated[bool, typer.Option("--no-store", help="Neither read nor write the store.")]
 TrustStore = Annotated[
     bool,
     typer.Option(
@@ -45,14 +45,18 @@ TrustCluster = Annotated[
         "--trust-cluster", help="Accept an 'unsat' of a cluster worker without verification."
     ),
 ]
-Jobs = Annotated[int, typer.Option("--jobs", help="Queries at a time, each in a process.")]
+Jobs = Annotated[
+    int, typer.Option("--jobs", help="Number of queries at a time, each in its own process.")
+]
 ClusterAddress = Annotated[
     str | None,
-    typer.Option("--cluster", help="Dask scheduler to answer queries: tcp://host:8786."),
+    typer.Option(
+        "--cluster", help="Address of a Dask scheduler that solves queries: tcp://host:8786."
+    ),
 ]
-TlsCa = Annotated[Path | None, typer.Option(help="The cluster's certificate authority (PEM).")]
-TlsCert = Annotated[Path | None, typer.Option(help="Our certificate for the cluster (PEM).")]
-TlsKey = Annotated[Path | None, typer.Option(help="Its key (PEM).")]
+TlsCa = Annotated[Path | None, typer.Option(help="Certificate authority of the cluster (PEM).")]
+TlsCert = Annotated[Path | None, typer.Option(help="Certificate for the cluster (PEM).")]
+TlsKey = Annotated[Path | None, typer.Option(help="Key of the certificate (PEM).")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,18 +41,19 @@ def show(
     timeline: Annotated[
         Path | None,
         typer.Option(
-            help="Write when all of a training plan starts and ends ('sccl schema timeline').",
+            help="File for the start and end of each part of a training plan ('sccl schema "
+            "timeline').",
             show_default="not written",
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Print the sends, the topology matrix and the link utilisation of algorithms.
+    """Print the sends, the topology matrix, and the link utilization of algorithms.
 
-    Of schedules: the transfers with their times, and what the busiest links do. Of training plans,
-    and of their timelines: which options collectives take, and how long streams and channels are
-    busy. Of options ('sccl plan --options-only'): what each takes, and what was refused. A workload
-    is shown as 'sccl workload show' does.
+    For schedules it prints the transfers with their times and the busiest links; for training
+    plans and timelines the options of collectives and the utilization of streams and channels; for
+    options ('sccl plan --options-only') their times and the refused recipes; for workloads the
+    same as 'sccl workload show'.
     """
     if len(files) == 1 and holds_workload(files[0]) and timeline is None:
         _show_workload(files[0], json=json)

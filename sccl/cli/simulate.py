@@ -34,15 +34,15 @@ Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE",
-        help="Files of algorithms and schedules, folders of them, patterns such as 'found/*.json', "
-        "and projects of 'sccl codegen' (their folder, or its program.json).",
+        help="Algorithm and schedule files, folders of them, patterns such as "
+        "'found/*.json', or projects of 'sccl codegen'.",
         show_default=False,
     ),
 ]
 Topo = Annotated[
     str | None,
     typer.Option(
-        help="The machine of programs, a name or a .json file.",
+        help="Machine of programs: a name or a .json file.",
         show_default="the one that they name",
         autocompletion=complete.topology,
     ),
@@ -50,15 +50,16 @@ Topo = Annotated[
 Size = Annotated[
     str | None,
     typer.Option(
-        help="Bytes that C chunks make up: 64KiB (binary), 1GB (decimal), or from one to another "
-        "by fours, 1KB..1GB.",
+        help="Buffer of C chunks in bytes: 64KiB (binary), 1GB (decimal), or a range in "
+        "factors of 4, 1KB..1GB.",
         show_default="1MiB; of schedules their own",
     ),
 ]
 Alpha = Annotated[
     AlphaModel | None,
     typer.Option(
-        help="Whether alpha keeps a link busy, or a chunk arrives so much later.",
+        help="Alpha model: travels (chunk arrives alpha later) or occupies (link is busy "
+        "during alpha).",
         show_default="travels; of schedules their own",
     ),
 ]
@@ -66,28 +67,31 @@ Steps = Annotated[
     Stepping | None,
     typer.Option(
         "--stepping",
-        help="Whether a send starts when its data are there and the link has begun with those of "
-        "earlier steps, or when the step before it has ended everywhere.",
+        help="Start of a send: pipelined (data have arrived and the link is free) or "
+        "barrier (previous step has ended everywhere).",
         show_default="pipelined; schedules and programs say when",
     ),
 ]
 AlphaUs = Annotated[
     float | None,
-    typer.Option(help="Latency of every link, microseconds.", show_default="the machine's"),
+    typer.Option(help="Latency of every link in microseconds.", show_default="the machine's"),
 ]
 GbPerS = Annotated[
     float | None,
-    typer.Option(help="Speed of every lane, 10^9 bytes/s.", show_default="the machine's"),
+    typer.Option(help="Bandwidth of every lane in 10^9 bytes/s.", show_default="the machine's"),
 ]
 Together = Annotated[
-    bool, typer.Option("--together", help="Run all FILEs at once on the machine they share.")
+    bool,
+    typer.Option(
+        "--together", help="Run all FILEs at the same time on the machine that they share."
+    ),
 ]
 
 Plot = Annotated[
     Path | None,
     typer.Option(
-        help="Draw it: .html, .svg, .png or .pdf. One simulation: what links carry when; several "
-        "files: how busy links are; several sizes: times.",
+        help="Picture: .html, .svg, .png, or .pdf. One simulation: load of links over "
+        "time; several files: utilization; several sizes: times.",
     ),
 ]
 
@@ -105,10 +109,11 @@ def simulate(
     plot: Plot = None,
     json: options.Json = False,
 ) -> None:
-    """Simulate algorithms, schedules and programs link by link: their time, and what takes it.
+    """Simulate the completion time of algorithms, schedules, and programs link by link.
 
-    Each link serves one transfer after the other, as they come; all in whole ticks, so that the
-    result is the same on every computer. Beside the time stands one that no schedule beats.
+    A link carries one transfer at a time, in the order of the algorithm's steps. All times are
+    whole ticks, so the result is the same on every computer. The output has a lower bound for
+    every schedule.
     """
     from sccl.tasks.simulate import load_sources, simulated  # noqa: PLC0415 - loads NumPy
     from sccl.tasks.simulated import part_of, simulate_output  # noqa: PLC0415 - likewise

@@ -32,21 +32,21 @@ sketch = typer.Typer(
     name="sketch",
     no_args_is_help=True,
     add_completion=False,
-    help="Check, show, explain and draw communication sketches, which plans keep to.",
+    help="Check, show, explain, and draw communication sketches.",
 )
 
 File = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="A sketch: one of TACCL's, or of sccl's own ('sccl schema sketch').",
+        help="Sketch file of TACCL or of sccl ('sccl schema sketch').",
         autocompletion=complete.file,
     ),
 ]
 Collective = Annotated[
     str | None,
     typer.Option(
-        help="Whether it suits this collective, too, such as allgather.",
+        help="Collective that the sketch must suit, such as allgather.",
         show_default=False,
         autocompletion=complete.collective,
     ),
@@ -65,8 +65,8 @@ def check(
 ) -> None:
     """Check that a file is a sketch, that it fits a machine, and suits a collective.
 
-    What contradicts the machine is told by its entry: ranks that there are not, relays without a
-    link, symmetries that are none, and the link or way that each of these breaks.
+    Contradictions with the machine are named by their entry: missing ranks, relays without a link,
+    and symmetries that the machine does not have, with the link or path that breaks.
     """
     found, fit = fit_of(file, topo, profile)
     chunks = chunks_for(fit, collective, root)
@@ -135,7 +135,8 @@ def explain(
 def draw(
     file: File,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="File to write: .html, .svg, .png or .pdf.")
+        Path,
+        typer.Option("-o", "--output", help="File for the picture: .html, .svg, .png, or .pdf."),
     ],
     topo: TopoOrProfile = None,
     profile: TacclTopology = None,
@@ -143,8 +144,8 @@ def draw(
 ) -> None:
     """Draw the links that a sketch leaves, over those of the machine.
 
-    Links between nodes and the ranks at their ends have colours, and so have those over switches,
-    by their policy; links that are left out are faint, and an arrow is one that is left one way.
+    Links between nodes and their end ranks have a color each, as have links through switches, by
+    policy. Unused links are faint. An arrow marks a link that is used in one direction.
     """
     charts.check_picture(output)
     fit = _needed(fit_of(file, topo, profile)[1])

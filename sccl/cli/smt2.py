@@ -24,9 +24,9 @@ def smt2(
 ) -> None:
     """Write the problem as SMT-LIB 2 (QF_LIA), constraints C1 to C6 of SCCL section 3.4.
 
-    Any solver answers sat exactly if an algorithm exists. A combining collective is written as its
-    dual; an allreduce as one half of compositions of equal halves, of S/2 steps and R/2 rounds, so
-    that unsat says nothing of other allreduces.
+    A solver answers sat exactly if an algorithm exists. A reduction is written as its dual. An
+    allreduce is written as one half of a composition of equal halves (S/2 steps, R/2 rounds), so
+    unsat does not exclude other allreduces.
     """
     subject = subject_from(about)
     topology, spec = subject.topology, subject.spec

@@ -35,10 +35,10 @@ def solve(
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """Is there an algorithm of C chunks, S steps and R rounds?
+    """Decide whether an algorithm with C chunks, S steps, and R rounds exists, and write it.
 
-    Of allreduce, it asks about compositions of equal halves only: a reducescatter and an allgather
-    of S/2 steps and R/2 rounds each. 'sccl pareto' looks at all classes.
+    For an allreduce it asks about compositions of equal halves only: a reducescatter and an
+    allgather of S/2 steps and R/2 rounds each. 'sccl pareto' covers all families.
 
     Exit code 0: sat, 1: unsat, 2: bad input, 3: unknown, 130: interrupted.
     """

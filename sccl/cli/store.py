@@ -85,13 +85,13 @@ def show(
 @reported
 def export(
     digest: Digest,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Where to write the algorithm.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File for the algorithm.")],
     file: options.Store = None,
     json: options.Json = False,
 ) -> None:
     """Write the algorithm of an instance to a file.
 
-    Of a combining collective it is that of its dual, as the solver was asked for it.
+    For a reduction it is the algorithm of the dual, as the solver found it.
     """
     options.writable(output)
     with open_store(file) as opened:
@@ -111,10 +111,10 @@ def export(
 @reported
 def gc(
     older_than_days: Annotated[
-        float | None, typer.Option(help="Only verdicts older than this.", min=0)
+        float | None, typer.Option(help="Delete answers older than this.", min=0)
     ] = None,
-    unknown: Annotated[bool, typer.Option("--unknown", help="Only undecided ones.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="All verdicts.")] = False,
+    unknown: Annotated[bool, typer.Option("--unknown", help="Delete undecided answers.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Delete all answers.")] = False,
     file: options.Store = None,
     json: options.Json = False,
 ) -> None:

@@ -40,7 +40,7 @@ TopoOrProfile = Annotated[
     str | None,
     typer.Option(
         "--topo",
-        help="The machine: a name such as ndv2x2 (see 'sccl topo list') or a .json file.",
+        help="Machine: a name such as ndv2x2 ('sccl topo list') or a .json file.",
         show_default=False,
         autocompletion=complete.topology,
     ),
@@ -50,7 +50,7 @@ TacclTopology = Annotated[
     typer.Option(
         "--taccl-topology",
         metavar="FILE",
-        help="In place of --topo: a profile of TACCL, for as many nodes as the sketch has.",
+        help="TACCL machine profile instead of --topo, for as many nodes as the sketch has.",
         show_default=False,
         autocompletion=complete.file,
     ),
@@ -59,8 +59,8 @@ Routed = Annotated[
     str | None,
     typer.Option(
         metavar="ROUTES",
-        help="Messages may pass several links in one step, loading each: xy (dimension by "
-        "dimension), shortest, or a .json file of routes.",
+        help="Routes of messages that cross several links in one step: xy (dimension by "
+        "dimension), shortest, or a .json file.",
         show_default="each step is one link",
         autocompletion=complete.words(("xy", "shortest"), "how messages go"),
     ),
@@ -69,8 +69,8 @@ CountsFile = Annotated[
     Path | None,
     typer.Option(
         "--counts",
-        help="Of allgatherv, alltoallv, gatherv, reducescatterv, scatterv: a file of how many "
-        "elements each rank has, of alltoallv a row for each; a size is that of one.",
+        help="File of element counts for allgatherv, alltoallv (one row per rank), "
+        "gatherv, reducescatterv, scatterv; --size is one element.",
         show_default=False,
         autocompletion=complete.file,
     ),
@@ -79,8 +79,8 @@ Groups = Annotated[
     str | None,
     typer.Option(
         metavar="GROUPS|FILE",
-        help="Process groups that do it at once: 0-3,4-7, or 0,2,4/1,3,5, 2x4 (of 4 ranks each), "
-        "2x4.strided, 0-3:2/4-7:5 (roots); or a .json file, in which each may have its own.",
+        help="Process groups that run it at the same time: 0-3,4-7, or 0,2,4/1,3,5, 2x4 "
+        "(of 4 ranks each), 2x4.strided, 0-3:2/4-7:5 (roots), or a .json file.",
         show_default="one, of all ranks",
         autocompletion=complete.file,
     ),
@@ -89,7 +89,7 @@ Root = Annotated[
     str | None,
     typer.Option(
         metavar="RANK",
-        help="Root of broadcast, reduce, gather, scatter: a rank's number, or its label.",
+        help="Root of broadcast, reduce, gather, or scatter: a rank's number or label.",
         show_default="0",
     ),
 ]

@@ -41,71 +41,78 @@ BySketch = Annotated[
     str,
     typer.Option(
         "--sketch",
-        help="A file ('sccl schema sketch', or one of TACCL's); auto: the best of those that the "
-        "machine suggests.",
+        help="Sketch file ('sccl schema sketch', or one of TACCL's); auto: the best of the "
+        "machine's suggestions.",
     ),
 ]
 Size = Annotated[
     str | None,
     typer.Option(
-        help="Bytes of a rank's buffer: 64KiB (binary), 62.5MB (decimal), or a number.",
+        help="Buffer of a rank in bytes: 64KiB (binary), 62.5MB (decimal), or a number.",
         show_default="the sketch's",
     ),
 ]
 Chunks = Annotated[
     int,
     typer.Option(
-        help="Chunks per part that a rank sends or is to get; 0: as the sketch says, or, of auto, "
-        "as many as help."
+        help="Chunks per part that a rank sends or receives; 0: the sketch's number, or "
+        "with auto the best number."
     ),
 ]
 ByPaths = Annotated[
     RoutePaths,
     typer.Option(
-        help="Whether chunks go through ranks on shortest paths alone; auto: those "
-        "that one rank alone wants."
+        help="Routes: shortest paths only, any path, or auto (shortest for chunks with one "
+        "destination)."
     ),
 ]
 ByOrder = Annotated[
     Ordering,
     typer.Option(
         "--order",
-        help="Which chunk goes first on a link: the one with the farthest to go, or the one that "
-        "is there the soonest; links are filled from the start, or from the end.",
+        help="Order on a link: longest remaining path or earliest arrival first, filled "
+        "from the start or from the end.",
     ),
 ]
 BySteps = Annotated[
     Steps,
     typer.Option(
-        help="three: routes, then orders, then exact times; joined: all are bettered together "
-        "after that; auto: that, where it is small."
+        help="three (routes, orders, exact times), joined (improves all of them together), "
+        "or auto (joined if small)."
     ),
 ]
 Together = Annotated[
     bool,
-    typer.Option(help="Let chunks go together and pay one alpha, where alpha occupies links."),
+    typer.Option(help="Send chunks together with one alpha, with --alpha occupies."),
 ]
 Gap = Annotated[
     float,
-    typer.Option(help="Part of the bound by which a schedule may be above it: it ends there."),
+    typer.Option(help="Relative optimality gap at which the search stops (0.01 = 1 %)."),
 ]
 Alpha = Annotated[
     AlphaModel,
-    typer.Option(help="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+    typer.Option(
+        help="Alpha model: travels (chunk arrives alpha later) or occupies (link "
+        "is busy during alpha)."
+    ),
 ]
 Units = Annotated[
-    float, typer.Option("--effort", min=0, help="For all steps; 1 takes some seconds.")
+    float, typer.Option("--effort", min=0, help="Budget of all steps; 1 is some seconds.")
 ]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed and effort, the same schedule.")]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Seed; the same seed and budget give the same schedule.")
+]
 TimeLimit = Annotated[
     float | None,
     typer.Option(
-        "--timeout", "--time-limit", help="Seconds, after which the best by then is taken."
+        "--timeout",
+        "--time-limit",
+        help="Seconds after which the best schedule so far is returned.",
     ),
 ]
 Kept = Annotated[
     Path | None,
-    typer.Option("--keep-sketch", help="Write here the sketch that the schedule keeps to."),
+    typer.Option("--keep-sketch", help="File for the sketch of the schedule."),
 ]
 
 
@@ -129,15 +136,14 @@ def taccl(
     keep_sketch: Kept = None,
     json: options.Json = False,
 ) -> None:
-    """Plan within a communication sketch: routes, then orders on links, then exact times.
+    """Find a schedule within a communication sketch: routes, order on links, exact times (TACCL).
 
-    A sketch says which links may be used, by whom chunks leave a node, which symmetries routes keep
-    and into how many chunks buffers are cut, so that machines of many nodes are planned in seconds.
-    The schedule is judged, and beside it stands a time that no schedule of such chunks beats,
-    within any sketch.
+    A sketch restricts links, senders of a node, symmetries, and the number of chunks, so that
+    clusters are planned in seconds. The schedule is verified and printed with a lower bound for
+    schedules of such chunks in any sketch.
 
-    Exit code 0: found, 2: bad input, 3: time or effort ran out, 130: interrupted; what was found by
-    then is kept.
+    Exit code 0: found, 2: bad input, 3: time or budget ran out, 130: interrupted; the best
+    schedule so far is kept.
     """
     wire = wire_of_sketch(sketch)
     machine = about.machine(None if wire is None else sketch_of_wire(wire))

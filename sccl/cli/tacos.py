@@ -39,23 +39,32 @@ from sccl.view.text.notes import share_bar
 
 Size = Annotated[
     str,
-    typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 62.5MB (decimal), or a number."),
+    typer.Option(help="Buffer of a rank in bytes: 64KiB (binary), 62.5MB (decimal), or a number."),
 ]
-Restarts = Annotated[int, typer.Option(help="Seeds to try; it ends where the bound is met.")]
+Restarts = Annotated[
+    int, typer.Option(help="Number of seeds; stops early when the lower bound is met.")
+]
 Improve = Annotated[
     float,
-    typer.Option(help="Effort to better each schedule above the bound; 1 takes some seconds."),
+    typer.Option(help="Budget for improving each schedule; 1 is some seconds."),
 ]
-Jobs = Annotated[int, typer.Option(help="Seeds tried at a time: the same result, sooner.")]
+Jobs = Annotated[int, typer.Option(help="Number of seeds at a time; does not change the result.")]
 SwitchDegree = Annotated[
     int,
-    typer.Option(help="Links that stand for a rank's port of a switch, not bettered; 0: none do."),
+    typer.Option(
+        help="Links that replace a rank's switch port (the paper's unwinding); 0: keep switches."
+    ),
 ]
 Alpha = Annotated[
     AlphaModel,
-    typer.Option(help="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+    typer.Option(
+        help="Alpha model: travels (chunk arrives alpha later) or occupies (link "
+        "is busy during alpha)."
+    ),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="The first seed: the same one, the same schedule.")]
+Seed = Annotated[
+    int, typer.Option(min=0, help="First seed; the same seed gives the same schedule.")
+]
 
 
 @reported
@@ -72,26 +81,26 @@ def tacos(
     jobs: Jobs = 1,
     switch_degree: SwitchDegree = 0,
     timeout: Annotated[
-        float | None, typer.Option(help="Seconds, after which the best by then is taken.")
+        float | None, typer.Option(help="Seconds after which the best schedule so far is returned.")
     ] = None,
     record: Annotated[
         bool,
         typer.Option(
-            help="Whether -o writes the schedule, or what it is made again by: seed, settings and "
-            "result."
+            help="Write the schedule with -o, or only the seed, settings, and result that "
+            "regenerate it."
         ),
     ] = True,
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """Match links with chunks as time goes on: a schedule for thousands of ranks in seconds.
+    """Schedule thousands of ranks in seconds with TACOS's greedy matching of links and chunks.
 
-    The schedule is judged, and beside it stands a time that no schedule of such chunks beats.
-    Where all links cost alike and transfers are millions, the file is not JSON but a packed one,
-    of little more than two bytes a transfer: 'sccl check' judges it, 'sccl part' takes parts of it.
+    The schedule is verified and printed with a lower bound for schedules of such chunks. With
+    links of equal cost and millions of transfers the file is packed instead of JSON, with little
+    more than two bytes per transfer. 'sccl check' verifies it, 'sccl part' extracts parts of it.
 
-    Exit code 0: found, 2: bad input, 3: time ran out first, 130: interrupted; what was found by
-    then is kept.
+    Exit code 0: found, 2: bad input, 3: time ran out, 130: interrupted; the best schedule so far
+    is kept.
     """
     kept, cut = sketch_for(sketch, chunks)
     machine = about.machine(kept)

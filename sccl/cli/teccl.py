@@ -45,84 +45,98 @@ from sccl.view.text.notes import share_bar
 
 Size = Annotated[
     str,
-    typer.Option(help="Bytes of a rank's buffer: 64KiB (binary), 62.5MB (decimal), or a number."),
+    typer.Option(help="Buffer of a rank in bytes: 64KiB (binary), 62.5MB (decimal), or a number."),
 ]
 ByModel = Annotated[
     Model,
     Solver,
     typer.Option(
-        help="Intervals in continuous time (auto is that); or epochs, at once or in A*'s rounds; "
-        "or lp: rates in epochs of what is not copied, as alltoall."
+        help="Model: auto (intervals in continuous time), milp or astar (epochs), or lp "
+        "(collectives that copy nothing)."
     ),
 ]
 Switches = Annotated[
     Switching,
     typer.Option(
-        help="Whether switches copy: as the machine has it, all, none; or none, and in an epoch "
-        "each link at a switch takes one chunk."
+        help="Switch behavior: as in the machine, copy, nocopy, or hyperedge (each link at "
+        "a switch takes one chunk per epoch)."
     ),
 ]
 Epoch = Annotated[
     str,
     typer.Option(
-        help="An epoch: as long as a chunk takes the fastest, or the slowest link; or us. "
-        "Auto: the fastest; in model lp ever shorter ones, as long as that helps."
+        help="Epoch length: time of a chunk on the fastest or slowest link, or "
+        "microseconds; lp with auto shortens it while that helps."
     ),
 ]
-Multiplier = Annotated[int, typer.Option(help="So many times as long is an epoch.")]
+Multiplier = Annotated[
+    int, typer.Option(help="Epoch length as a multiple of the base epoch (TE-CCL's EM).")
+]
 Horizon = Annotated[
-    int, typer.Option("--epochs", help="Of the horizon, or of a round; 0: the fewest that do.")
+    int,
+    typer.Option(
+        "--epochs",
+        help="Number of epochs of the horizon or of a round; 0: the smallest feasible number.",
+    ),
 ]
 Buffers = Annotated[
     int | None,
-    typer.Option(help="Chunks of others that a rank keeps to send on later, in model milp."),
+    typer.Option(help="Chunks of other ranks that a rank can buffer, in model milp."),
 ]
 BySolver = Annotated[
     Solver,
     typer.Option(
-        help="Of the model: auto is GLOP for lp, else CP-SAT. In epochs HiGHS, too, and Gurobi, if "
-        "you have it; for milp and astar SCIP, for lp PDLP."
+        help="Solver of the model: auto (GLOP for lp, otherwise CP-SAT), HiGHS, Gurobi if "
+        "installed, SCIP (milp, astar), PDLP (lp)."
     ),
 ]
 Gap = Annotated[
     float,
-    typer.Option(help="Part of the bound by which a schedule may be above it: it ends there."),
+    typer.Option(help="Relative optimality gap at which the search stops (0.01 = 1 %)."),
 ]
 Priorities = Annotated[
     str,
     typer.Option(
-        help="Of several collectives ('+' in between): what it is worth that each finishes soon, "
-        "as 3,1. The mean of their finishes by these is to be least.",
+        help="Weights of concurrent collectives (e.g. 3,1): minimizes the weighted mean "
+        "completion time.",
         show_default="the last finish",
     ),
 ]
 Bandwidth = Annotated[
     Path | None,
     typer.Option(
-        help="A file that says what links have less than the machine says, and when ('sccl schema "
-        "bandwidth'), in models auto, milp and astar.",
+        help="File of reduced link bandwidths over time ('sccl schema bandwidth'), for "
+        "models auto, milp, and astar.",
         show_default="all, always",
     ),
 ]
 ByCombining = Annotated[
     Combine,
     typer.Option(
-        help="What combines: reversal: chunk by chunk into a root, and of allreduce from there; "
-        "direct: each contribution by itself to where it is reduced; auto: what takes less."
+        help="Reductions: reversal (chunk by chunk into a root), direct (each contribution "
+        "separately), auto (the faster one)."
     ),
 ]
 Alpha = Annotated[
     AlphaModel,
-    typer.Option(help="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+    typer.Option(
+        help="Alpha model: travels (chunk arrives alpha later) or occupies (link "
+        "is busy during alpha)."
+    ),
 ]
 Units = Annotated[
-    float, typer.Option("--effort", min=0, help="For bettering it; 1 takes some seconds.")
+    float,
+    typer.Option("--effort", min=0, help="Budget for improving the schedule; 1 is some seconds."),
 ]
-Seed = Annotated[int, typer.Option(min=0, help="The same seed and effort, the same schedule.")]
+Seed = Annotated[
+    int, typer.Option(min=0, help="Seed; the same seed and budget give the same schedule.")
+]
 TimeLimit = Annotated[
     float | None,
     typer.Option(
-        "--timeout", "--time-limit", help="Seconds, after which the best by then is taken."
+        "--timeout",
+        "--time-limit",
+        help="Seconds after which the best schedule so far is returned.",
     ),
 ]
 
@@ -152,14 +166,14 @@ def teccl(
     output: options.Output = None,
     json: options.Json = False,
 ) -> None:
-    """Schedule chunks over links by models of all that can be sent when: few ranks, near the best.
+    """Find a near-optimal schedule of equal chunks for up to some tens of ranks (TE-CCL).
 
-    Begun with what list scheduling finds, bettered by models of intervals on links, which prove the
-    best where they are small; or by TE-CCL's own models of epochs. The schedule is judged, and
-    beside it stands a time that no schedule of such chunks beats.
+    Starts from a list schedule and improves it with CP-SAT interval models, which prove optimality
+    on small instances; or uses TE-CCL's epoch models. The schedule is verified and printed with a
+    lower bound for schedules of such chunks.
 
-    Exit code 0: found, 2: bad input, 3: time or effort ran out, 130: interrupted; what was found by
-    then is kept.
+    Exit code 0: found, 2: bad input, 3: time or budget ran out, 130: interrupted; the best
+    schedule so far is kept.
     """
     weighed = priorities_of(priorities)
     kept, cut = sketch_for(sketch, chunks)

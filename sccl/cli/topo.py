@@ -85,7 +85,7 @@ def show(name: Name, json: options.Json = False) -> None:
     print_topology(out(), topology)
 
 
-Output = Annotated[Path, typer.Option("-o", "--output", help="File to write.")]
+Output = Annotated[Path, typer.Option("-o", "--output", help="File for the machine.")]
 
 
 @topo.command(epilog="Example: sccl topo without dgx1 --link 0-4 --rank 3 -o degraded.json")
@@ -96,12 +96,13 @@ def without(
     link: Annotated[
         list[str] | None,
         typer.Option(
-            help="Failed link: 0-4 both ways, '0>4' one way, 0-3:1 one lane of it. May be repeated."
+            help="Failed link: 0-4 both directions, '0>4' one direction, 0-3:1 one lane. "
+            "Repeatable."
         ),
     ] = None,
     rank: Annotated[
         list[str] | None,
-        typer.Option(metavar="RANK", help="Failed rank, by number or label. May be repeated."),
+        typer.Option(metavar="RANK", help="Failed rank, by number or label. Repeatable."),
     ] = None,
     json: options.Json = False,
 ) -> None:
@@ -131,8 +132,8 @@ def with_links(
     link: Annotated[
         list[str],
         typer.Option(
-            help="Link to add: 0-5 both ways, '0>5' one way, 0-5:2 of two lanes; where there is "
-            "one, its lanes become more. May be repeated."
+            help="Link to add: 0-5 both directions, '0>5' one direction, 0-5:2 two lanes; "
+            "an existing link gets more lanes. Repeatable."
         ),
     ],
     json: options.Json = False,
@@ -163,32 +164,35 @@ def _print_written(changed: Topology, output: Path) -> None:
 @reported
 def import_(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="What describes the machine; '-': from stdin.")
+        Path,
+        typer.Argument(
+            metavar="FILE", help="File that describes the machine; '-': standard input."
+        ),
     ],
     format_name: Annotated[
         str,
         typer.Option(
             "--format",
-            help=f"Whose file it is: auto, {', '.join(importers.names())}.",
+            help=f"Format of the file: auto, {', '.join(importers.names())}.",
             autocompletion=complete.words(("auto", *importers.names()), "a format"),
         ),
     ] = "auto",
     output: options.Output = None,
     name: Annotated[
         str | None,
-        typer.Option(help="Of the machine, where the file has none.", show_default="the file's"),
+        typer.Option(help="Name of the machine, if the file has none.", show_default="the file's"),
     ] = None,
     gpu: Annotated[
         str | None,
         typer.Option(
-            help="Whose speeds links have where the file does not say, such as a100.",
+            help="GPU whose link speeds apply if the file has none, such as a100.",
             show_default="by what the file says",
         ),
     ] = None,
     alpha_us: Annotated[
         float | None,
         typer.Option(
-            help="Latency of links, microseconds, where the file does not say.",
+            help="Latency of links in microseconds, if the file has none.",
             show_default="of each kind of link, as is then said",
         ),
     ] = None,
@@ -196,7 +200,7 @@ def import_(
         int | None,
         typer.Option(
             metavar="N",
-            help="Join so many of the machine, by what --network says.",
+            help="Number of copies of the machine, joined by --network.",
             show_default="one, as it is",
         ),
     ] = None,
@@ -204,14 +208,15 @@ def import_(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="What joins them: switch, rails or full, and the NICs ('sccl schema network').",
+            help="Network between the copies: switch, rails, or full, and the NICs ('sccl "
+            "schema network').",
         ),
     ] = None,
     json: options.Json = False,
 ) -> None:
     """Read a machine from what its vendor's tools print, or from others' files.
 
-    What the file says is printed line by line, and what it does not say and was assumed.
+    The output lists the contents of the file line by line, then the assumptions.
     """
     options.writable(output)
     read = with_network(read_machine(file, format_name, name, gpu, alpha_us), chassis, network)
@@ -223,18 +228,18 @@ def import_(
 def probe(
     output: options.Output = None,
     name: Annotated[
-        str | None, typer.Option(help="Of the machine.", show_default="its host's")
+        str | None, typer.Option(help="Name of the machine.", show_default="its host's")
     ] = None,
     gpu: Annotated[
         str | None,
         typer.Option(
-            help="Whose speeds links have, such as a100.", show_default="as the tool calls them"
+            help="GPU whose link speeds apply, such as a100.", show_default="as the tool calls them"
         ),
     ] = None,
     alpha_us: Annotated[
         float | None,
         typer.Option(
-            help="Latency of links, microseconds.",
+            help="Latency of links in microseconds.",
             show_default="of each kind of link, as is then said",
         ),
     ] = None,
@@ -242,7 +247,7 @@ def probe(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Where nvidia-smi, rocm-smi or amd-smi is.",
+            help="Folder of nvidia-smi, rocm-smi, or amd-smi.",
             show_default="on the PATH",
         ),
     ] = None,
@@ -250,7 +255,7 @@ def probe(
 ) -> None:
     """Read this machine from its vendor's tool: nvidia-smi, rocm-smi or amd-smi, if installed.
 
-    As 'sccl topo import' reads what these print; with the PCI bus id and the kind of each GPU.
+    Like 'sccl topo import' of the tool's output, with PCI bus id and kind of each GPU.
     """
     options.writable(output)
     _finish(probe_machine(tools, name, gpu, alpha_us), output, json=json)
@@ -270,8 +275,8 @@ def infer(
         str | None,
         typer.Option(
             "--topo",
-            help="The machine that these GPUs are: also say which GPU each rank is to be, so that "
-            "rank 0 is near the NIC.",
+            help="Machine of these GPUs; also prints the GPU of each rank, with rank 0 "
+            "next to the NIC.",
             autocompletion=complete.topology,
         ),
     ] = None,
@@ -323,7 +328,7 @@ def schema(
         str,
         typer.Option(
             metavar="KIND",
-            help=f"Which kind of file: {', '.join(SHAPES)}.",
+            help=f"Kind of file: {', '.join(SHAPES)}.",
             autocompletion=complete.words(SHAPES, "a kind of file"),
         ),
     ] = "topology",

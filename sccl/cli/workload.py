@@ -39,7 +39,7 @@ workload = typer.Typer(
     name="workload",
     no_args_is_help=True,
     add_completion=False,
-    help="Import, make and show workloads: what a training job computes, calls and waits for.",
+    help="Import, make, and show workloads: computation, collectives, and dependencies of a step.",
 )
 
 
@@ -50,7 +50,7 @@ def import_(
         list[Path],
         typer.Argument(
             metavar="TRACE",
-            help="Traces of the ranks of a job: .json, .gz, archives (.tar.gz) or folders of them.",
+            help="Traces of a job's ranks: .json, .gz, archives (.tar.gz), or folders.",
             show_default=False,
             autocompletion=complete.file,
         ),
@@ -60,25 +60,29 @@ def import_(
         str,
         typer.Option(
             "--format",
-            help=f"Whose traces they are: auto, {', '.join(format_names())}.",
+            help=f"Format of the traces: auto, {', '.join(format_names())}.",
             autocompletion=complete.words(("auto", *format_names()), "a format"),
         ),
     ] = "auto",
     rank: Annotated[
         int | None,
         typer.Option(
-            help="Of several traces this rank's alone; of one that does not say it, its rank.",
+            help="Rank whose trace is read; for a single trace, its rank if the trace does "
+            "not contain it.",
             show_default="all; 0",
         ),
     ] = None,
     ranks: Annotated[
         int | None,
-        typer.Option(help="Of the job, where no trace says it.", show_default="as traces say"),
+        typer.Option(
+            help="Number of ranks of the job, if no trace contains it.",
+            show_default="as traces say",
+        ),
     ] = None,
     step: Annotated[
         int | None,
         typer.Option(
-            help="Which step is taken, by its number (ProfilerStep#N).",
+            help="Number of the step (ProfilerStep#N; default: one in the middle).",
             show_default="one in the middle; without marks of steps all of it",
         ),
     ] = None,
@@ -86,28 +90,25 @@ def import_(
         bool,
         typer.Option(
             "--alike",
-            help="Ranks without a trace do as those with one, in groups of their own; else they "
-            "are asked for.",
+            help="Let ranks without a trace behave like those with one, in groups of their own.",
         ),
     ] = False,
     host_time: Annotated[
         bool,
         typer.Option(
             "--host-time",
-            help="Keep what the host does between calls, as a stream; else the time in which the "
-            "device is idle is left out.",
+            help="Keep the host's time between calls as a stream (default: leave idle time out).",
         ),
     ] = False,
     name: Annotated[
-        str | None, typer.Option(help="Of the workload.", show_default="the first file's")
+        str | None, typer.Option(help="Name of the workload.", show_default="the first file's")
     ] = None,
     json: options.Json = False,
 ) -> None:
     """Make a workload of one step of a training job, from traces of its ranks.
 
-    A profiler's trace and an execution trace of the same rank are paired. Ranks are checked against
-    one another. What traces say is printed, what they do not say and was assumed, and what was not
-    used of them.
+    A profiler's trace and an execution trace of the same rank are paired. Ranks are compared with
+    one another. The output lists the contents of the traces, assumptions, and unused fields.
     """
     options.writable(output)
     hints = TraceHints(format_name, rank, ranks, step, alike, host_time)
@@ -154,7 +155,7 @@ def make(
         str,
         typer.Argument(
             metavar="FAMILY",
-            help=f"Of models: {', '.join(FAMILIES)}.",
+            help=f"Model family: {', '.join(FAMILIES)}.",
             show_default=False,
             autocompletion=complete.words(FAMILIES, "a family of models"),
         ),
@@ -170,14 +171,14 @@ def make(
     ] = None,
     output: options.Output = None,
     name: Annotated[
-        str | None, typer.Option(help="Of the workload.", show_default="the preset's, or family's")
+        str | None,
+        typer.Option(help="Name of the workload.", show_default="the preset's, or family's"),
     ] = None,
     json: options.Json = False,
 ) -> None:
     """Make a workload of one step of training a model, by formulas.
 
-    The documents have the formula of each number; presets say where theirs are from, and what was
-    assumed.
+    The documents contain the formula of each number. Presets name their sources and assumptions.
     """
     options.writable(output)
     made = make_workload(family, parameters.given(), preset, name, output)
@@ -197,7 +198,7 @@ def show(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A workload, as 'sccl workload import' and 'make' write it.",
+            help="Workload of 'sccl workload import' or 'make'.",
             autocompletion=complete.file,
         ),
     ],

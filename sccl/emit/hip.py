@@ -31,7 +31,7 @@ TEXTS = {
     "captures": "false",
     "flushes": "true",
     "default_streams": "hipStream_t{}, hipStreamPerThread",
-    "alloc_flags": "hipExtMallocWithFlags(at, bytes, hipDeviceMallocFinegrained)",
+    "alloc_flags": "hipExtMallocWithFlags(at, bytes, SCCL_SHARED_MEMORY)",
     "alloc_host": "hipHostMalloc(at, bytes, hipHostMallocMapped | hipHostMallocPortable | "
     "hipHostMallocCoherent)",
     "free_host": "hipHostFree",

@@ -13,7 +13,7 @@ from sccl.emit.text import render, values_of
 SERIAL = True
 PROTOCOLS: Protocols = (("a", 0),)
 """From which size on one copy by the system beats two through shared memory depends on the machine:
-from some KiB to never (benchmarks/RESULTS.md). Ranks measure it when they first use a communicator.
+from some KiB to never. Ranks measure it when they first use a communicator.
 """
 
 SLOT_BYTES = 128 * 1024

@@ -145,7 +145,7 @@ def _bounds(runs: Sequence[RunPart]) -> Iterator[dict[str, object]]:
         known = [part.bound_us for part in parts if part.size_bytes == size]
         if all(known):
             least = min(bound for bound in known if bound)
-            yield {"size": size, "time": least, "series": "no schedule of such chunks takes less"}
+            yield {"size": size, "time": least, "series": "lower bound for these chunks"}
 
 
 def _floors(drawn: Sequence[Drawn]) -> Iterator[dict[str, object]]:
@@ -157,7 +157,7 @@ def _floors(drawn: Sequence[Drawn]) -> Iterator[dict[str, object]]:
         by_size[size] = min(us, by_size.get(size, us))
     for size, us in by_size.items():
         if us:
-            yield {"size": size, "time": us, "series": "no plan of any chunks takes less"}
+            yield {"size": size, "time": us, "series": "lower bound for every chunk count"}
 
 
 def _least(drawn: Sequence[Drawn]) -> Iterator[tuple[int, float]]:

@@ -61,7 +61,7 @@ def step_panels(running: Sequence[RunningPlan]) -> list[StepRows]:
     """
     longest = max(one.timeline.period_ns for one in running)
     layers = [_layers(one.timeline) for one in running]
-    layer = _typical(layers[0], {name for own in layers for name in own})
+    layer = _typical(layers[0], set.intersection(*map(set, layers)))
     parts = [own[layer] for own in layers if layer in own]
     length = max((until - since for since, until in parts), default=0) * (1 + 2 * _MARGIN)
     length = max(length, longest * _SMALLEST_PART)
@@ -80,19 +80,25 @@ def step_panels(running: Sequence[RunningPlan]) -> list[StepRows]:
     return [*iterations, *enlarged]
 
 
+def iteration_panel(one: RunningPlan) -> StepRows:
+    """Return one iteration of a plan, with the ids of operations on its bars."""
+    notes = notes_of(one.plan, one.timeline)
+    return _panel(one, 0, one.timeline.period_ns, one.title, notes, labelled="")
+
+
 def _layers(timeline: StepTimeline) -> dict[str, tuple[int, int]]:
-    """Return when layers begin and end, on the stream that computes most, from its iteration on.
+    """Return the start and end of each layer on the stream that computes most, in nanoseconds.
 
     A layer is a run of computations whose ids start alike.
     """
     first = timeline.first
     begin, lane = begin_of(timeline, first), _busiest(timeline, first)
-    own = [s for s in timeline.spans if s.iteration == first and s.lane == lane and s.computes]
-    found: dict[str, tuple[int, int]] = {}
-    for name, run in groupby(own, key=lambda span: _layer_of(span.op)):
+    computed = [s for s in timeline.spans if s.iteration == first and s.lane == lane and s.computes]
+    layers: dict[str, tuple[int, int]] = {}
+    for name, run in groupby(computed, key=lambda span: _layer_of(span.op)):
         spans = list(run)
-        found.setdefault(name, (spans[0].start_ns - begin, spans[-1].end_ns - begin))
-    return found
+        layers.setdefault(name, (spans[0].start_ns - begin, spans[-1].end_ns - begin))
+    return layers
 
 
 def _layer_of(op: str) -> str:
@@ -100,9 +106,13 @@ def _layer_of(op: str) -> str:
     return named[0] if named else op
 
 
-def _typical(layers: dict[str, tuple[int, int]], everywhere: set[str]) -> str:
-    """Return the layer in the middle of those that take longest; empty: there is none."""
-    lengths = {n: until - since for n, (since, until) in layers.items() if n in everywhere}
+def _typical(layers: dict[str, tuple[int, int]], common: set[str]) -> str:
+    """Return a layer to enlarge; empty: none is common to all plans.
+
+    It is one of the long layers. A third of them are before it, which is past the forward pass of
+    most models.
+    """
+    lengths = {n: until - since for n, (since, until) in layers.items() if n in common}
     longest = max(lengths.values(), default=0)
     long = [name for name, length in lengths.items() if 2 * length > longest]
     return long[len(long) // 3] if long else ""
@@ -138,12 +148,12 @@ def _panel(  # noqa: PLR0913 - a plan, its part, and the words around it
     options = dict(one.plan.options)
     bars = []
     for span, row in zip(shown, places, strict=True):
-        kind, told = COMPUTATION, span.op
+        kind, description = COMPUTATION, span.op
         if not span.computes:
             call, option = calls[span.op], options[span.op]
             kind = call.collective
             motif = option.motifs[span.motif]
-            told = f"{span.op}: {_of(call)}, {option.recipe} {span.motif}, {motif.carrier}"
+            description = f"{span.op}: {_of(call)}, {option.recipe} {span.motif}, {motif.carrier}"
         label = "" if labelled is None else span.op.removeprefix(labelled).removeprefix("/")
         bars.append(
             StepBar(
@@ -151,7 +161,7 @@ def _panel(  # noqa: PLR0913 - a plan, its part, and the words around it
                 (span.start_ns - begin) / 1000,
                 (span.end_ns - begin) / 1000,
                 kind,
-                f"{told}, iteration {span.iteration}",
+                f"{description}, iteration {span.iteration}",
                 label or (span.op if labelled is not None else ""),
             )
         )

@@ -26,6 +26,7 @@ from sccl.topo.symmetry.expand import expand
 from sccl.transform import pose
 from tests.kit import once
 from tests.kit.found import frontier
+from tests.kit.litmus import primitives
 from tests.kit.matrix import FOUR, SHORT, Hard, all_of, load
 from tests.kit.nightly import is_night, times
 from tests.kit.paths import PROGRAMS
@@ -41,6 +42,7 @@ from tests.kit.projects import (
     make,
     mpich,
     tool,
+    with_small_slots,
 )
 
 COMPILED = (
@@ -142,9 +144,9 @@ def test_nvcc_compiles_without_spills_and_16_bytes_wide(
     assert not re.search("compiling|linking", make(directory, f"ARCHS={' '.join(archs)}", extra))
     (kept,) = directory.glob(f"communicator.compute_{newest}.ptx" if others else "*r.ptx")
     ptx = kept.read_text()
-    send, recv, send_on, publish, leave = (
+    send, recv, send_on, publish = (
         function(ptx, rf"\.func .*Machine\d+{name}E", r"^\}")
-        for name in ("send", "recv", "recv_reduce_send", "publish", "leave")
+        for name in ("send", "recv", "recv_reduce_send", "publish")
     )
     assert re.search(r"ld\.v4\.\w32", send)
     assert re.search(r"ld\.u64", send)  # where addresses differ by 8
@@ -161,7 +163,11 @@ def test_nvcc_compiles_without_spills_and_16_bytes_wide(
     )
     in_order(send_on, r"7combineE", r"bar\.sync", r"st\.release\.sys\.u64")
     in_order(publish, r"bar\.sync", r"st\.release\.gpu\.u64")
-    in_order(leave, r"bar\.sync", r"atom\.acq_rel\.gpu\.add\.u64")
+    atomic = (
+        r"\b((?:ld|st|atom|red)\.(?:relaxed|acquire|release|acq_rel)\.\w+(?:\.add)?)(?:\.v2)?\.\w+ "
+    )
+    names = primitives((directory / "gpu.hpp").read_text(), "cuda").values()
+    assert set(re.findall(atomic, ptx)) == {name for row in names for name in row}
     assert "membar" not in ptx
     assert "fence" not in ptx  # a release and an acquire order all that is needed
 
@@ -345,7 +351,7 @@ def test_the_kernels_on_threads(tmp_path: Path, way: str) -> None:
 
 RACES = {
     # Odd ones, so that blocks lie oddly.
-    "all": (["--counts", "99,2001" if is_night() else "201"], {}, 0),
+    "all": (["--counts", "99,2001" if is_night() else "401"], {}, 0),
     "a dead peer": (
         ["allgather", "allreduce", "--counts", "999"],
         {"SCCL_EMULATED_DEAD": "1", "SCCL_TIMEOUT": "0.05"},
@@ -361,23 +367,37 @@ RACES = {
 }
 """What is run under the thread sanitizer: words of its command line, its environment, its end."""
 
-OFTEN = ("all",)
+OTHERS = [("hip", "kernel"), ("cuda", "dma"), ("hip", "dma")]
+"""Targets and transports in addition to that of all runs."""
 
 
 @pytest.mark.parametrize(
-    "run", [pytest.param(r, marks=[pytest.mark.nightly] * (r not in OFTEN)) for r in RACES]
+    ("run", "target", "transport"),
+    [("all", "cuda", "kernel")]
+    + [
+        pytest.param(*row, marks=pytest.mark.nightly)
+        for row in [
+            *((run, "cuda", "kernel") for run in RACES if run != "all"),
+            *(("all", *other) for other in OTHERS),
+        ]
+    ],
 )
-def test_the_kernels_have_no_race(run: str) -> None:
-    """A slice must not touch another's part of a slot, even for chunks of unequal length."""
+def test_the_kernels_have_no_race(run: str, target: str, transport: str) -> None:
+    """Blocks of three threads, and slots so small that calls take several pieces.
+
+    A slice must not touch another's part of a slot, even for chunks of unequal length.
+    """
 
     def fill(directory: Path) -> None:
         flags = "-O0 -g1 -fsanitize=thread -DSCCL_NEAR=8 -DSCCL_SLICE_BYTES=64"
-        project(directory, "cuda", FOUR, EmitOptions(3))
+        files = generate(all_of(FOUR), target, EmitOptions(3, transport))
+        write_project(directory, with_small_slots(files, 192, None if transport == "dma" else 64))
         make(directory, "emulated", f"EMULATION_FLAGS={flags}")
 
     words, environment, code = RACES[run]
-    directory = once.folder("gpu-races", fill) / "emulated"
-    done = loopback(directory, *words, UCX_MEM_EVENTS="no", **environment)
+    directory = once.folder(f"gpu-races-{target}-{transport}", fill) / "emulated"
+    settings = {"UCX_MEM_EVENTS": "no", "SCCL_EMULATED_THREADS": "3", **environment}
+    done = loopback(directory, *words, **settings)
     assert "WARNING: ThreadSanitizer" not in done.stderr
     assert "WRONG" not in done.stderr
     assert done.returncode == code, done.stderr
@@ -499,6 +519,31 @@ def test_thread_blocks_of_a_link_can_be_fewer() -> None:
         assert done.returncode == 0, done.stderr
         assert f", thread blocks of a link: {told}\n" in done.stderr
         assert ("SCCL_SLICES=x is not a number of thread blocks" in done.stderr) == (wish == "x")
+
+
+def test_links_slower_than_those_that_are_not_used_are_reported() -> None:
+    """GPUs 0 and 1 of this DGX-1 have PCIe between them, as on machines that permute bus ids."""
+    links = ",".join(f"{a}-{b}" for b in range(8) for a in range(b))
+    words = [str(compiled() / "emulated" / "bench"), "allgather", "--repeat", "0"]
+    settings = {"SCCL_DEBUG": "1", "SCCL_EMULATED_LINKS": links}
+    for pcie, ranks in (("0-1", [0, 1]), ("0-5", [])):  # these have no link in the machine's file
+        done = launch(mpich(), 8, [*words, "--counts", "10"], **settings, SCCL_EMULATED_PCIE=pcie)
+        assert done.returncode == 0, done.stderr
+        reported = re.findall(
+            r"slow link: .* of rank (\d) to GPU .* of rank (\d), but", done.stderr
+        )
+        assert sorted(int(rank) for rank, _ in reported) == ranks
+        assert all({int(end) for end in pair} == {0, 1} for pair in reported)
+
+
+def test_flags_of_amd_gpus_are_uncached_where_that_exists(tmp_path: Path) -> None:
+    (tmp_path / "gpu.hpp").write_text(generate(all_of(COMPILED), "hip")["gpu.hpp"])
+    for option, memory in (("-DhipDeviceMallocUncached=0x3", "0x3"), ("-O0", "0x1")):
+        command = ["g++", "-E", "-P", "-x", "c++", "-D__HIP_PLATFORM_AMD__", option, "gpu.hpp"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        if "hip/hip_runtime.h: No such file" in done.stderr:
+            pytest.skip("no header of HIP: apt-get install libamdhip64-dev")
+        assert f"hipExtMallocWithFlags(at, bytes, {memory})" in done.stdout
 
 
 def test_neighbours_are_those_of_the_links_that_are_used() -> None:

@@ -19,7 +19,7 @@ from tests.kit.found import frontier
 from tests.kit.matrix import SHORT, all_of
 from tests.kit.nightly import times
 from tests.kit.paths import PROGRAMS
-from tests.kit.projects import UNOPTIMISED, launch, loopback, make, mpich, tool
+from tests.kit.projects import UNOPTIMISED, launch, loopback, make, mpich, tool, with_small_slots
 
 COLLECTIVES = ("allgather", "allreduce", "alltoall", "gather")
 
@@ -41,10 +41,7 @@ def emulated(
 
     def fill(directory: Path) -> None:
         files = generate(algorithms(), target, EmitOptions(slices, transport))
-        # Small slots, so that a call of some ten thousand bytes takes several pieces.
-        tables, count = re.subn(r"(SLOT_BYTES) = \d+", r"\1 = 16384", files["tables.hpp"])
-        assert count == 1
-        write_project(directory, files | {"tables.hpp": tables})
+        write_project(directory, with_small_slots(files, 16384))
         # Slices are few for short calls, as they are for users.
         make(directory, "emulated", f"EMULATION_FLAGS={flags} -Werror -DSCCL_SLICE_BYTES=4096")
         source = str(PROGRAMS / "on_emulated_gpus.cpp")
@@ -385,6 +382,16 @@ def test_hip_asks_for_the_links_of_the_gpus_that_it_sees() -> None:
     assert done.returncode == 0, done.stderr
     why = "cannot reach the memory of GPU 0000:02:00.0 of rank 1 (hidden by HIP_VISIBLE_DEVICES"
     assert why in done.stdout
+
+
+def test_few_outputs_stay_mapped() -> None:
+    done = user("outputs_come_and_go")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_rank_that_refused_a_call_does_not_wait_for_its_own_kernel() -> None:
+    done = user("refused_before_hosts_meet", SCCL_TIMEOUT="20", SCCL_SELECT="allreduce:0=0e")
+    assert done.returncode == 0, done.stderr
 
 
 def test_hip_refuses_to_be_captured() -> None:

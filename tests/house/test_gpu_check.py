@@ -115,6 +115,7 @@ def test_a_part_that_fails_does_not_end_the_check(
         Part("hangs", 0.5, ("sh", "-c", shell)),
         Part("fails", 5, ("sh", "-c", "echo no; exit 4")),
         Part("incomplete", 5, ("echo", "all but one"), ("all", "every one")),
+        Part("needs another", 5, ("echo", "all but one"), (), {}, "fails"),
         Part("figures", 5, ("echo", '{"check": "a", "us": 2}\n{\n{"us": [1]}')),
     )
     assert run_parts(parts, tmp_path, tmp_path / "out") == 1
@@ -125,10 +126,12 @@ def test_a_part_that_fails_does_not_end_the_check(
         "hangs": ("late", None),
         "fails": ("wrong", 4),
         "incomplete": ("wrong", 0),
+        "needs another": ("not run", None),
         "figures": ("right", 0),
     }
     assert "missing in the output: every one\n" in str(results["incomplete"]["output"])
     assert results["figures"]["figures"] == [{"check": "a", "us": 2}, {"us": [1]}]
+    assert "the part 'fails', which is not right" in str(results["needs another"]["output"])
     assert "no-such-tool" in str(results["no tool"]["output"])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -68,6 +69,18 @@ def make(directory: Path, *words: str, mpi: Mpi | None = None) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+def with_small_slots(
+    files: dict[str, str], slot_bytes: int, packet_bytes: int | None = None
+) -> dict[str, str]:
+    """Return a project in which short calls take several pieces, too."""
+    tables = files["tables.hpp"]
+    for name, size in (("SLOT_BYTES", slot_bytes), ("PACKET_BYTES", packet_bytes)):
+        if size is not None:
+            tables, count = re.subn(rf"(\b{name}) = \d+", rf"\1 = {size}", tables)
+            assert count == 1
+    return files | {"tables.hpp": tables}
 
 
 def loopback(

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gpu.hpp"
@@ -23,6 +26,8 @@ using namespace sccl;
 int rank, ranks;
 int exchanges;  // of the library, on hosts
 std::atomic<int> probes;  // while it waits for streams
+std::chrono::steady_clock::time_point alone_until;  // so long this rank is alone where hosts meet: it sends nothing
+std::function<int(MPI_Request *)> deferred;         // until then
 
 void failed(const char *what, int line) {
   std::fprintf(stderr, "rank %d, line %d: %s; %s\n", rank, line, what, gpu_error());
@@ -499,6 +504,60 @@ void over_pcie() {
   check(count_flushes() == 1, "each rank has a link of PCIe");
 }
 
+// Outputs come and go: no more than a few stay mapped at the peers, and calls with those that came back are right.
+void outputs_come_and_go() {
+  check(sccl_select("allgather:0=0d") == SCCL_SUCCESS, sccl_explain());
+  const int n = 1000;
+  Numbers send(n);
+  const auto gather_to = [&](Numbers &recv, int call) {
+    for (std::size_t i = 0; i < n; ++i) send.at[i] = value(rank, call, i);
+    check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+    for (int r = 0; r < ranks; ++r)
+      for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == value(r, call, i), "allgather is wrong");
+  };
+  const auto count_mapped = [] {
+    const std::lock_guard<std::mutex> lock(emulation().mutex);
+    const auto &memory = emulation().memory;
+    return std::count_if(memory.begin(), memory.end(), [](const auto &one) { return one.second.fd < 0; });
+  };
+  Numbers registered(n * ranks), first(n * ranks);
+  sccl_handle handle = -1;
+  check(sccl_register(MPI_COMM_WORLD, registered.at, n * ranks * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
+  const auto before = count_mapped();
+  std::deque<Numbers> others;
+  int call = 0;
+  for (; call < 30; ++call) {
+    gather_to(others.emplace_back(n * ranks), call);
+    if (call % 3 == 0) gather_to(first, 100 + call);
+    if (call % 7 == 0) gather_to(registered, 200 + call);
+    if (others.size() > 12) others.pop_front();
+  }
+  check(count_mapped() - before <= 2 * 8, "outputs that were freed stay mapped");  // of two neighbours
+  for (Numbers &one : others) gather_to(one, ++call);
+  gather_to(first, 300), gather_to(registered, 301);
+}
+
+// A rank refuses a call on a stream, so its kernel waits for the others. They meet on hosts next, where that rank is for a
+// while alone: it looks meanwhile whether the communicator has ended, and that must not wait for its own kernel.
+void refused_before_hosts_meet() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  const int n = 1000;
+  std::vector<int> host(n);
+  Numbers send(n), recv(n);
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  const auto call = [&](void *from) { return sccl_allreduce(from, recv.at, n, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, stream); };
+  check(call(send.at) == SCCL_SUCCESS && gpu_sync(stream), "the first call fails");
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 1) {
+    check(call(host.data()) == SCCL_UNSUPPORTED, "memory of the host is taken");
+    alone_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(60);  // three looks
+  }
+  check(MPI_Allreduce(send.at, recv.at, n, MPI_INT, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS, "a call that a rank refused goes well");
+  const std::string why = sccl_explain();
+  check(why.find("rank 1 refused a call that others make") == 0, why.c_str());
+}
+
 // A call is captured once, with what makes its input anew, and replayed.
 void replays() {
   const int n = 333;
@@ -737,6 +796,8 @@ const struct {
     {"unlike_memory", unlike_memory},
     {"unlike_on_streams", unlike_on_streams},
     {"two_gpus", two_gpus},
+    {"outputs_come_and_go", outputs_come_and_go},
+    {"refused_before_hosts_meet", refused_before_hosts_meet},
     {"over_pcie", over_pcie},
     {"default_streams", default_streams},
     {"registered", registered},
@@ -758,7 +819,17 @@ const struct {
 extern "C" int PMPI_Iallgather(const void *from, int n, MPI_Datatype type, void *to, int m, MPI_Datatype other, MPI_Comm comm, MPI_Request *request) {
   static const auto next = reinterpret_cast<decltype(&PMPI_Iallgather)>(dlsym(RTLD_NEXT, "PMPI_Iallgather"));
   ++exchanges;
-  return next(from, n, type, to, m, other, comm, request);
+  const auto begin = [=](MPI_Request *into) { return next(from, n, type, to, m, other, comm, into); };
+  if (std::chrono::steady_clock::now() >= alone_until) return begin(request);
+  deferred = begin;
+  return MPI_SUCCESS;
+}
+
+extern "C" int PMPI_Test(MPI_Request *request, int *done, MPI_Status *status) {
+  static const auto next = reinterpret_cast<decltype(&PMPI_Test)>(dlsym(RTLD_NEXT, "PMPI_Test"));
+  if (deferred && std::chrono::steady_clock::now() < alone_until) return *done = 0, MPI_SUCCESS;
+  if (deferred) std::exchange(deferred, nullptr)(request);
+  return next(request, done, status);
 }
 
 extern "C" int PMPI_Iprobe(int source, int tag, MPI_Comm comm, int *found, MPI_Status *status) {

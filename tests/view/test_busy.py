@@ -74,8 +74,11 @@ def test_a_chart_says_what_it_shows() -> None:
 @pytest.mark.parametrize(
     ("sizes", "says"),
     [
-        ("64KiB", ("Links busy", "dotted: no plan of any chunks takes less than")),
-        ("1KB..1MB", ("Size (bytes)", "no schedule of such chunks", "no plan of any chunks")),
+        ("64KiB", ("Links busy", "dotted: lower bound")),
+        (
+            "1KB..1MB",
+            ("Size (bytes)", "lower bound for these chunks", "lower bound for every chunk count"),
+        ),
     ],
 )
 def test_several_are_compared(sizes: str, says: tuple[str, ...], tmp_path: Path) -> None:

@@ -44,13 +44,14 @@ def test_comparison_chart_names_every_line_and_colours_the_best() -> None:
     assert len(set(names.values())) == MOST_NAMED + 2  # colours, grey, and the lower bound
     assert names["system 11"] == names["system 10"] != names["system 0"]
     assert len(points(chart)) == 14 * len(SIZES)
+    assert list(names)[-1] == BOUND  # the lowest of equal ends
     assert overlapping(svg(chart)) == []
 
 
 def test_comparison_chart_counts_lines_whose_names_do_not_fit() -> None:
     chart = comparison_chart(systems(60), LEAST, "a", "b").to_dict()
     notes = " ".join(chart["title"]["subtitle"])
-    assert "Above 10 at every size: system 33" in notes
+    assert "End above 10: system 33, system 34" in notes
     assert "grey lines without a name" in notes
     assert overlapping(svg(comparison_chart(systems(60), LEAST, "a", "b"))) == []
 

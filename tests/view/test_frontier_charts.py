@@ -163,7 +163,7 @@ def test_times_are_those_of_the_cost_model() -> None:
 
 
 def test_what_no_plan_takes_less_than_is_a_line_of_its_own() -> None:
-    """It stays below the others, is named at its end, and told in the subtitle."""
+    """It stays below the others, is named at its end and in the subtitle."""
     machine = resolve("dgx1")
     spec = named("allgather", 8)
     least = least_us(machine, spec, Costs.of(machine))
@@ -175,8 +175,8 @@ def test_what_no_plan_takes_less_than_is_a_line_of_its_own() -> None:
     for row in curves:
         fastest[row["size"]] = min(row["time"], fastest.get(row["size"], row["time"]))
     assert all(row["time"] <= fastest[row["size"]] for row in floor)
-    assert "bound" in values(chart, "text")
-    assert "no plan of any chunks takes less" in chart.to_dict()["title"]["subtitle"][0]
+    assert "lower bound" in values(chart, "text")
+    assert "lower bound: for every chunk count" in chart.to_dict()["title"]["subtitle"][0]
     assert overlapping(svg(chart)) == []
     assert least_us(machine, spec, Costs.of(machine, 7.0)) is None  # not of that machine
     torus = resolve("torus:9x9")
@@ -207,6 +207,45 @@ def test_every_crossover_says_its_size(
 def test_lines_say_of_which_frontier_they_are() -> None:
     texts = values(time_chart([BROADCAST, ALLGATHER]), "text")
     assert {"C=2 S=2 R=2 (1)", "C=2 S=2 R=3 (2)", "51.3 KiB (2)"} <= texts
+
+
+def families() -> list[FrontierData]:
+    """Return three families of an allreduce; the second is fastest in the middle only."""
+    costs = {
+        "gathered": ((2, Fraction(6)),),
+        "trees": ((4, Fraction(2)), (5, Fraction(1))),
+        "composed": ((6, Fraction(1)), (8, Fraction(1, 2))),
+    }
+    return [
+        FrontierData(
+            f"allreduce on dgx1, {name}",
+            tuple(Point(steps, cost, 1, 1, proved=True) for steps, cost in points),
+            question="allreduce on dgx1", of_class=name, alpha_us=0.7, gb_per_s=25.0,
+        )
+        for name, points in costs.items()
+    ]  # fmt: skip
+
+
+def test_the_fastest_family_is_thick_and_named_by_size() -> None:
+    chart = time_chart(families())
+    named = next(rows for rows in rows_of(chart) if "family" in rows[0])
+    assert [row["family"] for row in named] == ["gathered", "trees", "composed"]
+    ends = [row["until"] for row in named]
+    assert ends[:-1] == [row["size"] for row in named[1:]]
+    assert ends[0] == pytest.approx((4 - 2) * 0.7 / (6 - 2) * 25e3)
+    (thick,) = (rows for rows in rows_of(chart) if "part" in rows[0])
+    for row in thick:
+        every = [s * 0.7 + c * row["size"] / 25e3 for s, c in
+                 ((2, 6), (4, 2), (5, 1), (6, 1), (8, 0.5))]  # fmt: skip
+        assert row["time"] == pytest.approx(min(every))
+    assert len({row["colour"] for row in thick}) == 3
+    assert {"C=1 S=2 R=1, gathered", "gathered", "trees"} <= values(chart, "text")
+    dots = next(rows for rows in rows_of(chart) if any("tx" in row for row in rows))
+    assert len(dots) == 3  # two changes of the family, and one within the trees
+    assert overlapping(svg(chart)) == []
+    assert not any("family" in row for rows in rows_of(time_chart(families()[1:2])) for row in rows)
+    unrelated = [replace(one, question="") for one in families()]
+    assert not any("family" in row for rows in rows_of(time_chart(unrelated)) for row in rows)
 
 
 def test_no_two_series_look_alike() -> None:

@@ -84,6 +84,16 @@ def test_rounds_of_many_steps_are_told_in_short() -> None:
         assert subtitle.endswith(f"rounds per step: {told}")
 
 
+def test_links_of_equal_use_share_a_row() -> None:
+    machine = resolve("ring:4")
+    sends = tuple(send(link.src, link.src, link.dst, 0) for link in machine.links)
+    equal = Algorithm(machine, named("allgather", 4).at(1), (1,), sends)
+    (cells, *_) = rows_of(utilisation_chart(equal))
+    assert [(cell["row"], cell["value"]) for cell in cells] == [("all 8", 1.0)]
+    almost = replace(equal, sends=sends[1:])
+    assert len(rows_of(utilisation_chart(almost))[0]) == 8
+
+
 def test_a_shared_budget_has_its_row() -> None:
     machine = resolve("z52-pcie")
     (rows, *_) = rows_of(utilisation_chart(one_step(machine)))

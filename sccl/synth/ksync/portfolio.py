@@ -1,7 +1,7 @@
 """Several solvers at once, each in a process of its own: the first answer wins.
 
-No solver wins everywhere (see the heads of ``cpsat.py`` and ``cadical.py``, and
-benchmarks/RESULTS.md). As many run as there are cores; the next starts when one gives up or breaks.
+No solver wins everywhere (see the heads of ``cpsat.py`` and ``cadical.py``). As many run as there
+are cores. The next starts when one gives up or breaks.
 
 The race decides whose algorithm is returned: the one solver that does not promise the same bytes on
 every run. So nothing asks it unless the user names it.

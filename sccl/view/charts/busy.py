@@ -95,7 +95,7 @@ def shares_chart(several: Sequence[Shares], title: str, least_us: float | None =
     """Return how busy links are over time, a line for each of several plans.
 
     Args:
-        least_us: what no plan takes less than; None or 0: it is not drawn.
+        least_us: Lower bound on the completion time; None or 0: no line.
     """
     finish = max(one.finish_us for one in several)
     notes = [_floor(least_us)] if least_us else []
@@ -106,7 +106,7 @@ def shares_chart(several: Sequence[Shares], title: str, least_us: float | None =
 
 
 def _floor(least_us: float) -> str:
-    return f"dotted: no plan of any chunks takes less than {least_us:.6g} \u00b5s"
+    return f"dotted: lower bound {least_us:.6g} \u00b5s, for every chunk count"
 
 
 def _share_layer(several: Sequence[Shares], finish_us: float) -> ChartType:

@@ -206,20 +206,20 @@ def _frame(lines: Sequence[_Line], measured: Measured) -> Frame:
 
 
 def _labelled(lines: Sequence[_Line], frame: Frame) -> tuple[list[_Line], list[str]]:
-    """Return the lines whose names fit, and notes on those that are left out.
+    """Return the lines to label at their ends, the lower bound last, and notes on all others.
 
-    A grey line whose end is cut off has no label.
+    Grey lines that end beyond the frame are in a note.
     """
-    inside = [line for line in lines if line.named or line.points[-1][1] <= frame.y[1]]
-    labelled = inside[: label_capacity(frame)]
-    beyond = [line for line in lines if all(value > frame.y[1] for _, value in line.points)]
-    unnamed = len(lines) - len(labelled) - len([line for line in beyond if not line.named])
+    beyond = [line for line in lines if not line.named and line.points[-1][1] > frame.y[1]]
+    inside = [line for line in lines if line not in beyond]
+    fitting = inside[: label_capacity(frame)]
     notes = []
     if beyond:
-        notes.append(f"Above {frame.y[1]:g} at every size: {', '.join(x.name for x in beyond)}.")
-    if unnamed:
-        notes.append(f"{counted(unnamed, 'grey line')} without a name.")
-    return labelled, [line for note in notes for line in textwrap.wrap(note, _LINE)]
+        notes.append(f"End above {frame.y[1]:g}: {', '.join(line.name for line in beyond)}.")
+    if left := len(inside) - len(fitting):
+        notes.append(f"{counted(left, 'grey line')} without a name.")
+    ordered = sorted(fitting, key=lambda line: line.name == BOUND)
+    return ordered, [line for note in notes for line in textwrap.wrap(note, _LINE)]
 
 
 def _channels(

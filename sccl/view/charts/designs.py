@@ -55,7 +55,7 @@ def designs_chart(title: str, marks: Sequence[DesignMark], least_steps: int) -> 
     most = max((m.bandwidth for m in marks), default=1.0)
     far = most > _FAR
     ends = [0.9, 1.5 * most] if far else [1 - 0.1 * (most - 1), 1 + 1.3 * (most - 1) or 2]
-    up = alt.Y("bandwidth:Q", title="R/C, by the least that any network has",
+    up = alt.Y("bandwidth:Q", title="R/C / lowest R/C of all networks",
                scale=alt.Scale(type="log" if far else "linear", domain=ends, nice=False),
                axis=alt.Axis(values=_ticks(1, int(ends[1]))) if far else alt.Axis())  # fmt: skip
     others = alt.Chart(theme.rows([row for row in rows if not row["best"]]))

@@ -35,7 +35,7 @@ class LineEnd:
 
 
 def label_capacity(frame: Frame) -> int:
-    """Return how many names fit beside a chart, one below the other."""
+    """Return how many names fit next to a chart, one below the other."""
     return int(frame.height / text_size("")[1]) + 1
 
 

@@ -53,7 +53,7 @@ def failures_chart(title: str, bars: Sequence[FailureBar], whole_steps: int) -> 
     steps = max([whole_steps, *(bar.steps or 0 for bar in bars)])
     panels = (
         _Panel("slowdown", "Time per byte (whole machine: 1)", "said", 1.0, most, 300),
-        _Panel("steps", "Least steps", "least", float(whole_steps), float(steps), 140),
+        _Panel("steps", "Fewest steps", "least", float(whole_steps), float(steps), 140),
     )
     data, height = theme.rows(rows), max(len(rows), 1) * _ROW
     drawn = [

@@ -30,27 +30,35 @@ _SCHEME: Final = "blues"  # its lightness falls all the way, so that it says the
 
 
 def utilisation_chart(algorithm: Algorithm) -> ChartType:
-    """Return what share of its lanes each link uses in each step, as a heat map.
+    """Return a heat map of the share of its lanes that each link uses in each step.
 
-    Budgets that several links share stand above the links. With more links than can be named, a
-    row is all links that leave a rank.
+    Budgets that several links share are above the links. With more links than can be named, a row
+    stands for all links that leave a rank. There is a single row if all rows are equal.
     """
     title, rows = _rows(algorithm.topology)
     load: Counter[tuple[Edge, int]] = Counter((s.edge, s.step) for s in algorithm.sends)
-    cells: list[dict[str, Any]] = []
-    for step, rounds in enumerate(algorithm.rounds_per_step):
-        for name, edges, room in rows:
-            share = sum(load[e, step] for e in edges) / (room * rounds) if rounds > 0 else 0.0
-            cells.append({"column": step, "row": name, "value": round(share, 4),
-                          "text": f"{share:.0%}" if share else ""})  # fmt: skip
+    shares = {
+        name: tuple(
+            sum(load[e, step] for e in edges) / (room * rounds) if rounds > 0 else 0.0
+            for step, rounds in enumerate(algorithm.rounds_per_step)
+        )
+        for name, edges, room in rows
+    }
+    if len(shares) > 1 and len({*shares.values()}) == 1:
+        shares = {f"all {len(shares)}": shares.popitem()[1]}
+    cells: list[dict[str, Any]] = [
+        {"column": step, "row": name, "value": round(share, 4),
+         "text": f"{share:.0%}" if share else ""}
+        for name, own in shares.items() for step, share in enumerate(own)
+    ]  # fmt: skip
     full = max([1.0, *(c["value"] for c in cells)])
     colour = alt.Color(
         "value:Q",
-        title=["Chunks per round,", "of what is permitted", "(white: none)"],
+        title=["Chunks sent, share", "of the capacity", "(white: none)"],
         scale=alt.Scale(scheme=_SCHEME, domain=[0, full]),
         legend=alt.Legend(format="%", values=[0, 0.25, 0.5, 0.75, full], gradientLength=_LEGEND),
     )
-    down = (title, [name for name, _, _ in rows])
+    down = (title, list(shares))
     across = ("Step", range(algorithm.steps))
     drawn = _heat_map(cells, across, down, _white("datum.value === 0", colour), full / 2)
     return _titled(drawn, algorithm, "link utilisation")
@@ -101,7 +109,7 @@ def arrival_chart(algorithm: Algorithm) -> ChartType:
     drawn = _heat_map(cells, across, down, _white("datum.value === null", colour), last / 2)
     if _has_numbers(len(across[1]), len(shown)):
         return _titled(drawn, algorithm, "arrival of chunks")
-    told = "A dash: the chunk starts there. White: it never gets there."
+    told = "A dash: the chunk starts there. White: it never arrives there."
     starts = _dashes([cell for cell in cells if cell["value"] is None], collective.ranks)
     return _titled(drawn + starts, algorithm, "arrival of chunks", told)
 

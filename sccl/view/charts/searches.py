@@ -18,7 +18,7 @@ _MILLI = 1000.0
 def searches_chart(
     title: str, periods_us: Sequence[tuple[str, float]], bound_us: float
 ) -> ChartType:
-    """Return periods as bars, from above, with a line that none is left of.
+    """Return periods as bars, with the lower bound as a line.
 
     Args:
         periods_us: of each search, by its name, microseconds.
@@ -44,7 +44,7 @@ def searches_chart(
         .encode(x=across)
     )
     heading = alt.Title(
-        title, subtitle="dashed: no plan of the same options takes less; beside bars: how far above"
+        title, subtitle="dashed: lower bound for these options; at the bars: gap to it"
     )
     return theme.themed(
         alt.layer(bars, said, line).properties(

@@ -14,6 +14,12 @@ from sccl.core.frontier import Point
 from sccl.errors import ParameterError
 from sccl.view import theme
 from sccl.view.charts.crossovers import Crossover, crossover_layers
+from sccl.view.charts.envelope import (
+    EnvelopePart,
+    envelope_curve,
+    family_strip,
+    strip_area,
+)
 from sccl.view.charts.labels import Frame, Rectangle, along, apart, text_size
 from sccl.view.charts.values import FrontierData, classes_of, named_by_class
 from sccl.view.libraries import alt
@@ -26,9 +32,10 @@ _AROUND = 3  # octaves that are drawn beyond a crossover
 _PER_OCTAVE = 2
 _LINE = 84  # characters that fit beneath a title
 MOST_TIMES = 24
-FLOOR = "bound"
-"""The name of the line that no plan gets below."""
+FLOOR = "lower bound"
+"""The name of the line of the lower bound."""
 
+_STRIP_PART = 0.08  # of the height: left below, for the strip of families
 _HANGING, _MOST_HANGING = 0.06, 0.35  # of the height: left below, for the label of a crossover
 SIZE_TICKS = (
     "datum.value < 1024 ? format(datum.value, '~r') + ' B' : "
@@ -105,27 +112,35 @@ def time_chart(
         frontiers = named_by_class(frontiers)
     lines = _lines(frontiers, alpha_us, gb_per_s)
     several = len(frontiers) > 1
-    crossings = _crossings(lines, several=several)
+    families = bool(question) and several
+    crossings = _crossings(lines, several=several, families=families)
     first = min([2.0**_SMALLEST, *(at.size_bytes / 2**_AROUND for at in crossings)])
     last = max([2.0**_LARGEST, *(at.size_bytes * 2**_AROUND for at in crossings)])
     first, last = max(first, 1.0), max(last, 2.0)
     times = [line.time_us(size) for line in lines for size in (first, last)]
     times += [least_us(size) for size in (first, last)] if least_us else []
     low, high = min(t for t in times if t > 0) / 1.6, max(times) * 1.6
-    ends = (low / (high / low) ** min(_HANGING * len(crossings), _MOST_HANGING), high)
+    below = min(_HANGING * len(crossings), _MOST_HANGING) + _STRIP_PART * families
+    ends = (low / (high / low) ** below, high)
     frame = Frame(theme.WIDTH, theme.HEIGHT, (first, last), ends, log_x=True, log_y=True)
     covered = _covered(lines, frame) + ([*_along(least_us, frame)] if least_us else [])
+    parts = _envelope(lines, first, last) if families else []
+    if parts:
+        covered.append(strip_area(frame))
     marks, left_out = crossover_layers(crossings, covered, frame, _axes(frame))
-    layers = [_curves(lines, frame, several=several), *(marks if crossings else ())]
+    layers = [_curves(lines, frame, several=several, families=families)]
+    if parts:
+        layers += [envelope_curve(parts, _axes(frame)), *family_strip(parts, frame, _axes(frame))]
+    layers += marks if crossings else ()
     if least_us:
         layers.insert(0, _floor(least_us, frame))
-    layers.append(_names(lines, frame, least_us, several=several))
+    layers.append(_names(lines, frame, least_us, several=several, families=families))
     title = question or (frontiers[0].name if not several else "Time by buffer size")
+    notes = [_subtitle(lines, least_us), *_thick(parts), *_cautions(lines), *left_out]
+    head = f"{title}: time by buffer size" if question or not several else title
     drawn = alt.layer(*layers).properties(
-        width=frame.width, height=frame.height,
-        title=alt.Title(f"{title}: time by buffer size" if question or not several else title,
-                        subtitle=[_subtitle(lines, least_us), *_cautions(lines), *left_out]),
-    )  # fmt: skip
+        width=frame.width, height=frame.height, title=alt.Title(head, subtitle=notes)
+    )
     return theme.themed(drawn)
 
 
@@ -159,8 +174,12 @@ def _subtitle(lines: Sequence[_Line], least_us: Least | None) -> str:
         return "alpha and bandwidth of each machine; a buffer is what C chunks make up"
     (one,) = costs
     alpha, lane = f"alpha {one.alpha_us:g} \u00b5s per step", f"{one.gb_per_s:g} GB/s per lane"
-    floor = f"; {FLOOR}: no plan of any chunks takes less" if least_us else ""
+    floor = f"; {FLOOR}: for every chunk count" if least_us else ""
     return f"{alpha}, {lane}; a buffer is C chunks{floor}"
+
+
+def _thick(parts: Sequence[EnvelopePart]) -> list[str]:
+    return ["thick line and strip: the fastest family at each size"] if parts else []
 
 
 def _cautions(lines: Sequence[_Line]) -> list[str]:
@@ -168,17 +187,30 @@ def _cautions(lines: Sequence[_Line]) -> list[str]:
     return textwrap.wrap(next((x.costs.note for x in lines if x.costs.note), ""), _LINE)
 
 
-def _crossings(lines: Sequence[_Line], *, several: bool) -> list[Crossover]:
-    """Return where the fastest of a frontier changes."""
+def _envelope(lines: Sequence[_Line], first: float, last: float) -> list[EnvelopePart]:
+    """Return which line is the fastest at which size, of all families together."""
+    points = [(line.point.steps, line.point.cost) for line in lines]
+    parts = []
+    for won in winners(points, lines[0].costs):
+        line, until = lines[won.index], min(won.to_bytes or last, last)
+        if until > max(won.from_bytes, first):
+            colour = theme.nth(theme.COLOURS, line.number - 1)
+            start = max(won.from_bytes, first)
+            parts.append(EnvelopePart(line.name, colour, start, until, line.time_us))
+    return parts
+
+
+def _crossings(lines: Sequence[_Line], *, several: bool, families: bool) -> list[Crossover]:
+    """Return where the fastest of a frontier changes, or of all families together."""
     found = []
-    for number in dict.fromkeys(line.number for line in lines):
-        own = [line for line in lines if line.number == number]
+    for number in [0] if families else dict.fromkeys(line.number for line in lines):
+        own = [line for line in lines if families or line.number == number]
         points = [(line.point.steps, line.point.cost) for line in own]
         found += [
             Crossover(
                 won.to_bytes,
                 own[won.index].time_us(won.to_bytes),
-                bytes_text(won.to_bytes) + (f" ({number})" if several else ""),
+                bytes_text(won.to_bytes) + (f" ({number})" if several and number else ""),
             )
             for won in winners(points, own[0].costs)
             if won.to_bytes and won.to_bytes >= 1
@@ -197,10 +229,11 @@ def _axes(frame: Frame) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType:
-    names = list(dict.fromkeys(line.series for line in lines))
+def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool, families: bool) -> ChartType:
+    series = [line.name if families else line.series for line in lines]
+    names = list(dict.fromkeys(series))
     rows = [
-        {"size": size, "time": line.time_us(size), "line": str(i), "name": line.series}
+        {"size": size, "time": line.time_us(size), "line": str(i), "name": series[i]}
         for i, line in enumerate(lines)
         for size in _sizes(frame)
     ]
@@ -209,7 +242,7 @@ def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool) -> ChartType
     legend = theme.series_legend(names)
     return (
         alt.Chart(theme.rows(rows))
-        .mark_line(strokeWidth=2)
+        .mark_line(strokeWidth=1.3 if families else 2)
         .encode(
             **_axes(frame),
             detail="line:N",
@@ -250,8 +283,18 @@ def _along(time_us: Least, frame: Frame) -> Iterator[Rectangle]:
         yield from along(*ends)
 
 
+def _whose(line: _Line, *, several: bool, families: bool) -> str:
+    """Return the family or the number of the frontier that a line belongs to."""
+    return f", {line.name}" if families else f" ({line.number})" if several else ""
+
+
 def _names(
-    lines: Sequence[_Line], frame: Frame, least_us: Least | None, *, several: bool
+    lines: Sequence[_Line],
+    frame: Frame,
+    least_us: Least | None,
+    *,
+    several: bool,
+    families: bool,
 ) -> ChartType:
     """Return each line's name at its right end."""
     last = [line.time_us(frame.x[1]) for line in lines]
@@ -263,7 +306,7 @@ def _names(
         {
             "size": frame.x[1],
             "time": frame.values(0, height)[1],
-            "text": line.point.text + (f" ({line.number})" if several else ""),
+            "text": line.point.text + _whose(line, several=several, families=families),
             "colour": theme.nth(theme.COLOURS, numbers.index(line.number) if several else i),
         }
         for i, (line, height) in enumerate(zip(lines, spread, strict=False))

@@ -47,14 +47,14 @@ def with_hubs(topology: Topology) -> Topology:
 
 def _cliques(topology: Topology) -> Iterator[dict[tuple[int, int], Budget]]:
     """Yield groups of fully joined ranks: the budget of each rank by direction (0: out, 1: in)."""
-    found: dict[frozenset[int], dict[tuple[int, int], Budget]] = {}
+    cliques: dict[frozenset[int], dict[tuple[int, int], Budget]] = {}
     for budget in binding(topology):
         members = frozenset(node for edge in budget.edges for node in edge)
         for end in (0, 1):
             nodes = {edge[end] for edge in budget.edges}
             if len(nodes) == 1 and len(budget.edges) == len(members) - 1:
-                found.setdefault(members, {})[end, nodes.pop()] = budget
-    for members, sides in found.items():
+                cliques.setdefault(members, {})[end, nodes.pop()] = budget
+    for members, sides in cliques.items():
         whole = len(sides) == 2 * len(members) and len(members) >= _FEWEST
         if whole and max(members) < topology.ranks:
             yield sides
