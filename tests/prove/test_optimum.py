@@ -28,10 +28,10 @@ from sccl.synth.contract import Request
 from sccl.topo import resolve
 from tests.kit import timed
 from tests.kit.best_orders import best_schedule
-from tests.kit.compared_bounds import compare, false_bounds, of_chunks
+from tests.kit.compared_bounds import certified, compare, cuts, false_bounds, of_chunks
 from tests.kit.fluid_optimum import most_bytes
 from tests.kit.nightly import is_night, seed, times
-from tests.kit.optimum_cases import draw_machine
+from tests.kit.optimum_cases import draw_machine, draw_time, fill
 
 PARTS = 10
 """Parts of the random machines, so that several workers share them."""
@@ -267,6 +267,18 @@ def test_no_bound_on_a_reduction_over_budgets_is_above_a_schedule(part: int) -> 
             drawn = best_schedule(machine, collective, sizes, rng.choice(list(AlphaModel)), rng)
         us = Fraction(drawn.finish * drawn.tick_ps, 10**6)
         assert false_bounds(us, of_chunks(drawn, spec)) == []
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_bound_on_an_allreduce_is_above_the_optimum(part: int) -> None:
+    """On small machines, where the optimum is known for many steps of alpha."""
+    for number in range(times(15)):
+        rng = random.Random(seed(f"allreduce {part} {number}"))  # noqa: S311 - the same every time
+        machine = draw_machine(rng, rng.choice((2, 2, 3)))
+        case = fill(machine, named("allreduce", machine.ranks), draw_time(rng, machine))
+        if case is not None:
+            for bounds in (cuts, certified):
+                assert false_bounds(case.us, bounds(case, rng)) == []
 
 
 @pytest.mark.parametrize("number", range(20))
