@@ -136,7 +136,7 @@ class Schedule:
         if self.bound_us is None:
             return ""
         above = self.finish_us / self.bound_us - 1
-        return "the bound is met" if self.proved else f"{above:.2%} above the bound"
+        return "the bound is met" if self.proved else f"gap {above:.2%} to the lower bound"
 
     def _repr_html_(self) -> str:
         alpha = "keeps links busy" if self.alpha == "occupies" else "travels"

@@ -63,8 +63,8 @@ class Simulation:
     def busy_us(self) -> dict[tuple[int, int], float]:
         """Return for how long each link was busy, microseconds, by source and destination."""
         made = self.value.timeline
-        pairs = zip(made.topology.links, made.busy().tolist(), strict=True)
-        return {link.edge: made.clock.us(ticks) for link, ticks in pairs}
+        pairs, clock = zip(made.topology.links, made.busy().tolist(), strict=True), made.clock
+        return {link.edge: clock.us(ticks) for link, ticks in pairs}
 
     @property
     def carried_bytes(self) -> dict[tuple[int, int], int]:
@@ -96,7 +96,7 @@ class Simulation:
         return f"Simulation({self._names}: {us_text(self.finish_us)}, {self.gb_per_s:.4g} GB/s)"
 
     def _repr_html_(self) -> str:
-        head = ("Plan", "Size", "Time (us)", "GB/s", "No schedule of such chunks beats (us)")
+        head = ("Plan", "Size", "Time (us)", "GB/s", "Lower bound (us)")
         rows = [self._row(part) for part in self.value.parts]
         busy = f"links are busy {self.utilisation()[0]:.1%} of the time"
         return (

@@ -235,8 +235,8 @@ class TrainingPlan:
         if self.bound_us is None:
             return said
         if self.gap:
-            return f"{said}; {gap_text(self.gap)} above the bound"
-        return f"{said}; the bound is met{'' if self.proved else ', as told'}"
+            return f"{said}; gap {gap_text(self.gap)} to the lower bound"
+        return f"{said}; the bound is met{'' if self.proved else ', not verified'}"
 
     def _repr_html_(self) -> str:
         if faults := self.violations():

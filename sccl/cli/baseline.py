@@ -147,11 +147,9 @@ def _print(name: str, request: Request, made: Placed, stepping: Stepping, file: 
         f"alpha {made.schedule.model}"
     )
     if made.least_us is not None:
-        above = "" if made.gap is None else f": {float(made.gap):.2%} above it"
-        console.print(
-            f"nothing takes less than {us_text(float(made.least_us))}, whatever its chunks{above}"
-        )
+        above = "" if made.gap is None else f", gap {float(made.gap):.2%}"
+        console.print(f"lower bound {us_text(float(made.least_us))} for any chunks{above}")
     kept = f"written to {on_a_line(file)}; see it with: sccl show {on_a_line(quote(file or ''))}"
     if file and not a:
-        kept = f"written to {on_a_line(file)}; judge it with: sccl check {on_a_line(quote(file))}"
+        kept = f"written to {on_a_line(file)}; verify it with: sccl check {on_a_line(quote(file))}"
     console.print(kept if file else "not kept: add -o FILE to write it", markup=False)

@@ -45,7 +45,7 @@ def check(
         typer.Option(
             help="Table of costs of training plans ('sccl plan --costs'); times are "
             "derived from it.",
-            show_default="times are taken as told",
+            show_default="times are not verified",
             autocompletion=complete.file,
         ),
     ] = None,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Size = Annotated[
     str,
-    typer.Option(help="Buffer of a rank in bytes: a size, or a range in factors of 4, 1KB..1GB."),
+    typer.Option(help="Buffer of a rank: sizes and ranges in factors of 4, 64KB,1MB..1GB."),
 ]
 Files = Annotated[
     list[Path] | None,

@@ -91,8 +91,8 @@ def _print(shown: ComparePlansOutput) -> None:
     console.print(table)
     least = duration_text(shown.bound_us)
     console.print(
-        f"{counted(shown.collectives, 'collective')}; no plan of these options takes less than "
-        f"{least} ({escape(shown.binding)})"
+        f"{counted(shown.collectives, 'collective')}; lower bound {least} for plans of these "
+        f"options ({escape(shown.binding)})"
     )
     if shown.ended:
         console.print(f"{shown.ended}: the others were not tried", markup=False)

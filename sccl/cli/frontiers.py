@@ -156,7 +156,7 @@ def _print_classes(console: Console, frontier: Frontier, spec: Spec) -> None:
     )
     if frontier.stairs:
         console.print(_classes_table(frontier))
-        console.print("proved: nothing of its class dominates the point")
+        console.print("proved: no algorithm of its class dominates the point")
         if frontier.every:
             console.print(EVERY_WORDS, soft_wrap=True)
         _print_fastest(console, frontier)
@@ -227,7 +227,7 @@ def _file(point: Point) -> str:
 def _print_fastest(console: Console, frontier: Frontier) -> None:
     """Print which points' algorithms are the fastest at which sizes, after a word on the store."""
     if any(point.from_store for point in frontier.points):
-        console.print("* what it once took: the answer is from the store (--no-store asks anew)")
+        console.print("* seconds of the first run; from the store (--no-store solves it again)")
     found = [(name, p.candidate) for name, p in frontier.stairs if p.chunks is not None]
     if found:
         assert frontier.costs is not None

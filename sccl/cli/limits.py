@@ -33,7 +33,7 @@ InTime = Annotated[
 Size = Annotated[
     str | None,
     typer.Option(
-        help="Buffer of a rank with --time: 1MB, or a range in factors of 4, 1KB..1GB.",
+        help="Buffer of a rank with --time: sizes and ranges in factors of 4, 64KB,1MB..1GB.",
         show_default="1KB..1GB",
     ),
 ]

@@ -27,7 +27,7 @@ def print_offered(console: Console, offered: OfferedOptions) -> None:
     title = f"{offered.workload.name} on {offered.fabric.name}: options of collectives"
     console.print(on_a_line(title), markup=False, soft_wrap=True)
     if offered.costs:
-        console.print("as told: times are of a table of costs", markup=False)
+        console.print("not verified: times come from a table of costs", markup=False)
     for kind in offered_kinds(offered):
         console.print(_table(kind))
         for one in kind.refused:

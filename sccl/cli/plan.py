@@ -141,17 +141,17 @@ def _print(shown: TrainingPlanOutput, *, merging: bool) -> None:
     if shown.merged:
         console.print(f"{counted(shown.merged, 'collective')} are sent as one with others")
     if shown.gap is None:
-        console.print("no bound is known: how far this is from the best, is not either")
+        console.print("no lower bound is known, so the gap is unknown")
     else:
-        met = "[green]the bound is met[/]" if shown.proved else f"{gap_text(shown.gap)} above it"
+        met = "[green]the bound is met[/]" if shown.proved else f"gap {gap_text(shown.gap)}"
         console.print(
-            f"no plan of these options takes less than {duration_text(shown.bound_us)} "
+            f"lower bound {duration_text(shown.bound_us)} for plans of these options "
             f"({escape(shown.binding)}): {met}"
         )
         if merging and not shown.proved:
             console.print(
-                "of each collective the bound takes the least share of any that it may be part of, "
-                "so it is lower than without --merge"
+                "with --merge the bound counts each collective by its smallest share of a merge, "
+                "so it is lower than without"
             )
     faster = shown.baseline_us / shown.period_us if shown.period_us else 1.0
     console.print(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_lib
+import os
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -145,6 +146,14 @@ def bench(
     if output is not None:
         check_can_write(output)
     found = _built(projects, mpi)
+    cores = len(os.sched_getaffinity(0))
+    if against and projects[0].ranks > cores:
+        err().print(
+            f"warning: {counted(projects[0].ranks, 'rank')} share {counted(cores, 'core')}: the "
+            "ratio measures how each library waits, not how fast it copies",
+            markup=False,
+            soft_wrap=True,
+        )
     with err().status("measuring"):
         timings = list(timings_of(projects, found, replace(trial, against_mpi=against == "mpi")))
     value = bench_output(projects, timings)

@@ -50,10 +50,10 @@ def show(
 ) -> None:
     """Print the sends, the topology matrix, and the link utilization of algorithms.
 
-    For schedules it prints the transfers with their times and the busiest links; for training
-    plans and timelines the options of collectives and the utilization of streams and channels; for
-    options ('sccl plan --options-only') their times and the refused recipes; for workloads the
-    same as 'sccl workload show'.
+    For schedules of any size it prints the first 40 transfers with their times and the busiest
+    links; for training plans and timelines the options of collectives and the utilization of
+    streams and channels; for options ('sccl plan --options-only') their times and the refused
+    recipes; for workloads the same as 'sccl workload show'.
     """
     if len(files) == 1 and holds_workload(files[0]) and timeline is None:
         _show_workload(files[0], json=json)
@@ -99,13 +99,12 @@ def _print_training(console: Console, shown: ShownTrainingPart) -> None:
         console.print("edited since sccl wrote it (its digest does not match)")
     told = "no bound is known"
     if shown.proved and shown.bound_us:
-        told = "proved: no plan of these options takes less"
+        told = "proved optimal for these options"
     elif shown.gap is not None:
-        above = f"{gap_text(shown.gap)} above" if shown.gap else "the bound is met:"
-        least = duration_text(shown.bound_us)
-        told = f"{above} {least}, which none takes less than ({shown.binding})"
+        gap = f"gap {gap_text(shown.gap)}" if shown.gap else "met"
+        told = f"lower bound {duration_text(shown.bound_us)} ({shown.binding}), {gap}"
     if shown.costs:
-        told += "; as told: times are of a table of costs ('sccl check --costs')"
+        told += "; not verified: times come from a table of costs ('sccl check --costs')"
     first = f"the first two in {duration_text(shown.two_iterations_us)}"
     line = f"{duration_text(shown.period_us)} an iteration, {first}; {told}"
     console.print(on_a_line(line), markup=False, soft_wrap=True)

@@ -50,8 +50,8 @@ Topo = Annotated[
 Size = Annotated[
     str | None,
     typer.Option(
-        help="Buffer of C chunks in bytes: 64KiB (binary), 1GB (decimal), or a range in "
-        "factors of 4, 1KB..1GB.",
+        help="Buffer of C chunks in bytes: 64KiB (binary), 1GB (decimal), or sizes and ranges in "
+        "factors of 4, 64KB,1MB..1GB.",
         show_default="1MiB; of schedules their own",
     ),
 ]
@@ -179,10 +179,10 @@ def _print_collective(console: Console, part: SimulatedPart) -> None:
     if part.bound_us is None:
         console.print(f"no bound is known: {part.bound}", markup=False, soft_wrap=True)
         return
-    above = "" if part.gap is None else f": {_gap(part)} above it"
-    met = "[green]: the bound is met[/]" if part.gap == 0 else above
+    above = "" if part.gap is None else f", gap {_gap(part)}"
+    met = "[green], met[/]" if part.gap == 0 else above
     console.print(
-        f"no schedule takes less than {us_text(part.bound_us)}{met} ({escape(part.bound)})",
+        f"lower bound {us_text(part.bound_us)}{met} ({escape(part.bound)})",
         soft_wrap=True,
     )
 
@@ -227,16 +227,16 @@ def _print_path(console: Console, run: RunPart) -> None:
 def _why(step: PathPart) -> str:
     """Return what a transfer waited for, in words."""
     waits = step.start_us - step.ready_us
-    waited = f"it waited {waits:.4g} us for " if waits else "free again: "
+    waited = f"waited {waits:.4g} us for" if waits else "after the previous transfer on"
     return {
-        "release": "nothing keeps it" if step.start_us == 0 else "it is its time",
-        "arrival": "what it sends has come",
-        "barrier": "the step before has ended",
-        "start": "the one before it has started",
-        "onward": "it comes from the link before",
-        "link": f"{waited}the link",
-        "limit": f"{waited}a budget or a switch",
-        "order": f"{waited}a send of an earlier step",
+        "release": "at the start" if step.start_us == 0 else "at its scheduled time",
+        "arrival": "its data arrived",
+        "barrier": "the previous step ended",
+        "start": "the previous send started",
+        "onward": "from the previous link",
+        "link": f"{waited} the link",
+        "limit": f"{waited} a budget or a switch",
+        "order": f"waited {waits:.4g} us for a send of an earlier step",
     }[step.waited_for]
 
 
@@ -244,7 +244,7 @@ def _print_table(console: Console, runs: Sequence[RunPart]) -> None:
     """Print a row for each collective of each simulation."""
     files = {_name(part) for run in runs for part in run.collectives}
     table = Table(*(("file",) if len(files) > 1 else ()))
-    names = ("size", "time (us)", "GB/s", "least (us)", "above", "links busy", "busiest link")
+    names = ("size", "time (us)", "GB/s", "bound (us)", "gap", "links busy", "busiest link")
     for name in names:
         table.add_column(name, justify="right")
     for run in runs:
@@ -262,8 +262,8 @@ def _print_table(console: Console, runs: Sequence[RunPart]) -> None:
     for title in sorted(titles):
         console.print(f"{on_a_line(title)}", markup=False)
     console.print(
-        f"{_steps(runs[0])}, alpha {runs[0].alpha}; GB/s is size / time; no schedule of such "
-        "chunks takes less than the least time",
+        f"{_steps(runs[0])}, alpha {runs[0].alpha}; GB/s is size / time; the lower bound "
+        "holds for every schedule of such chunks",
         soft_wrap=True,
     )
     console.print(table)

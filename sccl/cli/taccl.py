@@ -217,7 +217,7 @@ def _print(shown: TacclOutput) -> None:
     console = out()
     us, least = shown.finish_us, shown.bound_us
     above = us / least - 1 if least else 0.0
-    met = "[green]the bound is met[/]" if shown.proved else f"{above:.2%} above it"
+    met = "[green]the bound is met[/]" if shown.proved else f"gap {above:.2%}"
     title = escape(f"{shown.collective} on {on_a_line(shown.topology)}")
     console.print(
         f"{title}, {bytes_text(shown.size_bytes)} a rank in C={shown.chunks}: "
@@ -225,8 +225,8 @@ def _print(shown: TacclOutput) -> None:
         f"seed {shown.seed}), alpha {shown.alpha}"
     )
     console.print(
-        f"no schedule takes less than {us_text(least)} ({escape(shown.bound_of)}), within any "
-        f"sketch: {met}"
+        f"lower bound {us_text(least)} for schedules in any sketch ({escape(shown.bound_of)}): "
+        f"{met}"
     )
     console.print(f"sketch {escape(on_a_line(shown.sketch))}", highlight=False)
     for number, phase in enumerate(shown.phases, 1):
@@ -243,7 +243,7 @@ def _print(shown: TacclOutput) -> None:
         )
     if shown.file:
         judge = f"sccl check {on_a_line(quote(shown.file))}"
-        where = f"written to {on_a_line(shown.file)}; judge it with: {judge}"
+        where = f"written to {on_a_line(shown.file)}; verify it with: {judge}"
     else:
         where = "not kept: add -o FILE to write it"
     console.print(where, markup=False, soft_wrap=True)

@@ -166,7 +166,7 @@ def tacos(
 def _print(shown: TacosOutput, found: Found) -> None:
     console = out()
     above = found.bound.gap
-    met = "[green]the bound is met[/]" if shown.proved else f"{float(above or 0):.2%} above it"
+    met = "[green]the bound is met[/]" if shown.proved else f"gap {float(above or 0):.2%}"
     title = escape(f"{shown.collective} on {on_a_line(shown.topology)}")
     console.print(
         f"{title}, {bytes_text(shown.size_bytes)} a rank in C={shown.chunks}: "
@@ -176,7 +176,7 @@ def _print(shown: TacosOutput, found: Found) -> None:
     each = " (each sent by itself)" if shown.alpha == "occupies" else ""
     each += f" within sketch {escape(on_a_line(shown.sketch))}" if shown.sketch else ""
     least = us_text(shown.bound_us)
-    console.print(f"no schedule of such chunks takes less than {least}{each}: {met}")
+    console.print(f"lower bound {least} for such chunks{each}: {met}")
     if shown.ended:
         console.print(f"{shown.ended}: this is the best by then", markup=False)
     console.print(_kept(shown), markup=False, soft_wrap=True)
@@ -189,4 +189,4 @@ def _kept(shown: TacosOutput) -> str:
     written = f"written to {on_a_line(shown.file)}"
     if not shown.recorded:
         return f"{written}: what makes the schedule again, and not the schedule"
-    return f"{written}; judge it with: sccl check {on_a_line(quote(shown.file))}"
+    return f"{written}; verify it with: sccl check {on_a_line(quote(shown.file))}"

@@ -262,16 +262,16 @@ def _print(shown: TecclOutput, each: str) -> None:
     if shown.weighted_us is not None and shown.weighted_bound_us is not None:
         us, least = shown.weighted_us, shown.weighted_bound_us
     above = us / least - 1 if least else 0.0
-    met = "[green]the bound is met[/]" if shown.proved else f"{above:.2%} above it"
+    met = "[green]the bound is met[/]" if shown.proved else f"gap {above:.2%}"
     title = escape(f"{shown.collective} on {on_a_line(shown.topology)}")
     console.print(
         f"{title}, {bytes_text(shown.size_bytes)} {each} in C={shown.chunks}: "
         f"[bold]{us_text(shown.finish_us)}[/] ({counted(shown.sends, 'transfer')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed}), alpha {shown.alpha}"
     )
-    what = f"no schedule takes less than {us_text(least)}"
+    what = f"lower bound {us_text(least)}"
     if shown.tenants:
-        what = f"mean finish by priority {us_text(us)}; {what}"
+        what = f"weighted mean completion time {us_text(us)}; {what}"
     console.print(f"{what} ({escape(shown.bound_of)}): {met}")
     for part in shown.tenants:
         console.print(
@@ -296,7 +296,7 @@ def _print(shown: TecclOutput, each: str) -> None:
         console.print(f"{shown.ended}: this is the best by then", markup=False)
     if shown.file:
         judge = f"sccl check {on_a_line(quote(shown.file))}"
-        where = f"written to {on_a_line(shown.file)}; judge it with: {judge}"
+        where = f"written to {on_a_line(shown.file)}; verify it with: {judge}"
     else:
         where = "not kept: add -o FILE to write it"
     console.print(where, markup=False, soft_wrap=True)

@@ -73,6 +73,11 @@ def time_limits(
     if interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)
     near = all(point.gap is not None and point.gap <= within for point in shown.points)
+    if not near:
+        err().print(
+            f"exit code 3: a gap is above {within:.2%} or unknown; --gap sets the limit",
+            markup=False,
+        )
     raise typer.Exit(ExitCode.OK if near else ExitCode.UNKNOWN)
 
 
@@ -85,7 +90,7 @@ def _print(console: Console, shown: object) -> None:
         markup=False,
     )
     table = Table()
-    for name in ("Size", "No plan takes less", "Found", "Above", "C", "Transfers", "Seconds"):
+    for name in ("Size", "Lower bound", "Found", "Gap", "C", "Transfers", "Seconds"):
         table.add_column(name, justify="right")
     for point in shown.points:
         found = point.finish_us is not None
@@ -106,6 +111,6 @@ def _print(console: Console, shown: object) -> None:
     if files:
         where = on_a_line(files[0] if len(files) == 1 else Path(files[0]).parent)
         judge = f"sccl check {on_a_line(quote(str(where)))}"
-        console.print(f"written to {where}; judge it with: {judge}", markup=False, soft_wrap=True)
+        console.print(f"written to {where}; verify it with: {judge}", markup=False, soft_wrap=True)
     else:
         console.print("not kept: add -o FILE to write it", markup=False)

@@ -205,6 +205,21 @@ class PackedSchedule:
             let_go(self.fired)
         return np.cumsum(np.concatenate(counts))
 
+    def link_counts(self) -> Ints:
+        """Return the number of transfers of each link, by its place in ``topology.links``."""
+        rows = max(_ROWS // max(64 * self.fired.shape[1], 1), 1)
+        links = len(self.topology.links)
+        slots = np.zeros(links, np.int64)
+        for first in range(0, len(self.fired), rows):
+            part = self.fired[first : first + rows].astype("<u8", copy=False).view(np.uint8)
+            bits = np.unpackbits(part, axis=1, count=links, bitorder="little")
+            slots += bits.sum(axis=0, dtype=np.int64)
+            let_go(self.fired)
+        counts = np.zeros(links, np.int64)
+        for passing in self.passes:
+            counts[self.links_of(passing)] += slots
+        return counts
+
     def batches(self, rows: int = BATCH) -> Iterator[TransferColumns]:
         """Yield the transfers as a :class:`Schedule` has them: whole rounds, some at a time.
 
@@ -311,10 +326,14 @@ Row = tuple[float, float, float, int, int, int, bool]
 """Start, end and arrival in microseconds, chunk, source, destination, and whether it reduces."""
 
 
-def rows_of(plan: AnySchedule) -> Iterator[Row]:
-    """Yield the transfers of a schedule in the order in which they start."""
+def rows_of(plan: AnySchedule, rows: int = BATCH) -> Iterator[Row]:
+    """Yield the transfers of a schedule in the order in which they start.
+
+    Args:
+        rows: Number of transfers that are looked at together.
+    """
     clock, edges = plan.clock, [link.edge for link in plan.topology.links]
-    for batch in plan.batches():
+    for batch in plan.batches(rows):
         columns = (batch.start, batch.end, batch.chunk, batch.link, batch.reduce)
         for start, end, chunk, link, reduces in zip(*(c.tolist() for c in columns), strict=True):
             times = clock.us(start), clock.us(end), clock.us(end + clock.lag(link))
@@ -326,17 +345,17 @@ def links_of(plan: AnySchedule) -> list[tuple[int, int, float]]:
 
     Several chunks that are sent together are one transfer.
     """
-    count, busy = np.zeros((2, len(plan.topology.links)), np.int64)
-    first, begins = 0, None
     if isinstance(plan, Schedule):
         begins = plan.transfers() == np.arange(plan.num_sends)
-    for batch in plan.batches():
-        rows = slice(None) if begins is None else begins[first : first + len(batch.link)]
-        np.add.at(count, batch.link[rows], 1)
-        np.add.at(busy, batch.link[rows], (batch.end - batch.start)[rows].astype(np.int64))
-        first += len(batch.link)
-    both = zip(count.tolist(), busy.tolist(), strict=True)
-    return [(n, link, plan.clock.us(ticks)) for link, (n, ticks) in enumerate(both)]
+        link, ticks = plan.link[begins], (plan.end - plan.start)[begins].astype(np.int64)
+        count, busy = np.zeros((2, len(plan.topology.links)), np.int64)
+        np.add.at(count, link, 1)
+        np.add.at(busy, link, ticks)
+    else:
+        count = plan.link_counts()
+        busy = count * plan.round_ticks
+    clock, both = plan.clock, zip(count.tolist(), busy.tolist(), strict=True)
+    return [(n, link, clock.us(ticks)) for link, (n, ticks) in enumerate(both)]
 
 
 def _reach(ends: Ints, first: int, rows: int) -> int:

@@ -57,6 +57,10 @@ class OpRow:
         same = described.given is described.got
         self.got = self.given if same else _emptied(described.got, any_tensor)
         if op.collective == "alltoall":
+            if self.given.untyped_storage().data_ptr() == self.got.untyped_storage().data_ptr():
+                self.given = (
+                    self.given.clone()
+                )  # blocks come before others in their place have left
             self._gives = _blocks(self.given, described.gives, self._places)
             self._gets = _blocks(self.got, described.gets, self._places)
         self._scratch: dict[int, torch.Tensor] = {}

@@ -126,7 +126,7 @@ class JudgedOptions:
         """Return what is taken as it is told, in sentences."""
         if not self.loaded.offered.costs or not self.untold:
             return ()
-        return ("times taken as told: they are of a table of costs: give it with --costs",)
+        return ("times are not verified: they come from a table of costs; pass it with --costs",)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from glob import glob
 from os.path import isfile
 from pathlib import Path
-from typing import BinaryIO, NoReturn, cast
+from typing import NoReturn
 
 from sccl import formats
-from sccl.core.files.disk import is_folder, is_packed, read_filled, reading
+from sccl.core.files.disk import check_filled, is_folder, is_packed, pieces_of, reading
 from sccl.core.files.kinds import Kind
 from sccl.core.files.text import kind_in
 from sccl.errors import FormatError, InputError, TooLargeError
@@ -145,21 +143,17 @@ def content_of(path: Path) -> bytes:
     Raises:
         InputError: it cannot be read, or is longer than formats of others are read to.
     """
+    content = bytearray()
     with reading(path) as stream:
-        content = read_filled(stream, MAX_BYTES, str(path))
-    if content[:2] == b"\x1f\x8b":
-        try:
-            with gzip.open(io.BytesIO(content)) as stream:
-                content = read_filled(cast("BinaryIO", stream), MAX_BYTES, str(path))
-        except (OSError, EOFError, ValueError) as error:
-            if isinstance(error, InputError):
-                raise
-            raise FormatError(f"{path}: it begins as gzip does, and is none: {error}") from error
-    if len(content) > MAX_BYTES:
-        raise TooLargeError(
-            f"{path} is longer than the {MAX_BYTES >> 20} MiB to which files of others are read"
-        )
-    return content
+        for piece in pieces_of(stream, str(path)):
+            check_filled(piece, str(path))
+            content += piece
+            if len(content) > MAX_BYTES:
+                raise TooLargeError(
+                    f"{path} is longer than the {MAX_BYTES >> 20} MiB to which files of others are "
+                    "read"
+                )
+    return bytes(content)
 
 
 def refuse_no_plan(path: Path) -> NoReturn:

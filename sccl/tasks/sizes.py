@@ -59,16 +59,27 @@ def check_divides(size_bytes: int, chunks: int) -> None:
 
 
 def sizes_of(text: str, name: str = "size") -> tuple[int, ...]:
-    """Return the sizes of ``"1KB..1GB"``, or the one of ``"1MB"``, bytes, ascending.
+    """Return the sizes of a list of sizes and ranges, ``"64KB,1MB..1GB"``, bytes, ascending.
 
-    Those of a range are the first, four times as much each, and the last.
+    A range has its first size, four times as much each, and its last size.
 
     Args:
-        name: what the message calls it.
+        text: Sizes and ranges, separated by commas.
+        name: Name of the option in messages.
 
     Raises:
-        ParameterError: it is neither, one is out of range, or the range descends.
+        ParameterError: A part is neither a size nor a range, is out of range, or descends.
     """
+    parts = text.split(",")
+    if len({part.strip().isdecimal() for part in parts}) > 1:  # perhaps a decimal comma
+        raise ParameterError(
+            f"{name} is {text[:40]!r}, sizes with and without a unit: give each a unit, and write "
+            "a fraction with a point, such as 1.5MB"
+        )
+    return tuple(sorted({size for part in parts for size in _range(part, name)}))
+
+
+def _range(text: str, name: str) -> tuple[int, ...]:
     first, between, last = text.partition("..")
     low = size_in_bytes(first, name)
     high = size_in_bytes(last, name) if between else low

@@ -127,7 +127,7 @@ def _spans(stepped: SteppedPlan) -> Sequence[StepSpan]:
 
 def _facts(shown: ShownTrainingPart) -> list[tuple[str, str, str]]:
     least = duration_text(shown.bound_us) if shown.bound_us else "not known"
-    gap = "-" if shown.gap is None else gap_text(shown.gap) if shown.gap else "met, as told"
+    gap = "-" if shown.gap is None else gap_text(shown.gap) if shown.gap else "met, not verified"
     gap = "proved" if shown.proved else gap
     return [
         ("Iteration", duration_text(shown.period_us), "from one to the next"),

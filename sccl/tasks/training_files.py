@@ -112,7 +112,7 @@ def told_training(one: LoadedTraining, *, wrong: bool = False) -> str:
         least = duration_text(plan.bound_ns / 1000)
         bound = "proved" if plan.meets_bound else f"at least {least}"
         if one.as_told or wrong:
-            bound = f"at least {least}, as told"
+            bound = f"at least {least}, not verified"
     return f"{one.name}, {duration_text(plan.period_ns / 1000)} an iteration ({bound})"
 
 

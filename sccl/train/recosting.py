@@ -174,8 +174,8 @@ def believed(*, as_told: bool) -> Iterator[str]:
     """
     if as_told:
         yield (
-            "times taken as told: they are of a table of costs that is not given, so nothing is "
-            "proved of the period; give it with --costs"
+            "times are not verified: they come from a table of costs, so nothing is proved about "
+            "the period; pass the table with --costs"
         )
 
 

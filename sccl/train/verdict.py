@@ -126,7 +126,7 @@ def _claims(plan: TrainingPlan, timeline: StepTimeline) -> list[PlanFault]:
         found.append(
             PlanFault(
                 "bound",
-                f"no plan is to take less than {plan.bound_ns} ns, and this one takes "
+                f"the claimed lower bound is {plan.bound_ns} ns, and this plan takes "
                 f"{timeline.period_ns}",
             )
         )

@@ -13,8 +13,8 @@ from sccl.core.frontier import GATHERED, ClassFrontier, Frontier, Unswept
 from sccl.core.words import counted, gap_text
 
 EVERY_WORDS = (
-    "above all: R/C over the least that any allreduce of as many steps may have, whatever its "
-    "class; optimal: none has less"
+    "above all: gap between R/C and a lower bound for all allreduces with as many steps; optimal: "
+    "the gap is zero"
 )
 """What a table of points means by what is above all."""
 

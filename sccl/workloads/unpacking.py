@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import tarfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import IO
 
-from sccl.core.files.disk import PIECE, check_filled, is_folder, reading
+from sccl.core.files.disk import check_filled, is_folder, pieces_of, reading
 from sccl.core.words import counted
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.workloads.readers import MAX_BYTES
 
-_GZIP = b"\x1f\x8b"
 _ARCHIVE = b"ustar"
 """What an archive holds from its byte 257 on."""
 _MAX_FILES = 2**16
@@ -78,48 +76,11 @@ def _read(stream: IO[bytes], where: str) -> bytes:
         InputError: it is damaged, cut off, or larger than is read.
     """
     found = bytearray()
-    first = stream.read(PIECE)
-    unpack = zlib.decompressobj(wbits=31) if first.startswith(_GZIP) else None
-    piece = first
-    while piece:
-        if unpack is None:
-            _check_filled(piece, found, where)
-            found += piece
-        else:
-            unpack = _unpacked(unpack, piece, found, where)
+    for piece in pieces_of(stream, where):
+        _check_filled(piece, found, where)
+        found += piece
         _check_size(len(found), where)
-        piece = stream.read(PIECE)
-    if unpack is not None and not unpack.eof:
-        raise FormatError(
-            f"{where}: it is cut off, as its packed content does not end: copy it anew"
-        )
     return bytes(found)
-
-
-def _unpacked(
-    unpack: zlib._Decompress, piece: bytes, into: bytearray, where: str
-) -> zlib._Decompress:
-    """Unpack a piece, little by little, and return what unpacks the next one."""
-    while piece:
-        if unpack.eof:
-            piece = piece.lstrip(b"\0")  # padding
-            if not piece:
-                return unpack
-            if not piece.startswith(_GZIP[:1]):
-                raise FormatError(
-                    f"{where}: other bytes follow its packed content, expected its end or another "
-                    "gzip stream: copy it anew"
-                )
-            unpack = zlib.decompressobj(wbits=31)  # several packed files, one after the other
-        try:
-            more = unpack.decompress(piece, PIECE)
-        except zlib.error as error:
-            raise FormatError(f"{where}: it is damaged, as gzip says ({error})") from error
-        _check_filled(more, into, where)
-        into += more
-        _check_size(len(into), where)
-        piece = unpack.unused_data if unpack.eof else unpack.unconsumed_tail
-    return unpack
 
 
 def _check_filled(piece: bytes, before: bytearray, where: str) -> None:

@@ -24,7 +24,7 @@ JOB = {"layers": 2, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3}
 def test_a_plan_tells_what_it_comes_to(tmp_path: Path) -> None:
     plan = sccl.TrainingPlan.load(plan_file(prefetching_plan(), tmp_path / "plan.json"))
     assert repr(plan) == (
-        "TrainingPlan(prefetching on hgx2: 14.5 us an iteration; 52.63% above the bound)"
+        "TrainingPlan(prefetching on hgx2: 14.5 us an iteration; gap 52.63% to the lower bound)"
     )
     assert (plan.period_us, plan.bound_us, plan.proved, plan.intact) == (14.5, 9.5, False, True)
     assert plan.gap == pytest.approx(14.5 / 9.5 - 1)

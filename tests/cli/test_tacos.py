@@ -30,7 +30,7 @@ def test_a_schedule_is_found_and_its_file_is_what_the_judge_accepts(tmp_path: Pa
     assert "allgather on torus:3x3, 1 MB a rank in C=1:" in out
     assert "(72 transfers," in out
     assert "alpha occupies" in out
-    assert "no schedule of such chunks takes less than" in out
+    assert "lower bound" in out
     code, out, _ = sccl("check", tmp_path / "s.json")
     assert (code, "valid" in out) == (0, True)
     sccl(*ASKED, "-o", tmp_path / "again.json")
@@ -159,6 +159,7 @@ def test_fractions_are_sizes_where_they_come_to_whole_bytes() -> None:
     bytes_of = [62_500_000, 3 * 2**29, 512, 1, 3, 1280]
     assert [size_in_bytes(s) for s in sizes] == bytes_of
     assert sizes_of("0.5KB..2.5KB") == (500, 2000, 2500)
+    assert sizes_of("1MB, 1KB..4KB,2KB") == (1000, 2000, 4000, 1_000_000)
     assert size_range("0.5KB..1.5M") == (500, 3 * 2**19)
     code, out, _ = sccl(
         "tacos", "--collective", "allgather", "--topo", "ring:4", "--size", "62.5KB", "--json"
@@ -187,7 +188,7 @@ def test_a_range_of_sizes_goes_by_fours_to_its_end() -> None:
         ("0.5", "size is '0.5', expected 1 to"),
         (".5MB", "size is '.5MB', expected 1 to"),
         ("1.MB", "size is '1.MB', expected 1 to"),
-        ("1,5MB", "size is '1,5MB', expected 1 to"),
+        ("1,5MB", "size is '1,5MB', sizes with and without a unit"),
         ("1.5.5MB", "size is '1.5.5MB', expected 1 to"),
         ("1KB..9999PiB", "size is '9999PiB', expected 1 to"),
     ],

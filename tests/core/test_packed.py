@@ -21,7 +21,7 @@ from sccl.core.excerpt import Excerpt
 from sccl.core.files import packed as files
 from sccl.core.files.disk import PACKED_MAGIC
 from sccl.core.files.packed import load_packed, packed_digest, write_packed
-from sccl.core.packed import PackedSchedule, Pass, let_go
+from sccl.core.packed import PackedSchedule, Pass, let_go, links_of, rows_of
 from sccl.core.topology import Budget
 from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.judge import violations
@@ -29,6 +29,21 @@ from sccl.tasks.judged import judged_schedule
 from sccl.topo import resolve
 from tests.kit.nightly import times
 from tests.kit.packed import packed, right, whole
+
+
+@given(right(), st.integers(1, 50))
+def test_links_and_rows_are_those_of_an_ordinary_schedule(
+    schedule: PackedSchedule, rows: int
+) -> None:
+    assert links_of(schedule) == links_of(whole(schedule))
+    assert list(rows_of(schedule, rows)) == list(rows_of(whole(schedule)))
+
+
+def test_links_of_many_rounds_are_counted_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = both().link_counts()
+    monkeypatch.setattr("sccl.core.packed._ROWS", 1)
+    assert np.array_equal(both().link_counts(), counts)
+    assert counts.sum() == both().num_sends
 
 
 @cache

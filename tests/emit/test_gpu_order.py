@@ -75,4 +75,5 @@ def test_each_barrier_and_each_order_is_needed() -> None:
     barriers = sum(mutant.name.endswith("barrier") for mutant in mutants)
     assert files["machine.hpp"].count("SCCL_BARRIER()") == barriers
     assert len(mutants) > 30
-    assert [mutant.name for mutant in mutants if not is_caught(mutant)] == []
+    survivors = [mutant.name for mutant in mutants if not is_caught(mutant)]
+    assert survivors == [], "delete them, or add sequences to promises.cpp that fail without them"

@@ -37,6 +37,7 @@ from tests.kit.projects import (
     project,
     python_of,
     tool,
+    with_small_slots,
 )
 from tests.kit.schedules import together_around
 
@@ -362,11 +363,7 @@ def test_the_thread_sanitizer_finds_no_race(tmp_path: Path) -> None:
     """All ranks as threads; without an MPI library, whose own hooks break under the sanitizer."""
     mpi = mpich()
     directory = tmp_path / "p"
-    files = generate(bundle_for(4), "host")
-    # Small slots, so that a call of some thousand elements takes several pieces.
-    tables, count = re.subn(r"(SLOT_BYTES) = \d+", r"\1 = 16384", files["tables.hpp"])
-    assert count == 1
-    write_project(directory, files | {"tables.hpp": tables})
+    write_project(directory, with_small_slots(generate(bundle_for(4), "host"), 16384))
     includes = " ".join(include_flags(mpi))
     words = [f"MPICXX=g++ {includes}", "CXXFLAGS=-O0 -g1 -fsanitize=thread -Wno-tsan"]
     objects = [

@@ -174,6 +174,18 @@ AMD_FAULTS = {
         *("machine.hpp", r"if \(flushes\(peer\)\) fence_for_barrier\(\);", ""),
         r"send.* does not await the writes of all waves before flush_host_path",
     ),
+    "flag that not all waves await": (
+        *("machine.hpp", r"(void announce\(.*\n) +fence_for_barrier\(\);\n", r"\1"),
+        r"credit.* does not await the writes of all waves before store_flag",
+    ),
+    "mark that not all waves await": (
+        *("machine.hpp", r"(void publish\(Epoch.*\n) +fence_for_barrier\(\);\n", r"\1"),
+        r"publish.* does not await the writes of all waves before store_own",
+    ),
+    "entry that not all waves await": (
+        *("machine.hpp", r"\n +fence_for_barrier\(\);(\n +if \(!together\(all\)\))", r"\1"),
+        r"next.* does not await the writes of all waves before store_flag",
+    ),
     "relaxed look at a flag": (
         *("gpu.hpp", r"(word, )__ATOMIC_ACQUIRE(, __HIP_MEMORY_SCOPE_SYSTEM)"),
         r"\1__ATOMIC_RELAXED\2",
@@ -186,7 +198,10 @@ AMD_FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", AMD_FAULTS)
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(f, marks=[pytest.mark.nightly] * f.endswith("waves await")) for f in AMD_FAULTS],
+)
 def test_fault_in_amd_code_is_reported(tmp_path: Path, fault: str) -> None:
     *change, expected = AMD_FAULTS[fault]
     source = change_template(build_kernels("hip", types="FLOAT32"), tmp_path / "p", *change)

@@ -16,3 +16,24 @@ def test_strided_tensors_have_the_results_of_contiguous_ones(
 ) -> None:
     env = {"SCCL_RECORD": str(tmp_path)} if mode == "recorded" else {"SCCL_BUNDLES": "0"}
     finished(run_job(release, 2, "torch_strided.py", env=env))
+
+
+SHARED = """
+import torch
+from sccl.enforce.described import Described
+from sccl.enforce.rows import OpRow
+from sccl.enforce.script import ScriptMotif, ScriptOp
+motif = ScriptMotif(channel=0, stream=0)
+op = ScriptOp(id="a", collective="alltoall", groups=((0, 1),), count=4, dtype="float32",
+              motifs=(motif,))
+blocks = torch.arange(4.0)
+row = OpRow(op, Described("alltoall", (blocks,), (blocks,)), (0, 1), 0)
+row.at(4, 6).fill_(9)  # the block from rank 1 comes, and the block for rank 1 has not left
+assert row.at(2, 4).tolist() == [2, 3], row.at(2, 4)
+row.finish()
+assert blocks.tolist() == [0, 1, 9, 9], blocks
+"""
+
+
+def test_planned_exchange_in_shared_memory_sends_blocks_that_nothing_overwrites() -> None:
+    finished(run_job("newest", 1, "run_code.py", SHARED))

@@ -15,6 +15,7 @@ from sccl.core.files.algorithms import algorithm_to_wire
 from sccl.core.files.text import text_of
 from sccl.errors import FormatError
 from sccl.formats import contract
+from sccl.tasks import foreign
 from sccl.topo import importers
 from sccl.workloads import unpacking
 from tests.kit.commands import sccl
@@ -40,6 +41,38 @@ def test_programs_are_checked_beside_plans(program: Path) -> None:
     packed = program.with_suffix(".gz")
     packed.write_bytes(gzip.compress(program.read_bytes()))
     assert sccl("check", packed)[0] == 0
+
+
+def test_packed_plans_are_read_whole_or_refused(program: Path) -> None:
+    content = program.read_bytes()
+    packed = gzip.compress(content)
+    file = program.with_suffix(".gz")
+    middle = len(content) // 2
+    members = gzip.compress(content[:middle]) + gzip.compress(content[middle:])
+    for whole in (packed, members, packed + b"\0" * 512):
+        file.write_bytes(whole)
+        assert sccl("check", file)[0] == 0
+    for wrong, says in (
+        (packed + b"rest", "other bytes follow its packed content"),
+        (packed + b"\n", "other bytes follow its packed content"),
+        (packed[:-10], "it is cut off, as its packed content does not end"),
+        (packed[:5], "it is cut off, as its packed content does not end"),
+        (members[:-10], "it is cut off, as its packed content does not end"),
+        (packed[:-6] + b"\0" * 6, "it is damaged, as gzip says"),
+    ):
+        file.write_bytes(wrong)
+        code, _, err = sccl("check", file)
+        assert (code, says in err) == (2, True), err
+
+
+def test_packed_plans_that_are_too_large_are_refused(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign, "MAX_BYTES", 2**21)
+    file = program.with_suffix(".gz")
+    file.write_bytes(gzip.compress(b"x" * 2**26))
+    code, _, err = sccl("check", file)
+    assert (code, "is longer than the 2 MiB" in err) == (2, True)
 
 
 def test_what_is_wrong_is_named(program: Path) -> None:
@@ -339,7 +372,7 @@ def test_files_of_blanks_are_refused_at_their_first_piece(
         read.append(len(piece))
         check(piece, where)
 
-    for module in (disk, unpacking):
+    for module in (disk, foreign, unpacking):
         monkeypatch.setattr(module, "check_filled", counting)
     path = tmp_path / "blanks.json"
     content = b" " * 2**23

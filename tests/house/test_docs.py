@@ -120,10 +120,13 @@ def test_every_kind_of_file_is_in_the_reference(site: Path) -> None:
 
 
 def test_formulas_are_written_out(site: Path) -> None:
-    text = (site / "mathematics.html").read_text(encoding="utf-8")
-    source = (ROOT / "docs" / "mathematics.md").read_text(encoding="utf-8")
-    assert text.count("<math ") == source.count("```math\n")
-    assert "\\mathit" not in text
+    pages = sorted((ROOT / "docs" / "mathematics").glob("*.md"))
+    sources = [page.read_text(encoding="utf-8") for page in pages]
+    assert sum(source.count("```math\n") for source in sources) > 20
+    for page, source in zip(pages, sources, strict=True):
+        text = (site / "mathematics" / f"{page.stem}.html").read_text(encoding="utf-8")
+        assert text.count("<math ") == source.count("```math\n")
+        assert "\\mathit" not in text
 
 
 def test_no_page_names_an_asset_of_a_network(site: Path) -> None:

@@ -347,17 +347,17 @@ _HIP_SCOPES = {"SYSTEM": "sys", "AGENT": "gpu", "WORKGROUP": "cta", '""': "sys"}
 
 def primitives(code: str, target: str) -> dict[str, list[str]]:
     """Return the memory instructions of each primitive of generated code, without operands."""
-    found = {}
+    instructions = {}
     for body in re.split(r"^(?=SCCL_DEVICE )", code, flags=re.MULTILINE)[1:]:
         name = body.split("(")[0].split()[-1]
         if target == "cuda":
             asm = re.findall(r'asm volatile\("((?:ld|st|atom|fence)\.[\w.]+?)(?:\.u64)?[ ;]', body)
-            found[name] = [instruction.replace(".v2", "") for instruction in asm]
+            instructions[name] = [instruction.replace(".v2", "") for instruction in asm]
         else:
-            words = r"__hip_atomic_(\w+)\(.*?__ATOMIC_(\w+), __HIP_MEMORY_SCOPE_(\w+)\)"
-            fences = r"__builtin_amdgcn_(fence)\(__ATOMIC_(\w+), (\"\")\)"
-            found[name] = [
+            words = r"__(?:hip_atomic|builtin_amdgcn)_(\w+)\(.*?"
+            order = r"__ATOMIC_(\w+), (?:__HIP_MEMORY_SCOPE_)?(\w+|\"\")\)"
+            instructions[name] = [
                 f"{_HIP_OPS.get(op, op)}.{sem.lower()}.{_HIP_SCOPES[scope]}"
-                for op, sem, scope in re.findall(words, body) + re.findall(fences, body)
+                for op, sem, scope in re.findall(words + order, body)
             ]
-    return found
+    return instructions

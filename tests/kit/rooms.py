@@ -11,6 +11,7 @@ from tests.kit import order
 
 BY_NAME = {
     "tests/emit/test_gpu.py": "compiler",
+    "tests/emit/test_gpu_order.py": "compiler",
     "tests/enforce/test_control.py::test_processes": "torch",
     "tests/enforce/test_plans.py": "torch",
     "tests/enforce/test_enforcing.py::test_a_job": "torch",

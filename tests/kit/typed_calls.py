@@ -1,4 +1,4 @@
-"""Calls whose types or shapes gloo refuses, as methods of torch.distributed and as operations."""
+"""Calls whose tensors gloo refuses or gets wrong: methods of torch.distributed, and operations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class TypedCall(NamedTuple):
 
     Attributes:
         shape: Of what a rank gives and gets: ``flat``; ``rows``, one for each rank, for a vector;
-            ``flattened``, a vector for matrices; ``scalars``, a vector for numbers of ranks.
+            ``flattened``, a vector for matrices; ``scalars``, a vector for numbers of ranks;
+            ``strided``, not contiguous; ``aliased``, in shared memory.
     """
 
     method: str
@@ -82,6 +83,11 @@ SERVED = [
         for dtype in ("int32", "int16")
         for shape in ("rows", "flattened", "scalars")
     ),
+    *(TypedCall(method, "float32", "", "strided") for method in _MOVES),
+    *(TypedCall(method, "int32", "sum", "strided") for method in _REDUCTIONS),
+    TypedCall("all_gather_into_tensor", "float32", "", "aliased"),
+    TypedCall("all_to_all_single", "float32", "", "aliased"),
+    TypedCall("reduce_scatter_tensor", "int32", "sum", "aliased"),
 ]
 """Calls that every mode serves."""
 

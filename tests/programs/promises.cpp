@@ -1,5 +1,5 @@
-// What the primitives of a kernel promise, each by a short sequence of them on emulated GPUs: by name.
-// Sequences of whole programs may keep a promise by luck: by a barrier that is there for another reason.
+// Promises of a kernel's primitives, each with a short sequence that shows it on emulated GPUs. An argument selects one.
+// Whole programs may keep a promise by luck, since another instruction has a barrier in the same place.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -16,7 +16,7 @@ constexpr Epoch TAG = 3;
 
 constexpr Slot scratch(int index) { return {Buffer::scratch, static_cast<short>(index)}; }
 
-// What all threads of a block do in a piece.
+// The work of all threads of a block in a piece.
 using Act = void (*)(Machine &, const View &, int rank, int piece);
 
 SCCL_GLOBAL void run_act(Work work, const View *views, Act act) {
@@ -100,7 +100,7 @@ bool flags_follow_chunks() {
   return is(world.status[2], 0, "flags");
 }
 
-// Another block may read what a block's threads wrote before it published.
+// Another block may read the data that a block's threads wrote before it published.
 bool publish_follows_writes() {
   World world(2);
   world.run([](Machine &machine, const View &view, int rank, int) {
@@ -117,7 +117,7 @@ bool publish_follows_writes() {
   return is(world.status[0], 0, "publish");
 }
 
-// How far a rank is, without any order of what it did: so that others are as late as they may be.
+// The last piece that a rank has reached. It orders no memory, and makes others as late as they may be.
 int reached;
 void reach(int piece) { if (SCCL_THREAD == 0) __atomic_store_n(&reached, piece, __ATOMIC_RELAXED); }
 void await_reached(int piece) { while (__atomic_load_n(&reached, __ATOMIC_RELAXED) < piece) sched_yield(); }
@@ -169,7 +169,7 @@ bool packets_are_cleared_between() {
   return is(world.status[0], 0, "packets that are cleared");
 }
 
-// Threads read what the first one, or all, laid into the shared memory of their block.
+// Threads read shared memory of their block that other threads wrote.
 bool kernels_share_what_they_read() {
   const Program &program = collectives[0].algorithms[0].eager;
   World world(BLOCKS);
@@ -202,7 +202,7 @@ bool ended_before() {
   return is(world.status[0], mark, "a kernel after the end");
 }
 
-// A rank that refuses a call waits until its neighbours have said whether they do.
+// A rank that refuses a call waits until its neighbors have answered.
 bool refusal_waits() {
   World world;
   world.work.tag = DECLINED, world.work.deadline = 1;
@@ -211,7 +211,7 @@ bool refusal_waits() {
   return is(world.status[0], abort_mark(gave_up, 0), "a refusal without an answer");
 }
 
-// It ends in all threads when one of these finds a neighbour that serves the call.
+// The refusal ends in all threads when one of them finds a neighbor that serves the call.
 bool refusal_is_refused() {
   World world;
   world.work.tag = DECLINED;

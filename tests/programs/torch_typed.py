@@ -31,6 +31,11 @@ def elements(call: TypedCall, rank: int, step: int, count: int) -> torch.Tensor:
     return bits.view(dtype)
 
 
+def strided(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a copy that is not contiguous."""
+    return tensor.new_zeros(tensor.numel(), 2)[:, 1].copy_(tensor)
+
+
 def folded(call: TypedCall, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return the reduction of integers by definition; anything for others, which fail."""
     if tensors[0].is_floating_point():
@@ -56,7 +61,15 @@ def make(call: TypedCall, step: int) -> Made:  # noqa: PLR0911, PLR0912 - a tabl
     empty = [torch.zeros_like(own) for _ in range(ranks)]
     mine = [row[rank] for row in parts]
     into = torch.zeros_like(whole)
-    if call.shape == "rows":
+    sent = parts[rank]
+    if call.shape == "strided":
+        own, whole, into = map(strided, (own, whole, into))
+        empty, sent = list(map(strided, empty)), list(map(strided, sent))
+    elif call.shape == "aliased":
+        empty[0] = whole.view(ranks, -1)[rank]
+        own = into.view(ranks, -1)[rank].copy_(own)
+        into = whole if call.method == "all_to_all_single" else into
+    elif call.shape == "rows":
         into, whole = into.view(ranks, block), whole.view(ranks, block)
     elif call.shape == "flattened":
         own, empty[0] = own.view(2, -1), empty[0].view(2, -1)
@@ -72,7 +85,7 @@ def make(call: TypedCall, step: int) -> Made:  # noqa: PLR0911, PLR0912 - a tabl
         case "all_reduce":
             return dist.all_reduce(whole, **by), [whole], [folded(call, large)]
         case "all_to_all":
-            return dist.all_to_all(empty, parts[rank], **how), empty, mine
+            return dist.all_to_all(empty, sent, **how), empty, mine
         case "all_to_all_single":
             return dist.all_to_all_single(into, whole, **how), [into], [torch.cat(mine)]
         case "broadcast":
@@ -84,12 +97,12 @@ def make(call: TypedCall, step: int) -> Made:  # noqa: PLR0911, PLR0912 - a tabl
             work = dist.reduce(whole, 0, **by)
             return (work, [], []) if rank else (work, [whole], [folded(call, large)])
         case "reduce_scatter":
-            work = dist.reduce_scatter(empty[0], parts[rank], **by)
+            work = dist.reduce_scatter(empty[0], sent, **by)
             return work, empty[:1], [folded(call, mine)]
         case "reduce_scatter_tensor":
             work = dist.reduce_scatter_tensor(empty[0], whole, **by)
             return work, empty[:1], [folded(call, mine)]
-    return dist.scatter(own, None if rank else parts[0], **how), [own], [parts[0][rank]]
+    return dist.scatter(own, None if rank else sent, **how), [own], [parts[0][rank]]
 
 
 def outcomes(step: int) -> Iterator[tuple[TypedCall, str]]:
@@ -117,7 +130,7 @@ def outcomes(step: int) -> Iterator[tuple[TypedCall, str]]:
 
 def is_right(results: Sequence[torch.Tensor], wanted: Sequence[torch.Tensor]) -> bool:
     def bits(tensors: Sequence[torch.Tensor]) -> list[Any]:
-        return [one.reshape(-1).view(torch.uint8).tolist() for one in tensors]
+        return [one.reshape(-1).contiguous().view(torch.uint8).tolist() for one in tensors]
 
     return bits(results) == bits(wanted)
 

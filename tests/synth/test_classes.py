@@ -353,7 +353,7 @@ def test_only_what_no_class_reaches_is_shaded(dgx1: Frontier) -> None:
     assert values(chart, "name") == {"composed", "trees", "gathered"}
     assert {"S \u2265 2", "R/C \u2265 7/24"} <= values(chart, "text")
     shaded = [row for rows in rows_of(chart) for row in rows if "what" in row]
-    assert {row["what"] for row in shaded} == {"no algorithm, whatever k and C"}
+    assert {row["what"] for row in shaded} == {"no algorithm, for any k and C"}
     assert max(row["top"] for row in shaded if row["steps"] >= 2) == pytest.approx(7 / 24)
 
 

@@ -57,7 +57,7 @@ def test_the_frontier_says_what_is_proved_open_and_refuted() -> None:
         for row in rows
         if "what" in row
     }
-    never = "no algorithm, whatever k and C"
+    never = "no algorithm, for any k and C"
     assert shaded[2, never] == 1.0
     assert shaded[3, never] == pytest.approx(9 / 22)
     assert shaded[4, never] == pytest.approx(3 / 10)

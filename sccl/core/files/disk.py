@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
 from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 from sccl.errors import FormatError, InputError
 
@@ -19,6 +20,8 @@ _LONGEST = 2**30
 
 PIECE = 2**20
 """Bytes that are read at a time."""
+
+_GZIP = b"\x1f\x8b"
 
 _NOTHING = b"\0 \t\r\n\v\f"
 
@@ -100,6 +103,41 @@ def read_filled(file: BinaryIO, most: int, where: str) -> bytes:
         check_filled(piece, where)
         content += piece
     return bytes(content)
+
+
+def pieces_of(file: IO[bytes], where: str) -> Iterator[bytes]:
+    """Yield what is in a file piece by piece, unpacked where gzip has packed it.
+
+    Raises:
+        FormatError: its packed content is damaged, cut off, or followed by other bytes.
+    """
+    piece = file.read(PIECE)
+    if not piece.startswith(_GZIP):
+        while piece:
+            yield piece
+            piece = file.read(PIECE)
+        return
+    unpack = zlib.decompressobj(wbits=31)
+    while piece:
+        if unpack.eof:
+            piece = piece.lstrip(b"\0")  # padding
+            if piece and not piece.startswith(_GZIP[:1]):
+                raise FormatError(
+                    f"{where}: other bytes follow its packed content, expected its end or another "
+                    "gzip stream: copy it anew"
+                )
+            unpack = zlib.decompressobj(wbits=31) if piece else unpack  # several, one by one
+        else:
+            try:
+                yield unpack.decompress(piece, PIECE)
+            except zlib.error as error:
+                raise FormatError(f"{where}: it is damaged, as gzip says ({error})") from error
+            piece = unpack.unused_data if unpack.eof else unpack.unconsumed_tail
+        piece = piece or file.read(PIECE)
+    if not unpack.eof:
+        raise FormatError(
+            f"{where}: it is cut off, as its packed content does not end: copy it anew"
+        )
 
 
 def check_filled(piece: bytes, where: str) -> None:

@@ -1,7 +1,7 @@
 """What prices prove, in integers: of constraints, and of constraints in each step.
 
 If what a round can carry costs at most 1 at some prices, R rounds buy at most R; so R is at least
-what the cheapest way to serve all chunks costs. ``docs/mathematics.md`` has the argument.
+what the cheapest way to serve all chunks costs. ``docs/mathematics/limits.md`` has the argument.
 """
 
 from __future__ import annotations

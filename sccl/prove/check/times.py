@@ -1,8 +1,8 @@
 """What no plan of any chunks takes less time than, in exact fractions.
 
 Alphas travel: a byte arrives alpha after it has passed a link. Where :func:`holds_for_both` is true
-of the machine, the same bounds hold for alphas that occupy their links. ``docs/mathematics.md`` has
-the arguments.
+of the machine, the same bounds hold for alphas that occupy their links. The arguments are in
+``docs/mathematics/time.md``.
 
 Each way returns a floor: from some bytes of a rank's buffer on, at least so many microseconds, and
 so many more for each byte more.

@@ -2,7 +2,7 @@
 
 A schedule of any chunks sends each byte at some time; here it is sent *in a slot*, and links carry
 in a slot what its length allows. Two rules say what may follow on a send over a link of alpha a, in
-a slot from b to e. Proofs: ``docs/mathematics.md``.
+a slot from b to e. Proofs: ``docs/mathematics/time.md``.
 
 - *Below*: a slot that ends after b + a. Whatever a schedule does obeys it, so no schedule finishes
   sooner than the best packing by this rule.

@@ -2,7 +2,7 @@
 
 Between the sizes that programs are solved for nothing is interpolated but what holds there. Let
 M(T) be the most bytes of a rank's buffer that any chunking can have moved by T, and T*(L) the least
-time of L bytes (``docs/mathematics.md``):
+time of L bytes (``docs/mathematics/time.md``):
 
 - *One program, many sizes.* Between two times the borders of slots keep their order, and so what
   may follow on what. For all T there the same prices say that trees cost D a byte, and that all

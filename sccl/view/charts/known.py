@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_TICKS = 16
 _SHADES = {
-    "no algorithm, whatever k and C": "#c4c4c4",
+    "no algorithm, for any k and C": "#c4c4c4",
     "refuted for the k and C searched": "#e6e6e6",
 }
 

@@ -58,7 +58,7 @@ def _transfers_table(plan: AnySchedule) -> Table:
     for name in ("Start us", "End us", "Arrives us", "Chunk", "From", "To"):
         table.add_column(name, justify="right")
     table.add_column("What")
-    for *times, chunk, src, dst, reduces in islice(rows_of(plan), MOST_ROWS):
+    for *times, chunk, src, dst, reduces in islice(rows_of(plan, MOST_ROWS), MOST_ROWS):
         ends = (_node(plan.topology, node) for node in (src, dst))
         what = "reduces" if reduces else "copies"
         table.add_row(*(f"{t:.6g}" for t in times), str(chunk), *ends, what)
