@@ -497,7 +497,8 @@ def public(
         for result in public_files.run(files, folder or Path(temporary), mirrors):
             results.append(result)
             record.write(results, len(files))
-    out().print(report.public_files_table(results, listed.searches))
+    searches = () if only else listed.searches
+    out().print(report.public_files_table(results, searches))
     _leave(r.verdict for r in results)
 
 

@@ -8,7 +8,6 @@ from sccl.emit.shared import EmitOptions
 from sccl.emit.switch_points import Protocols
 
 SERIAL = False
-SLOT_BYTES = gpu.SLOT_BYTES
 PROTOCOLS: Protocols = (("p", 0), ("e", gpu.PACKET_PART_BYTES))
 """Never direct by default: a user's buffer is coarse-grained memory, in which a kernel that runs
 need not see what other GPUs write. The windows are fine-grained."""
@@ -20,7 +19,8 @@ README = {
     "toolkit_note": "The Makefile builds for gfx906 (`ARCHS=gfx90a make` for another). Direct "
     "programs are chosen only on request: they need\nbuffers from hipExtMallocWithFlags(..., "
     "hipDeviceMallocFinegrained).\nGPUs reach one another over PCIe with "
-    "HSA_FORCE_FINE_GRAIN_PCIE=1 in the environment.",
+    "HSA_FORCE_FINE_GRAIN_PCIE=1 in the environment.\nBefore gfx90a each process has to see "
+    "all of them: do not set HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES.",
 }
 
 TEXTS = {

@@ -55,6 +55,15 @@ def in_group(config: list[dict[str, Any]], begin: int = 0) -> bytes:
     return trace([one], 96, rank=1, pg_config=config)
 
 
+def test_kineto_refuses_a_trace_merged_of_several_ranks() -> None:
+    """Tools write the events of all ranks into one file, each with the process that it is of."""
+    ranks = [{**call(at), "pid": pid} for pid in (7, 8) for at in (10, 20)]
+    told = refusal_of(trace(ranks))
+    assert told.startswith("t0: operators are called by 2 processes (7, 8), as in a trace that is")
+    alone = [{**one, "pid": 7} for one in ranks] + [{**event("k", "kernel", 30, 1), "pid": 0}]
+    assert len([*workload_of(trace(alone)).workload.collectives()]) == 4
+
+
 def test_kineto_takes_long_groups_from_the_list_of_groups() -> None:
     found = workload_of(in_group([{"pg_name": "12", "ranks": STRIDED}]))
     evens = tuple(range(0, 96, 2))

@@ -77,6 +77,7 @@ class ProfiledEvent(msgspec.Struct, frozen=True):
     ph: str = ""
     cat: str = ""
     name: str = ""
+    pid: int | str | float = ""
     tid: int | str | float = ""
     ts: float = 0.0
     dur: float = 0.0
@@ -97,6 +98,10 @@ class _Distributed(msgspec.Struct, frozen=True):
 class _Trace(msgspec.Struct):
     events: list[ProfiledEvent] = msgspec.field(name="traceEvents")
     distributed: _Distributed = msgspec.field(default=_Distributed(), name="distributedInfo")
+
+
+_OPERATORS = frozenset({"cpu_op", "operator"})
+"""Categories of what a process of the job calls itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +220,7 @@ def profiled(content: bytes, where: str) -> ProfiledRank:
     host = [
         event for event in events if event.cat.lower() not in _DEVICE and event.cat.lower() != _SYNC
     ]
+    _check_processes(host, where)
     called = {
         bytes(event.args.correlation): event
         for event in host
@@ -231,6 +237,21 @@ def profiled(content: bytes, where: str) -> ProfiledRank:
         unread,
         _unused_attributes(content),
     )
+
+
+def _check_processes(host: Sequence[ProfiledEvent], where: str) -> None:
+    """Check that one process alone called operators, as tools merge traces of several ranks.
+
+    Raises:
+        FormatError: Several did.
+    """
+    processes = {event.pid for event in host if event.cat.lower() in _OPERATORS}
+    if len(processes) > 1:
+        shown = ", ".join(sorted(f"{pid!s:.20}" for pid in processes)[:4])
+        raise FormatError(
+            f"{where}: operators are called by {len(processes)} processes ({shown}), as in a trace "
+            "that is merged of several ranks: give the trace of each rank"
+        )
 
 
 def _unused_attributes(content: bytes) -> tuple[str, ...]:
