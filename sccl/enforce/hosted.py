@@ -10,7 +10,7 @@ import os
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import CDLL
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ from sccl.enforce.hostcalls import job_of
 from sccl.enforce.hostwork import HostQueue, HostWork, HowCalled, Job
 from sccl.enforce.joined import Joined, JoinError, loaded
 from sccl.enforce.meeting import StoreMeeting, machine
-from sccl.enforce.peers import ranks_in_words
+from sccl.enforce.peers import peers, ranks_in_words
 from sccl.errors import ScclError
 
 BUNDLES = "SCCL_BUNDLES"
@@ -61,14 +61,22 @@ class HostService:
         meeting = StoreMeeting(
             dist.PrefixStore(f"bundle-{_MADE[ranks]}", store), self._rank, self._size
         )
-        self.refusal = self._join(meeting, timeout, wish)
+        self.refusal = self._join(meeting, ranks[:1], timeout, wish)
         if not self.refusal:
             _OPEN.add(self)
 
-    def _join(self, meeting: StoreMeeting, timeout: timedelta, wish: str) -> str:
-        """Join the others; return why not, which is the same on all ranks."""
+    def _join(
+        self, meeting: StoreMeeting, first: Sequence[int], timeout: timedelta, wish: str
+    ) -> str:
+        """Join the others; return why not, which is the same on all ranks.
+
+        Args:
+            first: The global rank that builds the bundle.
+        """
         if problem := self._apart(meeting, wish):
             return problem
+        if self._rank:  # a compiler may take longer than calls of the group may
+            meeting.wait_for(0, lambda: not peers().gone(first))
         library, names, problem = meeting.told(
             _found(self._size, wish) if not self._rank else None
         )[0]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import platform
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 IDENTITY = Path("/proc/sys/kernel/random/boot_id")
+_POLL_S = 0.02
 _NAMESPACES = ("pid", "net", "user", "mnt")
 
 
@@ -38,6 +41,18 @@ class StoreMeeting:
     def told(self, mine: Any) -> list[Any]:
         """Give a value of JSON to all ranks, and return those of all."""
         return [json.loads(one) for one in self.of_all(json.dumps(mine).encode())]
+
+    def wait_for(self, rank: int, is_alive: Callable[[], bool]) -> None:
+        """Wait until a rank comes to the next exchange, for any time as long as it is alive.
+
+        Args:
+            rank: Place of a rank whose work before the exchange may take longer than the store's
+                time.
+            is_alive: Whether the process of the rank runs.
+        """
+        key = f"{self._times + 1}/{rank}"
+        while not self._store.check([key]) and is_alive():
+            time.sleep(_POLL_S)
 
 
 def machine() -> list[str]:
