@@ -250,21 +250,17 @@ def test_prices_of_budgets_with_unequal_alphas_prove_nothing_of_reductions(tmp_p
     assert "links of different alphas" not in details[1]
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_no_bound_on_a_reduction_over_budgets_is_above_a_schedule(part: int) -> None:
-    for number in range(times(25)):
-        rng = random.Random(seed(f"reduction {part} {number}"))  # noqa: S311 - the same every time
+def test_no_bound_on_a_reduction_over_budgets_is_above_a_schedule() -> None:
+    for number in range(times(120)):
+        rng = random.Random(seed(f"reduction {number}"))  # noqa: S311 - the same every time
         drawn = None
         while drawn is None:
-            machine = draw_machine(rng, 3)
-            spec = named(rng.choice(("reduce", "reducescatter")), 3, None)
-            if spec.name == "reduce":
-                spec = named("reduce", 3, rng.randrange(3))
-            if not machine.budgets or machine.switches:
+            machine, root = draw_machine(rng, 3), rng.randrange(3)
+            alphas = {link.alpha_us for link in machine.links}
+            if not machine.budgets or machine.switches or len(alphas) == 1:
                 continue
-            collective = spec.at(2 * spec.unit)
-            sizes = [3000 * rng.choice((1, 10))] * collective.num_chunks
-            drawn = best_schedule(machine, collective, sizes, rng.choice(list(AlphaModel)), rng)
+            spec, sizes = named("reduce", 3, root), [3000 * rng.choice((1, 10))] * 2
+            drawn = best_schedule(machine, spec.at(2), sizes, AlphaModel.OCCUPIES, rng)
         us = Fraction(drawn.finish * drawn.tick_ps, 10**6)
         assert false_bounds(us, of_chunks(drawn, spec)) == []
 
