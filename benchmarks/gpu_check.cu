@@ -139,13 +139,7 @@ SCCL_GLOBAL void compare(const unsigned *at, unsigned value, int words, Epoch *d
 enum Move { COPY, SUM_FLOAT32, SUM_FLOAT16 };
 const char *const MOVES[] = {"copy", "sum of float32", "sum of float16"};
 
-// Adds two arrays, by a function that takes one other array or a list of them.
-template <class Size>
-SCCL_DEVICE auto add(int type, char *into, const char *a, const char *b, Size bytes, int) -> decltype(combine(type, SCCL_SUM, into, a, b, bytes)) {
-  return combine(type, SCCL_SUM, into, a, b, bytes);
-}
-template <class Size>
-SCCL_DEVICE void add(int type, char *into, const char *a, const char *b, Size bytes, long) {
+SCCL_DEVICE void add(int type, char *into, const char *a, const char *b, std::size_t bytes) {
   const char *const others[] = {b};
   combine(type, SCCL_SUM, into, a, others, 1, bytes);
 }
@@ -153,7 +147,7 @@ SCCL_DEVICE void add(int type, char *into, const char *a, const char *b, Size by
 SCCL_GLOBAL void move(int what, char *into, const char *a, const char *b) {
   const std::size_t at = SCCL_BLOCK * EACH;
   if (what == COPY) copy_bytes(into + at, a + at, EACH);
-  else add(what == SUM_FLOAT32 ? SCCL_FLOAT32 : SCCL_FLOAT16, into + at, a + at, b + at, EACH, 0);
+  else add(what == SUM_FLOAT32 ? SCCL_FLOAT32 : SCCL_FLOAT16, into + at, a + at, b + at, EACH);
 }
 
 // Two ranks send one another a flag and then a message, which the other verifies.

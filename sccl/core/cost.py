@@ -153,7 +153,7 @@ def duration_text(us: float) -> str:
     return us_text(us) if us < 10**4 or us >= 10**7 else f"{us / 10**3:.6g} ms"
 
 
-def winners(points: Sequence[tuple[int, Fraction]], costs: Costs) -> list[SizeRange]:
+def winners(points: Sequence[tuple[int | Fraction, Fraction]], costs: Costs) -> list[SizeRange]:
     """Return the buffer sizes at which each of ``points`` is the fastest, by ascending size.
 
     The lower envelope of the lines ``S*alpha + (R/C)*L*beta``. Points that never win are left out.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sccl.core.algorithm import Algorithm
@@ -12,15 +12,20 @@ from sccl.core.cost import Costs
 from sccl.core.files.disk import shortened, slug
 from sccl.core.topology import Topology
 from sccl.emit.selection import Selection, SwitchPoint
-from sccl.emit.switch_points import Modelled, Protocols, by_costs
+from sccl.emit.shared import gpu_slot_bytes
+from sccl.emit.switch_points import Modelled, Protocols, by_costs, longest_block
 from sccl.errors import ParameterError
 from sccl.lower import Landing, Program, compiled
+from sccl.lower.few_parts import keep_few_parts
 
 ROOTED = ("broadcast", "gather", "reduce", "scatter")
 NAMED = ("allgather", "allreduce", "alltoall", "reducescatter", *ROOTED)
 
 CostsOf = Callable[[Topology], Costs]
 """What a step and a byte cost on the machine of an algorithm."""
+
+SAVED_INSTRUCTIONS = 32
+"""Fewest instructions of a thread block that a program of few parts saves: some 16 us."""
 
 _ONLY = {
     "a": "a choice by measurement (a), which only host projects",
@@ -82,6 +87,11 @@ class Bundle:
     entries: tuple[Entry, ...]
     bus_ids: BusIds = ()
 
+    @property
+    def slot_bytes(self) -> int:
+        """Return the bytes of a slot of scratch on GPUs."""
+        return gpu_slot_bytes(_most_slots(one for e in self.entries for one in e.algorithms))
+
     def selection(self) -> Selection:
         """Return which program serves which size."""
         return Selection({entry.identifier: entry.switches for entry in self.entries})
@@ -117,17 +127,40 @@ def bundle(
     by_name: dict[str, list[Algorithm]] = {}
     for algorithm in algorithms:
         by_name.setdefault(identifier(algorithm.collective.name), []).append(algorithm)
-    entries = []
+    lowered: dict[str, list[Lowered]] = {}
     for name, members in sorted(by_name.items()):
         if len({a.collective.name for a in members}) > 1:
             raise ParameterError(
                 f"two custom collectives are both called {name} in C: give one another name"
             )
         members.sort(key=lambda a: (a.collective.root or 0, a.steps, a.bandwidth_cost))
-        lowered = tuple(_lowered(a, serial=serial) for a in members)
-        switches = by_costs([_modelled(item, costs) for item in lowered], protocols)
-        entries.append(Entry(name, lowered, switches))
+        lowered[name] = [_lowered(a, serial=serial) for a in members]
+        lowered[name] += [] if serial else _few_parts(lowered[name])
+    slot_bytes = gpu_slot_bytes(_most_slots(one for each in lowered.values() for one in each))
+    entries = []
+    for name, each in lowered.items():
+        modelled = [_modelled(one, costs, slot_bytes) for one in each]
+        entries.append(Entry(name, tuple(each), by_costs(modelled, protocols)))
     return Bundle(sizes[0], tuple(entries), _bus_ids(algorithms))
+
+
+def _most_slots(algorithms: Iterable[Lowered]) -> int:
+    return max(one.direct.scratch_slots for one in algorithms)
+
+
+def _few_parts(algorithms: Sequence[Lowered]) -> list[Lowered]:
+    """Return programs of few parts for the algorithms of which these save many instructions."""
+    labels = {one.label for one in algorithms}
+    added = []
+    for one in algorithms:
+        length = longest_block(one.eager)
+        if length < SAVED_INSTRUCTIONS:
+            continue
+        few = _lowered(keep_few_parts(one.algorithm), serial=False)
+        if few.label not in labels and longest_block(few.eager) <= length - SAVED_INSTRUCTIONS:
+            labels.add(few.label)
+            added.append(few)
+    return added
 
 
 def _bus_ids(algorithms: Sequence[Algorithm]) -> BusIds:
@@ -207,8 +240,9 @@ def _lowered(algorithm: Algorithm, *, serial: bool) -> Lowered:
     )
 
 
-def _modelled(lowered: Lowered, costs_of: CostsOf) -> Modelled:
+def _modelled(lowered: Lowered, costs_of: CostsOf, slot_bytes: int) -> Modelled:
     algorithm = lowered.algorithm
+    instructions = longest_block(lowered.eager)
     return Modelled(
         root=algorithm.collective.root or 0,
         steps=algorithm.steps,
@@ -216,4 +250,6 @@ def _modelled(lowered: Lowered, costs_of: CostsOf) -> Modelled:
         chunks=algorithm.collective.chunks,
         parts=lowered.parts,
         costs=costs_of(algorithm.topology),
+        instructions=instructions,
+        slot_bytes=slot_bytes if instructions and lowered.direct.scratch_slots else None,
     )

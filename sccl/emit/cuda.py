@@ -8,7 +8,6 @@ from sccl.emit.shared import EmitOptions
 from sccl.emit.switch_points import Protocols
 
 SERIAL = False
-SLOT_BYTES = gpu.SLOT_BYTES
 PROTOCOLS: Protocols = (("p", 0), ("e", gpu.PACKET_PART_BYTES), ("d", 64 * 1024))
 """Below the last the second copy costs less than the exchange of addresses before a direct call."""
 

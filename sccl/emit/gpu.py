@@ -21,8 +21,6 @@ BLOCK_GB_PER_S = 14
 """What one thread block is taken to move over a link: 10 to 20 are told of NVLink, none measured
 here. A lane of 25 or 27 gets two."""
 
-SLOT_BYTES = 1024 * 1024
-
 PACKET_BYTES = 16 * 1024
 """Most of a chunk that is sent at once in packets."""
 
@@ -98,7 +96,7 @@ def files(
     values = {
         **common,
         **target,
-        "slot_bytes": SLOT_BYTES,
+        "slot_bytes": bundle.slot_bytes,
         "packet_bytes": PACKET_BYTES if options.transport == "kernel" else 0,
         "protocols": "edp" if options.transport == "kernel" else "ed",
         "threads": THREADS,

@@ -8,7 +8,6 @@ from sccl.emit.shared import EmitOptions
 from sccl.emit.switch_points import Protocols
 
 SERIAL = False
-SLOT_BYTES = gpu.SLOT_BYTES
 PROTOCOLS: Protocols = (("p", 0), ("e", gpu.PACKET_PART_BYTES))
 """Never direct by default: a user's buffer is coarse-grained memory, in which a kernel that runs
 need not see what other GPUs write. The windows are fine-grained."""

@@ -101,4 +101,5 @@ def _row(line: Instruction) -> InstructionRow:
         line.after,
         line.next_peer,
         line.next_flag,
+        tuple((a.peer, a.flag, f"{a.slot.buffer}:{a.slot.index}") for a in line.arrivals),
     )

@@ -27,7 +27,6 @@ class Target(Protocol):
 
     SERIAL: bool
     PROTOCOLS: Protocols
-    SLOT_BYTES: int
 
     def files(self, made: Bundle, options: EmitOptions) -> dict[str, str]:
         """Return the sources of a bundle by file name."""
@@ -79,12 +78,12 @@ def generate(
         made = with_selection(made, Selection.parse(select), protocols)
     found = writer.files(made, chosen)
     folder = "host" if target == "host" else "gpu"
-    found["README.md"] = render(f"{folder}/README.md.jinja", _readme(made, writer, chosen))
+    found["README.md"] = render(f"{folder}/README.md.jinja", _readme(made, target, chosen))
     found[PROGRAM_FILE] = project_text(project_to_wire(made, target, protocols))
     return found
 
 
-def _readme(made: Bundle, writer: Target, options: EmitOptions) -> dict[str, Any]:
+def _readme(made: Bundle, target: str, options: EmitOptions) -> dict[str, Any]:
     rows = [
         {
             "collective": entry.identifier,
@@ -103,9 +102,9 @@ def _readme(made: Bundle, writer: Target, options: EmitOptions) -> dict[str, Any
         "ranks": made.ranks,
         "version": __version__,
         "rows": rows,
-        "slot_bytes": writer.SLOT_BYTES,
+        "slot_bytes": host.SLOT_BYTES if target == "host" else made.slot_bytes,
         "selection": str(made.selection()),
-        **writer.readme(options),
+        **_TARGETS[target].readme(options),
     }
 
 

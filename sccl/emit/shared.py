@@ -25,6 +25,23 @@ MAX_PER_LINK = 32
 """Thread blocks that may share the work of a link."""
 
 
+SLOT_BYTES = 1024 * 1024
+"""Most bytes of a slot of scratch on a GPU."""
+
+L2_BYTES = 40 * 1024 * 1024
+"""Bytes of scratch of one epoch: an H100 has 50 MB of L2, in which input and output lie, too."""
+
+
+def gpu_slot_bytes(slots: int) -> int:
+    """Return the bytes of a slot on GPUs.
+
+    Args:
+        slots: Most slots of a direct program, which serves large buffers. On dgx-h100 it is 126.
+    """
+    unit = 64 * 1024
+    return max(unit, min(SLOT_BYTES, L2_BYTES // max(1, slots) // unit * unit))
+
+
 COMMON_FILES = (
     "sccl.h",
     "steps.hpp",

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from sccl.core.cost import Costs, winners
-from sccl.core.files.programs import CollectiveProgramsWire, LoweredWire, ProjectWire
+from sccl.core.files.programs import (
+    CollectiveProgramsWire,
+    LoweredWire,
+    ProgramWire,
+    ProjectWire,
+)
 from sccl.core.topology import Topology
 from sccl.emit.selection import Selection, SwitchPoint
+from sccl.emit.shared import gpu_slot_bytes
 from sccl.errors import InputError
+from sccl.lower import Program
+
+INSTRUCTION_US = 0.5
+"""Microseconds of an instruction of a thread block besides its data, by estimate: a wait of a flag
+behind an acquire, or a fence and a flag, each some 0.4 us, and barriers."""
 
 Protocols = Sequence[tuple[str, int]]
 """Letters of a target's protocols, each with the bytes of a part from which it serves; first 0."""
@@ -23,6 +35,8 @@ class Modelled:
     Attributes:
         parts: that a block is cut into.
         costs: what a step and a byte cost where it runs.
+        instructions: Of the busiest thread block, as :func:`longest_block` counts them.
+        slot_bytes: Most bytes of a part in one piece of a call; None: no limit.
     """
 
     root: int
@@ -31,11 +45,28 @@ class Modelled:
     chunks: int
     parts: int
     costs: Costs
+    instructions: int = 0
+    slot_bytes: int | None = None
 
     @property
     def blocks(self) -> int:
         """Return how many blocks make up the buffer of C chunks that the cost model speaks of."""
         return self.chunks // self.parts or 1
+
+    @property
+    def cost(self) -> Fraction:
+        """Return R/C."""
+        return Fraction(self.rounds, self.chunks)
+
+    def fixed_us(self) -> float:
+        """Return the microseconds of a piece that do not depend on its size."""
+        return self.steps * self.costs.alpha_us + self.instructions * INSTRUCTION_US
+
+    def time_us(self, size_bytes: float) -> float:
+        """Return the time of a call, each of whose pieces takes the fixed time."""
+        piece = (self.slot_bytes or math.inf) * self.parts * self.blocks
+        fixed = self.fixed_us() * max(1.0, size_bytes / piece)
+        return fixed + self.costs.time_us(0, self.cost, size_bytes)
 
 
 def by_costs(algorithms: Sequence[Modelled], protocols: Protocols) -> tuple[SwitchPoint, ...]:
@@ -49,11 +80,16 @@ def by_costs(algorithms: Sequence[Modelled], protocols: Protocols) -> tuple[Swit
     for root in sorted({one.root for one in algorithms}):
         own = [i for i, one in enumerate(algorithms) if one.root == root]
         points, costs = _compared([algorithms[i] for i in own])
-        for span in winners(points, costs):
+        spans = winners(points, costs)
+        starts_at = [0.0 if n == 0 else span.from_bytes for n, span in enumerate(spans)]
+        for n in range(1, len(spans)):
+            before, after = (algorithms[own[spans[m].index]] for m in (n - 1, n))
+            starts_at[n] = _overtaken(before, after, starts_at[n - 1], starts_at[n])
+        for n, span in enumerate(spans):
             index = own[span.index]
             blocks = algorithms[index].blocks
-            first = int(span.from_bytes // blocks)
-            end = None if span.to_bytes is None else int(span.to_bytes // blocks)
+            first = int(starts_at[n] // blocks)
+            end = int(starts_at[n + 1] // blocks) if n + 1 < len(spans) else None
             starts = [turn * algorithms[index].parts for _, turn in protocols]
             stops = [*starts[1:], None]
             for (protocol, _), start, stop in zip(protocols, starts, stops, strict=True):
@@ -63,16 +99,54 @@ def by_costs(algorithms: Sequence[Modelled], protocols: Protocols) -> tuple[Swit
     return tuple(sorted(found, key=lambda s: (s.from_bytes, s.index)))
 
 
-def _compared(algorithms: Sequence[Modelled]) -> tuple[list[tuple[int, Fraction]], Costs]:
-    """Return (S, R/C) of algorithms in lanes of one speed, and what a step and a byte cost.
+def _overtaken(before: Modelled, after: Modelled, first: float, last: float) -> float:
+    """Return the size from which an algorithm is faster than the one of smaller sizes.
+
+    Args:
+        first: Size from which ``before`` is the fastest.
+        last: Size from which ``after`` is, if calls have one piece.
+    """
+    if before.slot_bytes is None or before.time_us(last) <= after.time_us(last):
+        return last
+    low, high = int(first), int(last)
+    while low < high:
+        middle = (low + high) // 2
+        if after.time_us(middle) <= before.time_us(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def longest_block(program: Program | ProgramWire) -> int:
+    """Return the instructions of the busiest thread block, waits for other blocks included.
+
+    It is 0 for programs of single threads, as hosts and copy engines run them.
+    """
+    if all(len(own.blocks) <= 1 for own in program.ranks):
+        return 0
+    return max(
+        sum(1 + len(line.after) for line in block.instructions)
+        for own in program.ranks
+        for block in own.blocks
+    )
+
+
+def _compared(algorithms: Sequence[Modelled]) -> tuple[list[tuple[Fraction, Fraction]], Costs]:
+    """Return algorithms as latency in alphas and R/C in lanes of one speed, and the costs.
 
     They may be for models of a machine whose lanes differ.
     """
     costs = [one.costs for one in algorithms]
     most = Costs(max(c.alpha_us for c in costs), max(c.gb_per_s for c in costs))
     fastest = Fraction(str(most.gb_per_s))
+    alpha = Fraction(str(most.alpha_us))
+    price = Fraction(str(INSTRUCTION_US)) / alpha if alpha else Fraction(0)
     return [
-        (one.steps, Fraction(one.rounds, one.chunks) * fastest / Fraction(str(one.costs.gb_per_s)))
+        (
+            one.steps + one.instructions * price,
+            one.cost * fastest / Fraction(str(one.costs.gb_per_s)),
+        )
         for one in algorithms
     ], most
 
@@ -104,13 +178,16 @@ def _switches(
 ) -> tuple[SwitchPoint, ...]:
     if not isinstance(project.protocols, tuple):
         raise _older()
-    own = [_modelled(one, project.ranks, machine) for one in entry.algorithms]
+    direct = (one.direct for each in project.collectives for one in each.algorithms)
+    slot_bytes = gpu_slot_bytes(max(program.scratch_slots for program in direct))
+    own = [_modelled(one, project.ranks, machine, slot_bytes) for one in entry.algorithms]
     return by_costs(own, project.protocols)
 
 
-def _modelled(lowered: LoweredWire, ranks: int, machine: Topology) -> Modelled:
+def _modelled(lowered: LoweredWire, ranks: int, machine: Topology, slot_bytes: int) -> Modelled:
     if not isinstance(lowered.links, tuple):
         raise _older()
+    instructions = longest_block(lowered.eager)
     lanes = {(link.src, link.dst): link.lanes for link in lowered.links}
     return Modelled(
         root=lowered.root or 0,
@@ -119,6 +196,8 @@ def _modelled(lowered: LoweredWire, ranks: int, machine: Topology) -> Modelled:
         chunks=lowered.chunks,
         parts=lowered.eager.parts,
         costs=Costs.of_links(lanes, machine, lowered.topology, ranks),
+        instructions=instructions,
+        slot_bytes=slot_bytes if instructions and lowered.direct.scratch_slots else None,
     )
 
 

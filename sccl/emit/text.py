@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
@@ -90,10 +90,18 @@ def values_of(bundle: Bundle, slices: Mapping[str, int] | None = None) -> dict[s
         "index_bits": INDEX_BITS,
         "programs": rows,
         "lines": max(1, *(len(b["lines"]) for p in rows for r in p["ranks"] for b in r["blocks"])),
+        "arrivals": 1
+        + max((len(i.arrivals) for _, _, p in programs for i in _lines(p)), default=0),
         "collectives": _collectives(bundle, slices or {}),
         "names": [entry.identifier for entry in bundle.entries],
         "functions": [_function(entry) for entry in bundle.entries],
     }
+
+
+def _lines(program: Program) -> Iterator[Instruction]:
+    for own in program.ranks:
+        for _, line in own.instructions():
+            yield line
 
 
 def _neighbours(ranks: int, programs: Iterable[Program]) -> list[str]:
@@ -208,16 +216,25 @@ def _blocks(program: Program, own: RankProgram) -> list[list[_Line]]:
         lines: list[_Line] = []
         opened: set[int] = set()
         for index, line in enumerate(block.instructions):
-            lines += [_Line("after", line.step, peer=b, flag=marks[b, i]) for b, i in line.after]
+            part = program.layout.part(line.chunk)
+            for b, i in line.after:
+                other = program.layout.part(own.blocks[b].instructions[i].chunk)
+                lines.append(
+                    _Line("after", line.step, peer=b, flag=marks[b, i], part=part, other=other)
+                )
             told = line.sets()
             if told is not None and told[0] not in opened:
                 opened.add(told[0])
                 lines.append(_Line("open", line.step, peer=told[0]))
             lines.append(_instruction(program, line))
+            for peer, flag, slot in line.arrivals:
+                lines.append(
+                    _Line("arrival", line.step, peer=peer, flag=flag, part=part, other=slot)
+                )
             if line.next_peer is not None:
-                lines.append(_onward(line))
+                lines.append(_onward(line, part))
             if (number, index) in marks:
-                lines.append(_Line("publish", line.step, flag=marks[number, index]))
+                lines.append(_Line("publish", line.step, flag=marks[number, index], part=part))
         blocks.append(lines)
     return blocks
 
@@ -248,10 +265,10 @@ def _instruction(program: Program, line: Instruction) -> _Line:
     )
 
 
-def _onward(line: Instruction) -> _Line:
-    """Return the second row of what is sent on."""
+def _onward(line: Instruction, part: int) -> _Line:
+    """Return the last row of an instruction whose result is sent on."""
     peer, flag = line.next_peer or 0, line.next_flag or 0
-    return _Line("onward", line.step, peer=peer, flag=flag, other=line.credit)
+    return _Line("onward", line.step, peer=peer, flag=flag, part=part, other=line.credit)
 
 
 def _collectives(bundle: Bundle, slices: Mapping[str, int]) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
@@ -19,10 +21,12 @@ class Order:
     Attributes:
         number: a number for every site, in an order that the partial order allows.
         before: per number, the numbers of those certainly done before, as bits.
+        needs: per site, the sites that it directly follows.
     """
 
     number: dict[Site, int]
     before: list[int]
+    needs: dict[Site, list[Site]]
 
     def precedes(self, first: Site, then: Site) -> bool:
         """Return whether ``first`` is done before ``then`` begins to touch its slots."""
@@ -53,7 +57,46 @@ def happens_before(program: Program) -> Order:
     Raises:
         JudgeError: it is circular, so that the program would deadlock.
     """
-    needs = _needs(program)
+    return _order(program, sites(program), setters(program))
+
+
+class PartOrder:
+    """The partial order that holds whatever other parts have bytes.
+
+    Nothing is sent, awaited or published for a part without bytes. So an order between two
+    instructions has to follow from the blocks and from instructions of their own parts alone.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._setter = setters(program)
+        self._sites: dict[int, list[tuple[int, Site]]] = defaultdict(list)
+        self._part: dict[Site, int] = {}
+        for n, (site, line) in enumerate(sites(program).items()):
+            self._part[site] = program.layout.part(line.chunk)
+            self._sites[self._part[site]].append((n, site))
+        self._orders: dict[frozenset[int], Order] = {}
+
+    def precedes(self, first: Site, then: Site) -> bool:
+        """Return whether ``first`` is done before ``then`` begins, if both have bytes."""
+        return self._between(first, then).precedes(first, then)
+
+    def implied(self, source: Site, site: Site) -> bool:
+        """Return whether ``site`` would follow ``source`` without its dependency on it."""
+        order = self._between(source, site)
+        return any(order.precedes(source, other) for other in order.needs[site])
+
+    def _between(self, first: Site, then: Site) -> Order:
+        parts = frozenset((self._part[first], self._part[then]))
+        if parts not in self._orders:
+            own = [site for _, site in sorted(s for part in parts for s in self._sites[part])]
+            self._orders[parts] = _order(self._program, own, self._setter)
+        return self._orders[parts]
+
+
+def _order(program: Program, some: Iterable[Site], setter: Mapping[tuple[int, int], Site]) -> Order:
+    """Return the order that some sites, listed block by block, impose on one another."""
+    needs = _needs(program, some, setter)
     number: dict[Site, int] = {}
     before: list[int] = []
     try:
@@ -69,17 +112,20 @@ def happens_before(program: Program) -> Order:
             f"the program deadlocks: rank {rank}, block {block}, instruction {index} waits for "
             "itself; this is a defect of a lowering pass, please report it"
         ) from error
-    return Order(number, before)
+    return Order(number, before, needs)
 
 
-def _needs(program: Program) -> dict[Site, list[Site]]:
-    setter = setters(program)
-    needs: dict[Site, list[Site]] = {}
-    for site, instruction in sites(program).items():
+def _needs(
+    program: Program, some: Iterable[Site], setter: Mapping[tuple[int, int], Site]
+) -> dict[Site, list[Site]]:
+    needs: dict[Site, list[Site]] = {site: [] for site in some}
+    last: dict[tuple[int, int], Site] = {}
+    for site, sources in needs.items():
         rank, (block, index) = site
-        sources = [(rank, address) for address in instruction.after]
-        if index:
-            sources.append((rank, (block, index - 1)))
-        sources += [setter[rank, flag] for flag in instruction.awaits()]
-        needs[site] = sources
+        line = program.ranks[rank].blocks[block].instructions[index]
+        before = [(rank, address) for address in line.after]
+        before += [setter[rank, flag] for flag in line.awaits()]
+        before += [last[rank, block]] if (rank, block) in last else []
+        sources += [source for source in before if source in needs]
+        last[rank, block] = site
     return needs

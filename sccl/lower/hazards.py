@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sccl.lower.happens_before import Order, Site, happens_before, setters, sites
+from sccl.lower.happens_before import PartOrder, Site, setters, sites
 from sccl.lower.program import (
     Address,
     Block,
@@ -17,14 +17,6 @@ from sccl.lower.program import (
     RankProgram,
     Slot,
 )
-
-
-def latest(addresses: Iterable[Address]) -> tuple[Address, ...]:
-    """Return the last instruction of each block: those before it are done when it is."""
-    last: dict[int, int] = {}
-    for block, index in addresses:
-        last[block] = max(index, last.get(block, -1))
-    return tuple(sorted(last.items()))
 
 
 def dependencies(serial: Sequence[Instruction], aliased: Mapping[int, int]) -> list[list[int]]:
@@ -56,15 +48,15 @@ def _dependencies(serial: Sequence[Instruction], aliased: Mapping[int, int]) -> 
         if instruction.op is Op.COPY and read == written:
             read, written = [], []  # a copy onto itself touches nothing
         for slot in read:
-            if slot in writer and slot != landed:
+            if slot in writer and slot not in landed:
                 sources.add(writer[slot])
             readers[slot].append(number)
         for slot in written:
             sources.update(readers[slot])
             sources.update([writer[slot]] if slot in writer else [])
             writer[slot], readers[slot] = number, []
-        if landed is not None:
-            writer[landed], readers[landed] = number, []
+        for slot in landed:
+            writer[slot], readers[slot] = number, []
         needs.append(sources - {number})
     return needs
 
@@ -82,7 +74,7 @@ def protect(program: Program) -> Program:
     flags and dependencies do not already imply that, the owner gives a credit. Inputs that an
     in-place call would lose are listed to be saved first.
     """
-    order = happens_before(program)
+    order = PartOrder(program)
     unsafe = [
         (send, pending)
         for send, former in _overwrites(program).items()
@@ -102,9 +94,7 @@ def _overwrites(program: Program) -> dict[Site, list[Site]]:
     touches: dict[tuple[int, Slot], list[tuple[int, Site]]] = defaultdict(list)
     code = sites(program)
     for site, instruction in code.items():
-        landed = instruction.lands()
-        slots = {*instruction.reads(), *instruction.writes(), *([landed] if landed else [])}
-        for slot in slots:
+        for slot in {*instruction.reads(), *instruction.writes(), *instruction.lands()}:
             touches[site[0], slot].append((instruction.step, site))
     found: dict[Site, list[Site]] = {}
     for site, instruction in code.items():
@@ -137,7 +127,7 @@ def _with_credits(program: Program, unsafe: list[tuple[Site, list[Site]]]) -> Pr
             send.chunk,
             peer=sender,
             flag=flag,
-            after=latest(a for _, a in pending if a[0] != home),
+            after=tuple(sorted(a for _, a in pending if a[0] != home)),
         )
         lines = [*ranks[owner].blocks[home].instructions, credit]
         ranks[owner] = _with_block(ranks[owner], home, lines)
@@ -171,7 +161,7 @@ def sort_blocks(own: RankProgram) -> RankProgram:
 
 
 def _saves(
-    program: Program, order: Order, setter: Mapping[tuple[int, int], Site], rank: int
+    program: Program, order: PartOrder, setter: Mapping[tuple[int, int], Site], rank: int
 ) -> tuple[int, ...]:
     """Return the input indices whose content an in-place call would overwrite too early.
 
@@ -185,10 +175,9 @@ def _saves(
         for slot in instruction.reads():
             if slot.buffer is Buffer.INPUT:
                 reads[slot.index].append((rank, address))
-        landed = instruction.lands()
-        if landed is not None and landed.buffer is Buffer.OUTPUT:
-            assert instruction.flag is not None
-            written[landed.index].append(setter[rank, instruction.flag])
+        for arrival in instruction.receives():
+            if arrival.slot.buffer is Buffer.OUTPUT:
+                written[arrival.slot.index].append(setter[rank, arrival.flag])
     saves = []
     kept = layout.kept_in_place(rank)
     for index, there in sorted(layout.aliased(rank).items()):

@@ -193,10 +193,11 @@ class Interpreter:
         for place in writes:
             self.touch[place].writers -= 1
             reduces = line.op in (Op.REDUCE, Op.RECV_REDUCE, Op.RECV_REDUCE_SEND)
-            if reduces and data[0].shape == data[1].shape:
-                self.memory[place] = self.op(data[0], data[1]).astype(data[0].dtype)
-            else:
-                self.memory[place] = data[0].copy()
+            result = data[0].copy()
+            for other in data[1:] if reduces else ():
+                if result.shape == other.shape:
+                    result = self.op(result, other).astype(result.dtype)
+            self.memory[place] = result
         if told := line.sets():
             if told in self.flags:
                 text = f"rank {rank} sets flag {told[1]} of rank {told[0]} a second time"
@@ -271,13 +272,18 @@ def run(
 
 
 def check_channels(program: Program) -> list[Fault]:
-    """Return where a block has a peer that is not its own, unless ranks are single threads."""
+    """Return where a block has a peer that is not its own, unless ranks are single threads.
+
+    A reduction of several arrivals belongs to the block of one of them.
+    """
     found = []
     for rank, own in enumerate(program.ranks):
         for (b, i), line in own.instructions():
             block = own.blocks[b]
-            peer = block.send_peer if line.op is Op.SEND else block.recv_peer
-            if not program.serial and line.peer is not None and line.peer != peer:
+            own_peer = block.send_peer if line.op is Op.SEND else block.recv_peer
+            peers = [arrival.peer for arrival in line.receives()]
+            peers = peers if peers or line.peer is None else [line.peer]
+            if not program.serial and peers and own_peer not in peers:
                 text = f"rank {rank}, block {b}, instruction {i}: {line.op} with peer {line.peer}"
                 found.append(Fault("channel", text))
     return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sccl.core.algorithm import Algorithm
 from sccl.judge import require_valid
-from sccl.lower.hazards import dependencies, latest, protect
+from sccl.lower.hazards import dependencies, protect
 from sccl.lower.layout import BufferLayout, layout_of
 from sccl.lower.program import (
     Address,
@@ -107,9 +107,9 @@ class _Writer:
         address: list[Address] = []
         earlier = dependencies([i for _, i in serial], self.layout.kept_in_place(rank))
         for (key, instruction), sources in zip(serial, earlier, strict=True):
-            after = latest(address[s] for s in sources if address[s][0] != number[key])
+            after = sorted(address[s] for s in sources if address[s][0] != number[key])
             address.append((number[key], len(blocks[key])))
-            blocks[key].append(instruction.behind(after))
+            blocks[key].append(instruction.behind(tuple(after)))
         return RankProgram(
             tuple(
                 Block(

@@ -6,14 +6,16 @@ Every pass is a pure function; the interpreter shows in tests that results stay 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from sccl.core.algorithm import Algorithm
-from sccl.lower.happens_before import happens_before, setters, sites
-from sccl.lower.hazards import latest, protect
+from sccl.errors import JudgeError
+from sccl.lower.happens_before import PartOrder, happens_before, setters, sites
+from sccl.lower.hazards import protect
 from sccl.lower.lowering import lower
 from sccl.lower.program import (
     Address,
@@ -40,11 +42,15 @@ def _fused(own: RankProgram) -> RankProgram:
         previous = own.blocks[b].instructions[i - 1] if i else line
         if line.op is Op.REDUCE and previous.op is Op.RECV and previous.dst == line.other:
             joined[b, i] = (b, i - 1)
-            after = latest((*previous.after, *line.after))
+            after = _united(previous.after, line.after)
             changed[b, i - 1] = replace(
                 line, op=Op.RECV_REDUCE, peer=previous.peer, flag=previous.flag, after=after
             )
     return _joined(own, joined, changed)
+
+
+def _united(*several: Iterable[Address]) -> tuple[Address, ...]:
+    return tuple(sorted(set(chain(*several))))
 
 
 def _joined(
@@ -62,8 +68,10 @@ def _joined(
     for at, line in own.instructions():
         if at not in joined:
             line_ = changed.get(at, line)
-            after = latest(moved[a] for a in line_.after if moved[a][0] != at[0])
-            blocks[at[0]].append(line_.behind(after))
+            home, index = moved[at]
+            sources = (moved[a] for a in line_.after)
+            after = _united((b, i) for b, i in sources if b != home or i > index)
+            blocks[home].append(line_.behind(after))
     return replace(
         own,
         blocks=tuple(
@@ -101,12 +109,72 @@ def forward(program: Program) -> Program:
                     op=Op.RECV_REDUCE_SEND,
                     dst=send.dst,
                     credit=send.credit,
-                    after=latest((*line.after, *(a for a in send.after if a != at))),
+                    after=_united(line.after, (a for a in send.after if a != at)),
                     next_peer=send.peer,
                     next_flag=send.flag,
                 )
         ranks.append(_joined(own, joined, changed))
     return protect(replace(program, ranks=tuple(ranks)))
+
+
+def merge_reductions(program: Program) -> Program:
+    """Return the program with reductions of several arrivals in one step made one instruction.
+
+    It reads every arrival once and writes the result once, and no thread block waits for another
+    one in between. The order of reduction, and so every rounding, stays. The instructions are
+    shared out evenly among the blocks that receive these arrivals. A program whose waits would run
+    in a circle then is returned as it is.
+    """
+    ranks = []
+    for rank, own in enumerate(program.ranks):
+        joined: dict[Address, Address] = {}
+        changed: dict[Address, Instruction] = {}
+        load = [0] * len(own.blocks)
+        for row in _chains(program, rank):
+            home = min(row, key=lambda at: (load[at[0]], at))
+            load[home[0]] += 1
+            joined |= {at: home for at in row if at != home}
+            changed[home] = _reduce_at_once(own, row)
+        ranks.append(_joined(own, joined, changed))
+    merged = replace(program, ranks=tuple(ranks))
+    try:
+        happens_before(merged)
+    except JudgeError:
+        return program
+    return protect(merged)
+
+
+def _chains(program: Program, rank: int) -> list[list[Address]]:
+    """Return the reductions of each step of which each only serves the next one, in their order."""
+    code = dict(program.ranks[rank].instructions())
+    following: dict[Address, Address] = {}
+    for at, users in _readers(program, rank).items():
+        line, user = code[at], code[users[0]]
+        reduces = user.op in (Op.RECV_REDUCE, Op.RECV_REDUCE_SEND) and user.src == line.dst
+        alone = line.op is Op.RECV_REDUCE and len(users) == 1 and user.step == line.step
+        if reduces and alone:
+            following[at] = users[0]
+    rows = []
+    for first in following.keys() - following.values():
+        row = [first]
+        while row[-1] in following:
+            row.append(following[row[-1]])
+        rows.append(row)
+    return sorted(rows, key=lambda row: (code[row[0]].order, code[row[0]].chunk, row))
+
+
+def _reduce_at_once(own: RankProgram, row: Sequence[Address]) -> Instruction:
+    lines = [own.blocks[b].instructions[i] for b, i in row]
+    first, *others = [arrival for line in lines for arrival in line.receives()]
+    return replace(
+        lines[-1],
+        src=lines[0].src,
+        peer=first.peer,
+        flag=first.flag,
+        other=first.slot,
+        arrivals=tuple(others),
+        after=_united(a for line in lines for a in line.after if a not in row),
+    )
 
 
 def _readers(program: Program, rank: int) -> dict[Address, list[Address]]:
@@ -117,9 +185,9 @@ def _readers(program: Program, rank: int) -> dict[Address, list[Address]]:
     for at in _serial(program, rank):
         line, landed = code[at], code[at].lands()
         for slot in line.reads():
-            if slot in held and slot != landed:
+            if slot in held and slot not in landed:
                 readers[held[slot]].append(at)
-        held |= dict.fromkeys((*line.writes(), *([landed] if landed else [])), at)
+        held |= dict.fromkeys((*line.writes(), *landed), at)
     outputs = {at for slot, at in held.items() if slot.buffer is Buffer.OUTPUT}
     return {at: users for at, users in readers.items() if at not in outputs}
 
@@ -181,22 +249,71 @@ def _renamed(line: Instruction, rank: int, renamed: list[dict[int, int]]) -> Ins
 
     there = line.sends()
     owner = rank if there is None else there[0]
-    slots = at(line.src, rank), at(line.other, rank), at(line.dst, owner)
-    if slots == (line.src, line.other, line.dst):
-        return line
-    return replace(line, src=slots[0], other=slots[1], dst=slots[2])
+    new = replace(
+        line,
+        src=at(line.src, rank),
+        other=at(line.other, rank),
+        dst=at(line.dst, owner),
+        arrivals=tuple(a._replace(slot=at(a.slot, rank) or a.slot) for a in line.arrivals),
+    )
+    return line if new == line else new
+
+
+LAG = 4
+"""Sends of a thread block between a send and the wait for the chunk that its peer sends in the same
+turn: that comes meanwhile, so that the block does not wait while it could send."""
 
 
 def pair_channels(program: Program) -> Program:
     """Return the program with one block for a peer that is sent to and one that is received from.
 
-    The same peer where there is one. Blocks keep the order of steps, so that no new circle of
-    waiting can arise; local copies keep a block of their own.
+    The same peer where there is one; local copies keep a block of their own. Blocks keep the order
+    of steps. Within a step, work on the chunk of the n-th send of its sender comes behind the send
+    with number n + :data:`LAG`, so that links are busy meanwhile. Where waits would run in a circle
+    then, all sends of a step come first.
     """
-    return replace(program, ranks=tuple(_paired(own) for own in program.ranks))
+    turns = _turns(program)
+    interleaved = replace(
+        program, ranks=tuple(_paired(own, turns[r]) for r, own in enumerate(program.ranks))
+    )
+    try:
+        happens_before(interleaved)
+    except JudgeError:
+        return replace(program, ranks=tuple(_paired(own, {}) for own in program.ranks))
+    return interleaved
 
 
-def _paired(own: RankProgram) -> RankProgram:
+def _turns(program: Program) -> list[dict[Address, int]]:
+    """Return the turn within their step of all instructions but credits, which come last.
+
+    Sends have their number. Other instructions have the number of the sends that they await, plus
+    :data:`LAG`, and at least the turn of those before them in their block, whose order stays.
+    """
+    turns: list[dict[Address, int]] = [{} for _ in program.ranks]
+    for rank, own in enumerate(program.ranks):
+        for b, block in enumerate(own.blocks):
+            count: Counter[int] = Counter()
+            for i, line in enumerate(block.instructions):
+                if line.op is Op.SEND:
+                    turns[rank][b, i] = count[line.step]
+                    count[line.step] += 1
+    code, setter = sites(program), setters(program)
+    for rank, own in enumerate(program.ranks):
+        for b, block in enumerate(own.blocks):
+            latest: dict[int, int] = defaultdict(lambda: LAG)
+            for i, line in enumerate(block.instructions):
+                if line.op in (Op.SEND, Op.CREDIT):
+                    continue
+                for arrival in line.receives():
+                    site = setter[rank, arrival.flag]
+                    if code[site].op is Op.SEND and code[site].step == line.step:
+                        number = turns[site[0]][site[1]] + LAG
+                        latest[line.step] = max(number, latest[line.step])
+                turns[rank][b, i] = latest[line.step]
+    return turns
+
+
+def _paired(own: RankProgram, turns: Mapping[Address, int]) -> RankProgram:
     sends = {b.send_peer: n for n, b in enumerate(own.blocks) if b.send_peer is not None}
     recvs = {b.recv_peer: n for n, b in enumerate(own.blocks) if b.recv_peer is not None}
     both = [(peer, peer) for peer in sends if peer in recvs]
@@ -217,18 +334,26 @@ def _paired(own: RankProgram) -> RankProgram:
         for n, b in enumerate(own.blocks)
         if b.send_peer is None and b.recv_peer is None
     ]
-    return _merged(own, joined)
+    return _merged(own, joined, turns)
 
 
 def _merged(
-    own: RankProgram, joined: Sequence[tuple[int | None, int | None, list[int]]]
+    own: RankProgram,
+    joined: Sequence[tuple[int | None, int | None, list[int]]],
+    turns: Mapping[Address, int],
 ) -> RankProgram:
-    """Return the rank's program with the blocks of each entry made one, in the order of steps."""
+    """Return the rank's program with the blocks of each entry made one, in the order of steps.
+
+    Args:
+        turns: Of instructions within their step. Instructions without a turn come last.
+    """
     moved: dict[Address, Address] = {}
     merged: list[list[Instruction]] = []
     for new, (_, _, members) in enumerate(joined):
         lines = [
-            (i.order, m, n, i) for m in members for n, i in enumerate(own.blocks[m].instructions)
+            ((i.step, turns.get((m, n), math.inf), i.order), m, n, i)
+            for m in members
+            for n, i in enumerate(own.blocks[m].instructions)
         ]
         lines.sort(key=lambda item: item[:3])
         moved |= {(m, n): (new, at) for at, (_, m, n, _) in enumerate(lines)}
@@ -236,33 +361,31 @@ def _merged(
     blocks = []
     for new, (send, recv, _) in enumerate(joined):
         lines_ = tuple(
-            i.behind(latest(moved[a] for a in i.after if moved[a][0] != new)) for i in merged[new]
+            i.behind(_united(moved[a] for a in i.after if moved[a][0] != new)) for i in merged[new]
         )
         blocks.append(Block(send, recv, lines_))
     return replace(own, blocks=tuple(blocks))
 
 
 def drop_implied(program: Program) -> Program:
-    """Return the program without the dependencies that follow from the others."""
-    order = happens_before(program)
-    setter = setters(program)
+    """Return the program without the dependencies that follow from the others.
+
+    They have to follow whatever parts have no bytes (see :class:`PartOrder`).
+    """
+    order = PartOrder(program)
     ranks = []
     for rank, own in enumerate(program.ranks):
         blocks = []
         for b, block in enumerate(own.blocks):
-            lines = []
-            for i, line in enumerate(block.instructions):
-                others = [(rank, (b, i - 1))] if i else []
-                others += [setter[rank, flag] for flag in line.awaits()]
-                sources = [*others, *((rank, a) for a in line.after)]
-                after = tuple(
-                    a
-                    for a in line.after
-                    if not any(order.precedes((rank, a), s) for s in sources if s != (rank, a))
+            lines = [
+                line.behind(
+                    tuple(a for a in line.after if not order.implied((rank, a), (rank, (b, i))))
                 )
-                lines.append(line.behind(after))
+                for i, line in enumerate(block.instructions)
+            ]
             blocks.append(replace(block, instructions=tuple(lines)))
         ranks.append(replace(own, blocks=tuple(blocks)))
+    happens_before(program)  # no circle through other parts either
     return replace(program, ranks=tuple(ranks))
 
 
@@ -323,6 +446,8 @@ def compiled(algorithm: Algorithm, landing: Landing, *, serial: bool) -> Program
         JudgeError: the judge rejects the algorithm.
     """
     program = forward(fuse_receive_reduce(lower(algorithm, landing)))
+    if not serial:
+        program = merge_reductions(program)
     if landing is Landing.OUTPUT:
         program = reuse_slots(program)
     program = drop_implied(pair_channels(program))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from sccl.core.collective import Collective
 from sccl.lower.layout import BufferLayout
@@ -43,10 +44,11 @@ class Op(StrEnum):
     RECV = "recv"
     """Await ``flag``: what ``peer`` sent is in ``dst``."""
     RECV_REDUCE = "recv_reduce"
-    """Await ``flag``: what ``peer`` sent is in ``other``; then as REDUCE."""
+    """Await ``flag``: the data of ``peer`` is in ``other``; and likewise all ``arrivals``. Then
+    ``dst = src (op) other (op) arrivals[0] (op) ...``."""
     RECV_REDUCE_SEND = "recv_reduce_send"
-    """Await ``flag`` and, if there is one, ``credit``; then as REDUCE, but ``dst`` is at
-    ``next_peer``; set ``next_flag`` there. What ``peer`` sent is in ``other``."""
+    """Await these flags and, if there is one, ``credit``; then as RECV_REDUCE, but ``dst`` is at
+    ``next_peer``; set ``next_flag`` there."""
     REDUCE = "reduce"
     """``dst = src (op) other``."""
     COPY = "copy"
@@ -62,6 +64,14 @@ class Landing(StrEnum):
     """Into the output itself: one copy, but the sender has to know that the receiver is ready."""
     SCRATCH = "scratch"
     """Into scratch, from where the receiver copies them: eager, nobody waits to begin."""
+
+
+class Arrival(NamedTuple):
+    """A chunk that ``peer`` has written into ``slot`` of this rank once ``flag`` is set here."""
+
+    peer: int
+    flag: int
+    slot: Slot
 
 
 Address = tuple[int, int]
@@ -80,6 +90,7 @@ class Instruction:
         after: instructions of other blocks of this rank that must be done before it begins.
         next_peer: RECV_REDUCE_SEND: who gets the result.
         next_flag: RECV_REDUCE_SEND: set there.
+        arrivals: RECV_REDUCE and RECV_REDUCE_SEND: reduced after ``other``, in this order.
     """
 
     op: Op
@@ -94,6 +105,7 @@ class Instruction:
     after: tuple[Address, ...] = ()
     next_peer: int | None = None
     next_flag: int | None = None
+    arrivals: tuple[Arrival, ...] = ()
 
     def behind(self, after: tuple[Address, ...]) -> Instruction:
         """Return the instruction with these dependencies: itself, if it has them already."""
@@ -111,22 +123,29 @@ class Instruction:
     def reads(self) -> tuple[Slot, ...]:
         """Return the slots of this rank whose content it uses."""
         used = (self.src, self.other) if self.op is not Op.CREDIT else ()
-        return tuple(slot for slot in used if slot is not None)
+        return (*(slot for slot in used if slot is not None), *(a.slot for a in self.arrivals))
 
     def writes(self) -> tuple[Slot, ...]:
         """Return the slots of this rank that it fills."""
         local = self.op in (Op.COPY, Op.REDUCE, Op.RECV_REDUCE)
         return (self.dst,) if local and self.dst is not None else ()
 
-    def lands(self) -> Slot | None:
-        """Return the slot of this rank that its peer filled, where it awaits one."""
-        reducing = (Op.RECV_REDUCE, Op.RECV_REDUCE_SEND)
-        return self.dst if self.op is Op.RECV else self.other if self.op in reducing else None
+    def receives(self) -> tuple[Arrival, ...]:
+        """Return the chunks that it awaits, in the order in which they are reduced."""
+        slot = {Op.RECV: self.dst, Op.RECV_REDUCE: self.other, Op.RECV_REDUCE_SEND: self.other}
+        landed = slot.get(self.op)
+        if self.peer is None or self.flag is None or landed is None:
+            return ()
+        return (Arrival(self.peer, self.flag, landed), *self.arrivals)
+
+    def lands(self) -> tuple[Slot, ...]:
+        """Return the slots of this rank that its peers filled, where it awaits some."""
+        return tuple(arrival.slot for arrival in self.receives())
 
     def awaits(self) -> tuple[int, ...]:
         """Return the flags of this rank that it awaits."""
-        arrival = None if self.op in (Op.SEND, Op.CREDIT) else self.flag
-        return tuple(flag for flag in (arrival, self.credit) if flag is not None)
+        credit = () if self.credit is None else (self.credit,)
+        return (*(arrival.flag for arrival in self.receives()), *credit)
 
     def sets(self) -> tuple[int, int] | None:
         """Return the rank and the flag there that it sets."""

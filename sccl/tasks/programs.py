@@ -16,7 +16,7 @@ from sccl.core.words import counted
 from sccl.emit import PROGRAM_FILE
 from sccl.errors import FormatError, InputError, ParameterError
 from sccl.lower import Instruction, Landing, Op, Program, RankProgram, Slot, layout_of
-from sccl.lower.program import Block, Buffer
+from sccl.lower.program import Arrival, Block, Buffer
 from sccl.tasks.files import kind_of_file
 from sccl.topo import resolve
 
@@ -143,13 +143,15 @@ def _program(where: str, lowered: LoweredWire, wire: ProgramWire) -> Program:
     return program
 
 
+def _slot(text: str) -> Slot:
+    """Return the slot that a file spells like ``"scratch:3"``."""
+    buffer, index = text.split(":")
+    return Slot(Buffer(buffer), int(index))
+
+
 def _instruction(row: InstructionRow) -> Instruction:
     def slot(text: str | None) -> Slot | None:
-        """Return the slot that is written so."""
-        if text is None:
-            return None
-        buffer, index = text.split(":")
-        return Slot(Buffer(buffer), int(index))
+        return None if text is None else _slot(text)
 
     return Instruction(
         op=Op(row.op),
@@ -164,6 +166,7 @@ def _instruction(row: InstructionRow) -> Instruction:
         after=row.after,
         next_peer=row.next_peer,
         next_flag=row.next_flag,
+        arrivals=tuple(Arrival(a, flag, _slot(at)) for a, flag, at in row.arrivals),
     )
 
 
@@ -180,7 +183,7 @@ def _wrong(wire: ProgramWire, program: Program) -> Iterator[str]:
                     yield f"{at}: {row.op} has no {missing[0]}"
                 if row.chunk >= chunks:
                     yield f"{at}: chunk is {row.chunk}, expected 0 to {chunks - 1}"
-                for peer in (row.peer, row.next_peer):
+                for peer in (row.peer, row.next_peer, *(a[0] for a in row.arrivals)):
                     if peer is not None and (peer >= ranks or peer == rank):
                         yield f"{at}: peer is {peer}, expected another rank, up to {ranks - 1}"
                 for block_, index in row.after:

@@ -124,6 +124,10 @@ NVIDIA_FAULTS = {
         *("combine.hpp", r"i \+ 3 \* stride < cut\.vectors", "false"),
         r"copy\w* has [01] loads of 16 bytes before a store, expected 4",
     ),
+    "one vector of each chunk at a time": (
+        *("combine.hpp", r"&& sizeof\(T\) < 4 \? 2 : 4;", "? 1 : 1;"),
+        r"combine_as\w* has [0-3] loads of 16 bytes before a store, expected 4",
+    ),
 }
 """Changes of a file (pattern and text), and the violation that each has to cause."""
 
@@ -194,6 +198,10 @@ AMD_FAULTS = {
     "one vector at a time": (
         *("combine.hpp", r"i \+ 3 \* stride < cut\.vectors", "false"),
         r"copy\w* has [01] loads of 16 bytes before a store, expected 4",
+    ),
+    "one vector of each chunk at a time": (
+        *("combine.hpp", r"&& sizeof\(T\) < 4 \? 2 : 4;", "? 1 : 1;"),
+        r"combine_as\w* has [0-3] loads of 16 bytes before a store, expected 4",
     ),
 }
 

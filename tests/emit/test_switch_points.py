@@ -22,7 +22,10 @@ from sccl.core.files.topologies import topology_to_wire
 from sccl.core.topology import Link, Topology
 from sccl.emit import EmitOptions, generate, write_project
 from sccl.emit.bundle import bundle
+from sccl.emit.switch_points import Modelled, by_costs, longest_block
 from sccl.errors import ParameterError
+from sccl.judge import violations
+from sccl.lower.few_parts import MOST_COST
 
 
 def pair(alpha_us: float, gb_per_s: float, lanes: int = 1) -> Topology:
@@ -50,6 +53,55 @@ def test_the_costs_of_a_machine_decide_from_where_on_another_serves(
     first, second = entry.switches
     assert [entry.algorithms[s.index].algorithm.steps for s in (first, second)] == [1, 2]
     assert second.from_bytes == bytes_at
+
+
+SWITCHED = Topology(
+    "switched",
+    4,
+    tuple(Link(a, b, 18, 0.7, 25.0) for a in range(4) for b in range(4) if a != b),
+    0.7,
+    25.0,
+)
+"""Links of eighteen lanes, as behind a switch."""
+
+
+def test_small_sizes_are_served_by_programs_of_few_parts() -> None:
+    """A link carries up to 18 chunks in one round."""
+    sends = tuple(
+        send(4 * part + src, src, dst, 0)
+        for part in range(72)
+        for src in range(4)
+        for dst in range(4)
+        if src != dst
+    )
+    many = Algorithm(SWITCHED, named("allgather", 4).at(72), (4,), sends)
+    protocols = [("p", 0), ("e", 8192), ("d", 65536)]
+    (entry,) = bundle([many], serial=False, protocols=protocols).entries
+    given, few = entry.algorithms
+    assert given.algorithm is many
+    assert violations(few.algorithm) == []
+    assert few.algorithm.collective.chunks == 14
+    assert few.algorithm.bandwidth_cost <= MOST_COST * many.bandwidth_cost
+    assert longest_block(few.eager) <= longest_block(given.eager) / 5
+    indices = [s.index for s in entry.switches]
+    assert indices == sorted(indices, reverse=True)  # few parts first
+    assert set(indices) == {0, 1}
+    (entry,) = bundle([many], serial=True, protocols=[("a", 0)]).entries
+    assert [one.algorithm for one in entry.algorithms] == [many]
+
+
+def test_a_call_of_many_pieces_pays_for_each() -> None:
+    """Where slots end pieces, the program of more parts serves smaller buffers already."""
+    few = Modelled(0, 2, 2, 16, 16, Costs(0.7, 25.0), instructions=10, slot_bytes=327680)
+    many = replace(few, rounds=14, chunks=144, parts=144, instructions=90)
+    protocols = [("d", 0)]
+    (_, pieces) = by_costs([few, many], protocols)
+    (_, whole) = by_costs([replace(one, slot_bytes=None) for one in (few, many)], protocols)
+    assert 16 * 327680 < pieces.from_bytes < whole.from_bytes
+    first, last = (
+        few.time_us(pieces.from_bytes + n) - many.time_us(pieces.from_bytes + n) for n in (-1, 0)
+    )
+    assert first < 0 <= last
 
 
 def test_a_machine_that_lacks_a_link_is_refused() -> None:
@@ -101,17 +153,21 @@ def tune(folder: Path, machine: Topology, *more: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    ("target", "transport"), [("host", "kernel"), ("cuda", "kernel"), ("hip", "dma")]
+    ("target", "transport", "bytes_at"),
+    [("host", "kernel", 2_500_000), ("cuda", "kernel", 2_525_000), ("hip", "dma", 2_500_000)],
 )
 def test_tune_sets_what_the_project_would_have_been_made_with(
-    target: str, transport: str, tmp_path: Path
+    target: str, transport: str, bytes_at: int, tmp_path: Path
 ) -> None:
-    """A hundred times the latency: few steps serve a hundred times as far. Nothing is built."""
+    """A hundred times the latency: few steps serve a hundred times as far. Nothing is built.
+
+    Blocks of a kernel have two more instructions for two chunks, at 0.5 us each.
+    """
     slow = pair(100.0, 25.0)
     written(tmp_path / "project", target, transport)
     code, said, _ = tune(tmp_path / "project", slow)
     assert code == 0
-    assert ",2500000=1" in said
+    assert f",{bytes_at}=1" in said
     assert "# by the costs of pair; next: " in said
     anew = written(tmp_path / "anew", target, transport, slow)
     found = contents(tmp_path / "project")

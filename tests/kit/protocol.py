@@ -101,6 +101,10 @@ class Call:
     empty: frozenset[int] = frozenset()
     slices: int = 1
 
+    def is_empty(self, line: Instruction) -> bool:
+        """Return whether an instruction is about a part that has no bytes."""
+        return self.program.layout.part(line.chunk) in self.empty
+
 
 @dataclass(frozen=True)
 class Model:
@@ -237,19 +241,21 @@ class Model:
         marks = {address for _, line in own.instructions() for address in line.after}
         opened: set[int] = set()
         for index, line in enumerate(own.blocks[number].instructions):
+            empty = call.is_empty(line)
             for b, i in line.after:
-                yield Await(("progress", at.rank, at.slice, b), at.epoch << 16 | i)
+                if not empty and not call.is_empty(own.blocks[b].instructions[i]):
+                    yield Await(("progress", at.rank, at.slice, b), at.epoch << 16 | i)
             for peer in (line.peer, line.next_peer):
                 if peer is not None and peer not in near[at.rank]:
                     self.unmapped.add((at.rank, peer))
             yield from self._line(call, at, line, opened)
-            if (number, index) in marks:
+            if (number, index) in marks and not empty:
                 yield Set(("progress", at.rank, at.slice, number), at.epoch << 16 | index)
 
     def _line(
         self, call: Call, at: _Place, line: Instruction, opened: set[int]
     ) -> Iterator[Operation]:
-        empty = call.program.layout.part(line.chunk) in call.empty
+        empty = call.is_empty(line)
         if (told := line.sets()) is not None:
             for stage in self.protocol.send:
                 if stage is SendStage.OPEN:
@@ -294,20 +300,16 @@ class Model:
                 pass
 
     def _receive(self, call: Call, at: _Place, line: Instruction) -> Iterator[Operation]:
-        landed = line.lands()
-        if landed is None:
-            return
-        if call.mode is Mode.PACKETS:
-            number = at.epoch % self.wrap
-            assert line.flag is not None
-            yield from (Match(p, at.epoch, number) for p in at.packets(at.rank, line.flag))
-            if not at.in_registers(line):
-                yield from (Write(p, at.epoch) for p in at.places(at.rank, landed))
-            # What the peer told says of which program its packets are.
-            assert line.peer is not None
-            yield Await(("entered", at.rank, line.peer, at.slice if self.apart else 0), at.epoch)
-        else:
-            yield Await(at.flag(at.rank, line.flag), at.epoch)
+        for peer, flag, landed in line.receives():
+            if call.mode is Mode.PACKETS:
+                number = at.epoch % self.wrap
+                yield from (Match(p, at.epoch, number) for p in at.packets(at.rank, flag))
+                if not at.in_registers(line):
+                    yield from (Write(p, at.epoch) for p in at.places(at.rank, landed))
+                # What the peer told says of which program its packets are.
+                yield Await(("entered", at.rank, peer, at.slice if self.apart else 0), at.epoch)
+            else:
+                yield Await(at.flag(at.rank, flag), at.epoch)
 
 
 @dataclass
@@ -351,12 +353,12 @@ class _Place:
 
     def in_registers(self, line: Instruction) -> bool:
         """Return whether what arrives is worked on without being put into its slot."""
-        return self.call.mode is Mode.PACKETS and line.op is Op.RECV_REDUCE_SEND
+        return self.call.mode is Mode.PACKETS and line.op in (Op.RECV_REDUCE, Op.RECV_REDUCE_SEND)
 
     def reads(self, line: Instruction) -> list[Name]:
         """Return the places that an instruction reads here."""
-        left_out = line.lands() if self.in_registers(line) else None
-        slots = (slot for slot in line.reads() if slot != left_out)
+        left_out = line.lands() if self.in_registers(line) else ()
+        slots = (slot for slot in line.reads() if slot not in left_out)
         return [p for slot in slots for p in self.places(self.rank, slot)]
 
 

@@ -46,6 +46,13 @@ DGX1 = [
     Hard("dgx1", "alltoall", (24, 2, 8)),
 ]
 
+WITH_PARTS = [
+    Hard("one-way", "reduce", (5, 4, 6), root=2),
+    Hard("one-way", "reducescatter", (8, 3, 7)),
+    Hard("dgx1", "allgather", (6, 3, 7)),
+    Hard("dgx1", "allreduce", (16, 4, 6), trees=True),
+]
+"""Instructions of one part follow from those of others in these."""
 
 CREDITED = Hard("one-way", "reduce", (5, 4, 6), root=2)
 """Some slots are awaited, and some results are sent on at once, in direct programs."""
@@ -127,6 +134,18 @@ def test_nothing_goes_wrong_on_a_dgx1(mode: Mode) -> None:
     assert judge(model.processes()) == set()
     assert not model.unmapped
     assert all(len(near) < 7 for near in neighbours(programs, 8))
+
+
+@given(data=st.data())
+@settings(max_examples=times(20))
+def test_nothing_goes_wrong_whichever_parts_are_empty(data: st.DataObject) -> None:
+    """Instructions on empty parts are skipped, with all that waits for them."""
+    hard = data.draw(st.sampled_from(WITH_PARTS))
+    mode = data.draw(st.sampled_from(Mode))
+    one = compiled(load(hard), landing(mode), serial=data.draw(st.booleans()))
+    empty = data.draw(st.frozensets(st.integers(0, one.layout.parts - 1)))
+    call = Call(one, mode, in_place=data.draw(st.booleans()))
+    assert judge(Model([replace(call, empty=empty), call]).processes()) == set()
 
 
 @pytest.mark.nightly

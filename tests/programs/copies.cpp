@@ -73,33 +73,49 @@ void packed_loads() {
     }
 }
 
+void packed_stores() {
+  for (std::size_t to = 0; to < 16; ++to)
+    for (std::size_t n = 1; n < 12; ++n) {
+      const std::size_t stored = n < 8 ? n : 8;
+      Bytes into(to, stored, 0), source(0, 8, 7);
+      store_bytes(into.data(), load_bytes(source.data(), 8), n);
+      check(into.intact() && std::memcmp(into.data(), source.data(), stored) == 0, "a store", to, 0, n);
+    }
+}
+
+// One other chunk, or three of which the last lies where the first does beside sixteen bytes.
 template <class T>
 void reductions(int type) {
   for (std::size_t to = 0; to < 16; to += sizeof(T))
     for (std::size_t from = 0; from < 16; from += sizeof(T))
       for (std::size_t other = 0; other < 16; other += sizeof(T) < 2 && other > 3 ? 4 : sizeof(T))
-        for (const std::size_t count : {1, 2, 5, 9, 16, 23, 50}) {
-          const std::size_t n = count * sizeof(T);
-          const bool in_place = other == to;  // then the result goes where the first operand is
-          Bytes a(from, n, 3), b(other, n, 5), into(to, n, 0);
-          if (in_place) std::memcpy(into.data(), a.data(), n);
-          T want[50];
-          for (std::size_t i = 0; i < count; ++i) {
-            T x, y;
-            std::memcpy(&x, a.data() + i * sizeof(T), sizeof(T));
-            std::memcpy(&y, b.data() + i * sizeof(T), sizeof(T));
-            want[i] = combined<T, Max>(x, y);
+        for (const std::size_t count : {1, 2, 5, 9, 16, 23, 50, 230})
+          for (const int many : {1, 3}) {
+            const std::size_t n = count * sizeof(T);
+            const bool in_place = other == to;  // then the result goes where the first operand is
+            Bytes a(from, n, 3), b(other, n, 5), c(to, n, 40), d(other, n, 90), into(to, n, 0);
+            if (in_place) std::memcpy(into.data(), a.data(), n);
+            const char *const others[] = {b.data(), c.data(), d.data()};
+            T want[230];
+            for (std::size_t i = 0; i < count; ++i) {
+              std::memcpy(&want[i], a.data() + i * sizeof(T), sizeof(T));
+              for (int k = 0; k < many; ++k) {
+                T next;
+                std::memcpy(&next, others[k] + i * sizeof(T), sizeof(T));
+                want[i] = combined<T, Max>(want[i], next);
+              }
+            }
+            on_all_lanes([&] { combine(type, SCCL_MAX, into.data(), in_place ? into.data() : a.data(), others, many, n); });
+            check(into.intact() && std::memcmp(into.data(), want, n) == 0, "a reduction", to, from, n);
           }
-          on_all_lanes([&] { combine(type, SCCL_MAX, into.data(), in_place ? into.data() : a.data(), b.data(), n); });
-          check(into.intact() && std::memcmp(into.data(), want, n) == 0, "a reduction", to, from, n);
-        }
 }
 
 void words() {
   for (int type = 0; type < SCCL_TYPES; ++type)
     for (int op = 0; op < SCCL_OPS; ++op) {
       Bytes a(0, 8, 3), b(0, 8, 5), into(0, 8, 0);
-      on_all_lanes([&] { combine(type, op, into.data(), a.data(), b.data(), 8); });
+      const char *const others[] = {b.data()};
+      on_all_lanes([&] { combine(type, op, into.data(), a.data(), others, 1, 8); });
       const unsigned long long found = combine_word(type, op, load_bytes(a.data(), 8), load_bytes(b.data(), 8));
       check(std::memcmp(&found, into.data(), 8) == 0, "a reduction in registers", 0, 0, 8);
     }
@@ -110,6 +126,7 @@ void words() {
 int main() {
   copies();
   packed_loads();
+  packed_stores();
   words();
   reductions<std::int8_t>(SCCL_INT8);
   reductions<std::uint8_t>(SCCL_UINT8);

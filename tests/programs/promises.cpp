@@ -15,13 +15,30 @@ constexpr Epoch EPOCH = 1;          // of the first piece
 constexpr Epoch TAG = 3;
 
 constexpr Slot scratch(int index) { return {Buffer::scratch, static_cast<short>(index)}; }
+constexpr std::uint16_t number(int n) { return static_cast<std::uint16_t>(n); }
+constexpr int scratch_bits = sccl::scratch;  // before the number of a slot, in a row
+
+// Reductions of what a peer sends, by its flag and its slot.
+void reduce_arrival(Machine &machine, int peer, int flag, Slot into, Slot from, int arrival) {
+  const Instruction row = {Code::recv_reduce, 0, number(peer), number(flag), 0, 0, 0, number(scratch_bits | arrival)};
+  machine.recv_reduce(&row, 1, 0, into, from);
+}
+void forward_arrival(Machine &machine, int peer, int flag, Slot into, Slot from, int arrival, int next, int next_flag, int credit) {
+  const Instruction row = {Code::recv_reduce_send, 0, number(peer), number(flag), 0, 0, 0, number(scratch_bits | arrival)};
+  machine.recv_reduce_send(&row, 1, 0, into, from, next, next_flag, credit);
+}
 
 // The work of all threads of a block in a piece.
 using Act = void (*)(Machine &, const View &, int rank, int piece);
 
+struct Sources {
+  const char *at[ARRIVALS];
+};
+
 SCCL_GLOBAL void run_act(Work work, const View *views, Act act) {
   const int rank = SCCL_BLOCK / work.blocks;
-  Machine machine(work, views[rank], rank, 0, SCCL_BLOCK % work.blocks);
+  SCCL_SHARED(Sources, sources);
+  Machine machine(work, views[rank], rank, 0, SCCL_BLOCK % work.blocks, sources.at);
   int piece = 0;
   for (bool more = machine.next(); more; more = machine.next()) act(machine, views[rank], rank, piece++);
   machine.leave();
@@ -77,7 +94,8 @@ bool instructions_follow_one_another() {
     machine.reduce(0, scratch(1), scratch(1), scratch(2)), machine.send(peer, 0, -1, 0, scratch(0), scratch(1));
     machine.reduce(0, scratch(1), scratch(1), scratch(2)), machine.recv(peer, 0, 0, scratch(0));
     machine.copy(0, scratch(2), scratch(0)), machine.send(peer, 1, -1, 0, scratch(0), scratch(2));
-    machine.recv_reduce_send(peer, 1, 0, scratch(0), scratch(1), scratch(3), peer, 2, -1);
+    machine.copy(0, scratch(2), scratch(0));
+    forward_arrival(machine, peer, 1, scratch(0), scratch(1), 3, peer, 2, -1);
     machine.reduce(0, scratch(1), scratch(1), scratch(2)), machine.recv(peer, 2, 0, scratch(3));
   });
   return is(world.status[0], 0, "instructions");
@@ -90,11 +108,11 @@ bool flags_follow_chunks() {
     if (rank == 0) {
       machine.send(1, 0, -1, 0, scratch(0), scratch(1)), machine.send(1, 1, 2, 0, scratch(0), scratch(1));
     } else if (rank == 1) {
-      machine.recv_reduce_send(0, 0, 0, scratch(0), scratch(1), scratch(0), 2, 0, -1), machine.credit(0, 2, 0);
-      machine.recv_reduce_send(0, 1, 0, scratch(0), scratch(1), scratch(0), 2, 1, 3);
+      forward_arrival(machine, 0, 0, scratch(0), scratch(1), 0, 2, 0, -1), machine.credit(0, 2, 0);
+      forward_arrival(machine, 0, 1, scratch(0), scratch(1), 0, 2, 1, 3);
     } else if (rank == 2) {
-      machine.recv_reduce(1, 0, 0, scratch(1), scratch(1), scratch(0)), machine.credit(1, 3, 0);
-      machine.recv_reduce(1, 1, 0, scratch(1), scratch(1), scratch(0));
+      reduce_arrival(machine, 1, 0, scratch(1), scratch(1), 0), machine.credit(1, 3, 0);
+      reduce_arrival(machine, 1, 1, scratch(1), scratch(1), 0), machine.reduce(0, scratch(1), scratch(1), scratch(2));
     }
   });
   return is(world.status[2], 0, "flags");
@@ -240,7 +258,7 @@ bool recv_looks_at_the_call() {
 
 bool forward_looks_at_the_call() {
   return packets_of_another_call(
-      [](Machine &machine, const View &, int, int) { machine.recv_reduce_send(1, 0, 0, scratch(0), scratch(1), scratch(2), 2, 1, -1); }, "forward");
+      [](Machine &machine, const View &, int, int) { forward_arrival(machine, 1, 0, scratch(0), scratch(1), 2, 2, 1, -1); }, "forward");
 }
 
 }  // namespace

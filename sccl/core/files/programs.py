@@ -30,6 +30,7 @@ class InstructionRow(msgspec.Struct, frozen=True, array_like=True):
     after: tuple[tuple[_Index, _Index], ...]
     next_peer: _Index | None = None
     next_flag: _Index | None = None
+    arrivals: tuple[tuple[_Index, _Index, _Slot], ...] = ()
 
 
 FIELDS = InstructionRow.__struct_fields__

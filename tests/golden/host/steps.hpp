@@ -19,14 +19,15 @@ struct Slot {
 
 // What an instruction does: a call of the machine, with the fields that the call names.
 enum class Code : std::uint16_t {
-  after,             // peer (a thread block), flag (its mark)
-  publish,           // flag (a mark)
+  after,             // peer (a thread block), flag (its mark), part, other (the part that the mark is about)
+  publish,           // flag (a mark), part
   open,              // peer
   send,              // peer, flag, other (a credit), part, into, from
   recv,              // peer, flag, part, into
   recv_reduce,       // peer, flag, part, into, from, other (a slot)
-  recv_reduce_send,  // the same, but into is of the peer in the row behind it
-  onward,            // that row: peer, flag, other (a credit)
+  recv_reduce_send,  // the same, but into is of the peer in the row `onward`
+  arrival,           // another chunk to reduce, in the rows behind these two: peer, flag, part, other (a slot)
+  onward,            // the last row of a recv_reduce_send: peer, flag, part, other (a credit)
   reduce,            // part, into, from, other (a slot)
   copy,              // part, into, from
   credit             // peer, flag, part
@@ -70,7 +71,7 @@ SCCL_TABLE Instruction instructions[] = {
     // rank 1, block 0
     {Code::open, 0, 2, 0, 0, 0, 0, 0},
     {Code::recv_reduce_send, 0, 0, 1, 2, scratch | 0, in | 0, scratch | 1},
-    {Code::onward, 0, 2, 0, 0, none, none, none},
+    {Code::onward, 0, 2, 0, 2, none, none, none},
     {Code::open, 0, 0, 0, 0, 0, 0, 0},
     {Code::recv_reduce_send, 0, 2, 0, 0, scratch | 0, in | 0, scratch | 0},
     {Code::onward, 0, 0, 0, 0, none, none, none},
@@ -106,7 +107,7 @@ SCCL_TABLE Instruction instructions[] = {
     // rank 1, block 0
     {Code::open, 0, 2, 0, 0, 0, 0, 0},
     {Code::recv_reduce_send, 0, 0, 1, 2, scratch | 0, in | 0, scratch | 1},
-    {Code::onward, 0, 2, 0, 0, none, none, none},
+    {Code::onward, 0, 2, 0, 2, none, none, none},
     {Code::open, 0, 0, 0, 0, 0, 0, 0},
     {Code::recv_reduce_send, 0, 2, 0, 0, scratch | 0, in | 0, scratch | 0},
     {Code::onward, 0, 0, 0, 0, none, none, none},
@@ -131,12 +132,20 @@ SCCL_TABLE Instruction instructions[] = {
 };
 
 constexpr int LINES = 16;  // most instructions of a thread block
+constexpr int ARRIVALS = 1;  // most chunks that an instruction receives
 
 // Where in that table the instructions of each thread block begin; after the last, where they end.
 SCCL_TABLE int begins[][RANKS][BLOCKS + 1] = {
     {{0, 9}, {9, 25}, {25, 34}, },
     {{34, 41}, {41, 57}, {57, 64}, },
 };
+
+// How many chunks a recv_reduce or recv_reduce_send receives: one in its own row, one in each `arrival` behind it.
+SCCL_STEPS int count_arrivals(const Instruction *lines, int i, int count) {
+  int n = 1;
+  while (i + n < count && lines[i + n].code == Code::arrival) ++n;
+  return n;
+}
 
 template <class Machine>
 SCCL_STEPS void run_lines(const Instruction *lines, int count, Machine &m) {
@@ -149,12 +158,20 @@ SCCL_STEPS void run_lines(const Instruction *lines, int count, Machine &m) {
       case Code::open: m.open(x.peer); break;
       case Code::send: m.send(x.peer, x.flag, credit_of(x.other), x.part, slot_of(x.into), slot_of(x.from)); break;
       case Code::recv: m.recv(x.peer, x.flag, x.part, slot_of(x.into)); break;
-      case Code::recv_reduce: m.recv_reduce(x.peer, x.flag, x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other)); break;
-      case Code::recv_reduce_send: {
-        const Instruction y = lines[++i];
-        m.recv_reduce_send(x.peer, x.flag, x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other), y.peer, y.flag, credit_of(y.other));
+      case Code::recv_reduce: {
+        const int n = count_arrivals(lines, i, count);
+        m.recv_reduce(lines + i, n, x.part, slot_of(x.into), slot_of(x.from));
+        i += n - 1;
         break;
       }
+      case Code::recv_reduce_send: {
+        const int n = count_arrivals(lines, i, count);
+        const Instruction y = lines[i + n];
+        m.recv_reduce_send(lines + i, n, x.part, slot_of(x.into), slot_of(x.from), y.peer, y.flag, credit_of(y.other));
+        i += n;
+        break;
+      }
+      case Code::arrival:
       case Code::onward: break;
       case Code::reduce: m.reduce(x.part, slot_of(x.into), slot_of(x.from), slot_of(x.other)); break;
       case Code::copy: m.copy(x.part, slot_of(x.into), slot_of(x.from)); break;
