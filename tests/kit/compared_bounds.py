@@ -218,7 +218,7 @@ def printed_by_simulate(schedule: Schedule, spec: Spec) -> Bounds:
     if part["bound_us"] is None:
         return
     yield "simulate --json", Fraction(str(part["bound_us"]))
-    (number, unit), *_ = re.findall(r"no schedule takes less than ([0-9.e+-]+) (us|s)\b", text)
+    (number, unit), *_ = re.findall(r"lower bound ([0-9.e+-]+) (us|s)\b", text)
     yield "simulate printed", _unrounded(number) * (1 if unit == "us" else 10**6)
 
 
