@@ -122,7 +122,11 @@ NVIDIA_FAULTS = {
     ),
     "one vector at a time": (
         *("combine.hpp", r"i \+ 3 \* stride < cut\.vectors", "false"),
-        r"copy\w* has [01] loads of 16 bytes before a store, expected 4",
+        r"copy\w* has [0-3] loads of 16 bytes in flight, expected 4",
+    ),
+    "one vector at a time in reductions": (
+        *("combine.hpp", r"constexpr int FLIGHT = .*;", "constexpr int FLIGHT = 1;"),
+        r"combine_as\w* has [0-3] loads of 16 bytes in flight, expected 4",
     ),
 }
 """Changes of a file (pattern and text), and the violation that each has to cause."""
@@ -193,7 +197,11 @@ AMD_FAULTS = {
     ),
     "one vector at a time": (
         *("combine.hpp", r"i \+ 3 \* stride < cut\.vectors", "false"),
-        r"copy\w* has [01] loads of 16 bytes before a store, expected 4",
+        r"copy\w* has [0-3] loads of 16 bytes in flight, expected 4",
+    ),
+    "one vector at a time in reductions": (
+        *("combine.hpp", r"constexpr int FLIGHT = .*;", "constexpr int FLIGHT = 1;"),
+        r"combine_as\w* has [0-3] loads of 16 bytes in flight, expected 4",
     ),
 }
 
