@@ -42,6 +42,10 @@ class CertifiedMachinePart(Part, frozen=True, kw_only=True):
     budgets: Count
     digest: str
     origin: Annotated[str, Meta(description="Whether it is a machine of the catalogue.")]
+    rounds: Annotated[
+        str,
+        Meta(description="Definition of a round that claims are about, if links differ in speed."),
+    ]
 
 
 class CertifiedCollectivePart(Part, frozen=True, kw_only=True):

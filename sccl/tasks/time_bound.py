@@ -145,7 +145,7 @@ def _by_links(
 ) -> int | None:
     """Return what links and ways say; None: nothing, of chunks that may be sent together."""
     dual = dual_of(spec)
-    if dual.on_reversed and dual.phases == 1:
+    if dual.on_reversed:
         topology = topology.reversed()
         clock = Clock.of(topology, clock.chunk_bytes, clock.model, clock.tick_ps)
     known = clock_together(topology, clock) if together else clock
@@ -155,4 +155,4 @@ def _by_links(
     if dual.phases == 2:
         return least_of_allreduce(topology, known, net, collective)
     demand = demand_of(dual.spec.at(dual.spec.unit * (collective.chunks // spec.unit)))
-    return least_ticks(topology, known, net, demand, 0)
+    return least_ticks(topology, known, net, demand, 0, backwards=dual.on_reversed)

@@ -1,13 +1,15 @@
 """Every lower bound on time that the program prints or certifies, compared with schedules.
 
 ``python -m tests.kit.compared_bounds MACHINES [SEED] [SEARCH]`` compares the bounds of so many
-random machines, one in SEARCH (default 50) with those of the synthesizers, too. It prints counts,
-and each false bound with its case.
+random machines. Bounds of synthesizers, and printed ones, take longer: one machine in SEARCH
+(default 50) is given to these. It prints counts, and each false bound with its case.
 """
 
 from __future__ import annotations
 
+import json
 import random
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -16,11 +18,14 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
-from sccl.collectives import Spec, is_allreduce
+from sccl.collectives import Spec, is_allreduce, names
 from sccl.core.clock import AlphaModel
+from sccl.core.files.schedules import schedule_to_wire
+from sccl.core.files.text import text_of
+from sccl.core.files.topologies import topology_to_wire
 from sccl.core.outcome import Found, GaveUp
 from sccl.core.schedule import Schedule
-from sccl.errors import InputError, JudgeError
+from sccl.errors import ContradictionError, InputError, JudgeError
 from sccl.judge import violations
 from sccl.prove.bounds import least_time
 from sccl.prove.check.late import by_late
@@ -31,6 +36,7 @@ from sccl.synth.contract import Request
 from sccl.synth.fluid.certify import write_time_certificate
 from sccl.tasks.time_bound import least_by_size, time_bound
 from tests.kit.best_orders import best_schedule
+from tests.kit.commands import sccl
 from tests.kit.optimum_cases import Case, draw_cases, draw_machine, draw_spec
 
 Bounds = Iterator[tuple[str, Fraction]]
@@ -134,12 +140,14 @@ def limits(case: Case, _: random.Random) -> Bounds:
 def _plan(name: str, request: Request, **options: object) -> Found | None:
     """Return a synthesizer's plan; None: it refuses, or finds none.
 
-    A schedule that the judge rejects is a defect, but of the schedule and not of a bound.
+    Raises:
+        JudgeError: Its schedule is wrong.
+        ContradictionError: Its schedule takes less than its bound.
     """
     synthesizer = registry.load(name)
     try:
         outcome = registry.plan(synthesizer, request, synthesizer.Options(**options), EFFORT)
-    except (InputError, JudgeError):
+    except InputError:
         return None
     best = outcome.best if isinstance(outcome, GaveUp) else outcome
     return best if isinstance(best, Found) else None
@@ -194,6 +202,62 @@ def of_synthesizers(schedule: Schedule, spec: Spec) -> Bounds:
             yield f"{name} {schedule.model}", found.bound.least
 
 
+# --- on the screen -------------------------------------------------------------------------------
+
+
+def printed_by_simulate(schedule: Schedule, spec: Spec) -> Bounds:
+    """Yield the bounds that ``sccl simulate`` prints for a schedule, and writes as JSON."""
+    del spec
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "schedule.json")
+        file.write_text(text_of(schedule_to_wire(schedule)))
+        _, text, _ = sccl("simulate", file)
+        _, content, _ = sccl("simulate", file, "--json")
+    (run,) = json.loads(content)["runs"]
+    (part,) = run["collectives"]
+    if part["bound_us"] is None:
+        return
+    yield "simulate --json", Fraction(str(part["bound_us"]))
+    (number, unit), *_ = re.findall(r"lower bound ([0-9.e+-]+) (us|s)\b", text)
+    yield "simulate printed", _unrounded(number) * (1 if unit == "us" else 10**6)
+
+
+def printed_by_compare(case: Case, _: random.Random) -> Bounds:
+    """Yield the bounds that ``sccl compare`` prints for a named collective, and writes as JSON."""
+    if case.spec.parts or case.spec.name not in names():
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "machine.json")
+        file.write_text(text_of(topology_to_wire(case.machine)))
+        asked: list[str | Path] = [
+            "--collective",
+            case.spec.name,
+            "--topo",
+            file,
+            "--size",
+            f"{case.size_bytes}B",
+        ]
+        asked += ["--only", "tacos", "--only", "ring"]
+        if case.spec.root is not None:
+            asked += ["--root", str(case.spec.root)]
+        code, text = sccl("compare", *asked)[:2]
+        content = sccl("compare", *asked, "--json")[1]
+    if code:
+        return
+    (size,) = json.loads(content)["sizes"]
+    yield "compare --json", Fraction(str(size["bound_us"]))
+    heads, row = (
+        [cell.strip() for cell in re.split("[┃│]", line)]
+        for line in re.findall(r"(?m)^(?:┃ +size .*|│.*)$", text)[:2]
+    )
+    yield "compare printed", _unrounded(row[heads.index("bound (us)")])
+
+
+def _unrounded(text: str) -> Fraction:
+    """Return the least number that is printed so, with six digits."""
+    return Fraction(text) * (1 - Fraction(5, 10**6))
+
+
 # --- in bulk -------------------------------------------------------------------------------------
 
 
@@ -203,13 +267,17 @@ def compare(machines: int, seed: str, search: int) -> tuple[Counter[str], list[s
     Args:
         machines: How many machines.
         seed: Of the random numbers.
-        search: Each such machine is given to the synthesizers, too.
+        search: Each such machine is given to the synthesizers and to commands, too.
     """
     counts, false = Counter[str](), list[str]()
 
     def take(us: Fraction, bounds: Bounds, case: object) -> None:
         """Count bounds, and note the false ones."""
-        listed = list(bounds)
+        listed: list[tuple[str, Fraction]] = []
+        try:
+            listed.extend(bounds)
+        except (ContradictionError, JudgeError) as error:
+            false.append(f"{error}, for {case}")
         counts.update(name for name, _ in listed)
         for name, bound in false_bounds(us, listed):
             false.append(f"{name}: {float(bound)} us, but {float(us)} us are enough for {case}")
@@ -218,15 +286,18 @@ def compare(machines: int, seed: str, search: int) -> tuple[Counter[str], list[s
         rng = random.Random(f"{seed} {number}")  # noqa: S311 - the same every time
         for case in (cases := draw_cases(rng)):
             searched = number % search == 0 and case is cases[0]
-            for bounds in [cuts, certified] + ([curves, limits] if searched else []):
+            slow = [curves, limits, printed_by_compare] if searched else []
+            for bounds in [cuts, certified, *slow]:
                 take(case.us, bounds(case, rng), case)
         if drawn := draw_schedule(rng):
             schedule, spec = drawn
             us = Fraction(schedule.finish * schedule.tick_ps, 10**6)
             about = (schedule.topology, spec, schedule.model, schedule.chunk_bytes)
             take(us, of_chunks(schedule, spec), about)
-            if number % search == 0:
+            if number % max(1, search // 5) == 0:
                 take(us, of_synthesizers(schedule, spec), about)
+            if number % search == 0:
+                take(us, printed_by_simulate(schedule, spec), about)
     return counts, false
 
 

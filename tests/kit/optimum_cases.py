@@ -76,6 +76,40 @@ def draw_machine(rng: random.Random, ranks: int | None = None, *, plain: bool = 
     )
 
 
+def draw_switched(rng: random.Random, hubs: int = 1) -> Topology:
+    """Return ranks around switches in a row, over unequal links, perhaps with budgets."""
+    ranks = rng.choice((2, 2, 3) if hubs == 1 else (2, 3, 3, 4))
+    pairs = [(rank, ranks + rng.randrange(hubs)) for rank in range(ranks)]
+    pairs += [(hub, hub + 1) for hub in range(ranks, ranks + hubs - 1)]
+    if hubs > 1 and rng.random() < 0.3:
+        pairs.append((0, 1))
+    edges = sorted({edge for u, v in pairs for edge in ((u, v), (v, u))})
+    alphas = rng.choice(((0.0,), (1.0,), (0.0, 1.0, 2.0)))
+    speeds = rng.choice(((1.0,), (1.0, 2.0), (1.0, 2.0, 100.0)))
+    links = tuple(
+        Link(u, v, rng.choice((1, 2)), rng.choice(alphas), rng.choice(speeds)) for u, v in edges
+    )
+    budgets = tuple(
+        Budget(
+            f"bus {number}",
+            tuple(sorted(rng.sample(edges, rng.randint(2, len(edges))))),
+            rng.choice((1, 1, 2)),
+            rng.choice((1.5, 2.0, 3.0)),
+        )
+        for number in range(rng.randint(1, 3) if hubs == 1 else rng.choice((0, 0, 1, 2)))
+    )
+    switches = tuple(
+        Switch(
+            f"hub {number}",
+            rng.random() < 0.3,
+            None if budgets else rng.choice((None, None, None, 2)),
+            cut_through=rng.random() < 0.8,
+        )
+        for number in range(hubs)
+    )
+    return Topology("switched", ranks, links, 1.0, 1.0, budgets=budgets, switches=switches)
+
+
 def _draw_budgets(
     rng: random.Random, edges: list[Edge], speeds: tuple[float, ...]
 ) -> tuple[Budget, ...]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -322,17 +324,42 @@ def test_rounds_are_not_claimed_where_a_budget_states_another_speed(tmp_path: Pa
     machine = resolve("ring:4")
     speed = machine.links[0].gb_per_s
     verdicts = {}
-    for name, own in (("same", speed), ("half", speed / 2)):
+    mixed = (replace(machine.links[0], gb_per_s=2 * speed), *machine.links[1:])
+    for name, links, own in (
+        ("same", machine.links, speed),
+        ("half", machine.links, speed / 2),
+        ("mixed", mixed, 2 * speed),
+        ("mixed and half", mixed, speed / 2),
+    ):
         budget = Budget("bus", ((0, 1), (1, 2)), 1, own)
-        shared = Topology(
-            "shared", 4, machine.links, machine.alpha_us, machine.gb_per_s, budgets=(budget,)
-        )
+        shared = Topology("shared", 4, links, machine.alpha_us, speed, budgets=(budget,))
         claims: list[Claim] = [StepsWire(at_least=2), limit_of(shared)]
         write_claims(tmp_path / name, shared, named("allgather", 4), partial(_all, claims))
         verdicts[name] = list(check_folder(tmp_path / name))
-    assert [v.state for v in verdicts["same"]] == ["ok", "ok"]
-    assert [v.state for v in verdicts["half"]] == ["ok", "failed"]
-    assert "budget 'bus' states another" in verdicts["half"][1].detail
+    for name in ("same", "mixed"):
+        assert [v.state for v in verdicts[name]] == ["ok", "ok"]
+        rounds = read_case(tmp_path / name).as_json()["machine"]["rounds"]
+        assert ("one chunk for each of its lanes" in rounds) == (name == "mixed")
+    for name in ("half", "mixed and half"):
+        assert [v.state for v in verdicts[name]] == ["ok", "failed"]
+        assert "budget 'bus' states another" in verdicts[name][1].detail
+
+
+def test_claims_on_rounds_do_not_depend_on_the_speed_of_links(tmp_path: Path) -> None:
+    """They are about chunks of a round, of which a link carries one for each lane."""
+    published = PUBLISHED / "dgx1-allgather"
+    shutil.copytree(published, tmp_path / "mixed")
+    file = tmp_path / "mixed" / CLAIMS
+    content = json.loads(file.read_text())
+    for number, link in enumerate(content["topology"]["links"]):
+        link["gb_per_s"] = 1.0 + number
+    file.write_text(json.dumps(content))
+    plain, mixed = (
+        [(v.claim, v.state, v.detail) for v in check_folder(folder)]
+        for folder in (published, tmp_path / "mixed")
+    )
+    assert mixed == plain
+    assert {state for _, state, _ in plain} == {"ok"}
 
 
 def _all(claims: list[Claim], _: Path) -> list[Claim]:

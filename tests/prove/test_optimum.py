@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import random
+import sys
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from sccl.collectives import Spec, custom, named
 from sccl.collectives import resolve as collective_of
-from sccl.core.clock import AlphaModel
+from sccl.core.clock import AlphaModel, Clock
+from sccl.core.files.claims import TimePricesWire
 from sccl.core.files.shapes import CustomCollectiveWire
 from sccl.core.outcome import Found
+from sccl.core.schedule import schedule_of
 from sccl.core.topology import Budget, Link, Switch, Topology
 from sccl.judge import violations
 from sccl.prove.bounds import least_time
+from sccl.prove.check.folder import check_folder
 from sccl.prove.check.times import by_groups
+from sccl.solvers.effort import Effort
 from sccl.synth import registry
+from sccl.synth.claims import write_claims
 from sccl.synth.contract import Request
 from sccl.topo import resolve
 from tests.kit import timed
 from tests.kit.best_orders import best_schedule
-from tests.kit.compared_bounds import compare, of_chunks
+from tests.kit.compared_bounds import certified, compare, cuts, false_bounds, of_chunks
 from tests.kit.fluid_optimum import most_bytes
-from tests.kit.nightly import is_night, seed
+from tests.kit.nightly import is_night, seed, times
+from tests.kit.optimum_cases import draw_machine, draw_time, fill
 
 PARTS = 10
 """Parts of the random machines, so that several workers share them."""
@@ -36,6 +44,7 @@ def test_no_bound_is_above_what_is_attained(part: int) -> None:
     """Over unequal links, budgets and switches of every kind, counts, and groups."""
     machines, search = (BY_NIGHT, 100) if is_night() else (BY_DAY, 30)
     counts, false = compare(machines // PARTS, seed(f"optimum {part}"), search)
+    sys.stdout.write(f"{machines // PARTS} machines, {dict(sorted(counts.items()))}\n")
     assert false == []
     assert counts.total() > 3 * machines // PARTS
 
@@ -150,6 +159,122 @@ def test_a_budget_of_both_links_of_a_storing_switch_is_used_by_one_at_a_time(
         )
         assert isinstance(plan, Found)
         assert plan.bound.attained >= (plan.bound.least or 0)
+
+
+def _shared(links: tuple[tuple[int, int, int, float, float], ...], *buses: Budget) -> Topology:
+    """Return three ranks joined by links of (source, destination, lanes, alpha, speed)."""
+    return Topology("shared", 3, tuple(Link(*link) for link in links), 1.0, 1.0, budgets=buses)
+
+
+def test_a_reduction_uses_a_budget_of_unequal_alphas_in_its_own_time() -> None:
+    """Backwards in time bytes pass a budget alpha after they leave, so prices prove less.
+
+    Rank 0 sends 3,750 bytes by way of rank 1 until 0.75 us, and rank 1 sends 6,250 by way of
+    rank 0. Rank 0 sends on from 1.25 to 2.5 us, and rank 1 then until 3.25 us.
+    """
+    out = ((0, 1, 1, 2.5, 5.0), (0, 2, 1, 0.5, 12.5), (1, 0, 1, 0.5, 40.0), (1, 2, 2, 0.5, 5.0))
+    machine = _shared(
+        (*out, (2, 0, 2, 2.5, 40.0)),
+        Budget("bus 0", ((0, 1), (0, 2), (1, 2)), 1, 5.0),
+        Budget("bus 1", ((0, 2), (1, 0), (1, 2)), 1, 5.0),
+    )
+    spec = named("reduce", 3, 2)
+    _assert_moves(machine, spec, "3.75", 10_000)
+    fluid = registry.load("fluid")
+    outcome = registry.plan(fluid, Request(machine, spec, 10_000), None, Effort(units=0.5))
+    assert isinstance(outcome, Found)
+    assert 2.5 <= float(outcome.bound.least or 0) <= 3.75
+
+
+def test_a_reduction_spends_an_alpha_before_its_bytes_pass_a_budget() -> None:
+    """Rank 0 sends 30 us over each of two links of a bus, after alphas of 2 and 5 us."""
+    machine = _shared(
+        ((0, 1, 1, 5.0, 2.0), (0, 2, 1, 2.0, 100.0), (1, 0, 3, 2.0, 2.0), (2, 1, 1, 0.1, 2.0)),
+        Budget("bus", ((0, 1), (0, 2), (1, 0)), 1, 1.0),
+    )
+    spec = named("reduce", 3, 1)
+    rng = random.Random(1)  # noqa: S311 - the same every time
+    found = best_schedule(machine, spec.at(2), [30_000] * 2, AlphaModel.OCCUPIES, rng)
+    assert found is not None
+    assert violations(found) == []
+    assert found.clock.us(found.finish) == 62
+    assert dict(of_chunks(found, spec))["time_bound occupies"] == 62
+    for name in ("tacos", "teccl", "taccl"):
+        synthesizer = registry.load(name)
+        options = synthesizer.Options(chunks=2, alpha="occupies")
+        outcome = registry.plan(synthesizer, Request(machine, spec, 60_000), options)
+        assert isinstance(outcome, Found)
+        assert (outcome.bound.least or 0) <= 62
+
+
+@pytest.mark.parametrize("collective", ["reduce", "broadcast"])
+def test_a_switch_spends_an_alpha_while_a_slow_link_brings_bytes(collective: str) -> None:
+    """20 us to the switch, and from it 0.2 us after an alpha of 5 us that is over by then."""
+    edges = [(0, 2, 0.0, 1.0), (1, 2, 0.0, 1.0), (2, 0, 5.0, 100.0), (2, 1, 5.0, 100.0)]
+    links = tuple(Link(u, v, 1, alpha, gb_per_s) for u, v, alpha, gb_per_s in edges)
+    hub = Switch("hub", buffer_chunks=None)
+    machine = Topology("star", 2, links, 1.0, 1.0, switches=(hub,))
+    spec = named(collective, 2, 0 if collective == "reduce" else 1)
+    clock = Clock.of(machine, 20_000, AlphaModel.OCCUPIES, 1000)
+    rows = [(0, 20_000, 0, 1, False), (14_800, 20_000, 0, 2, collective == "reduce")]
+    plan = schedule_of(machine, spec.at(1), rows, clock, [0, 0])
+    assert violations(plan) == []
+    assert dict(of_chunks(plan, spec))["time_bound occupies"] == 20
+    for name in ("tacos", "teccl", "taccl"):
+        synthesizer = registry.load(name)
+        options = synthesizer.Options(chunks=1, alpha="occupies")
+        outcome = registry.plan(synthesizer, Request(machine, spec, 20_000), options)
+        assert isinstance(outcome, Found)
+        assert (outcome.bound.least or 0) <= 20
+
+
+def test_prices_of_budgets_with_unequal_alphas_prove_nothing_of_reductions(tmp_path: Path) -> None:
+    bus = Budget("bus", ((0, 1), (0, 2)), 1, 1.0)
+    links = ((0, 1, 1, 1.0, 1.0), (0, 2, 1, 2.0, 1.0), (1, 2, 1, 1.0, 1.0), (2, 1, 1, 1.0, 1.0))
+    machine = _shared((*links, (2, 0, 1, 1.0, 1.0)), bus)
+    claim = TimePricesWire(
+        from_bytes="1",
+        at_least_us="1/1000",
+        us_per_byte="0",
+        machine=0,
+        borders=("0", "5"),
+        middle=None,
+        prices=(("bus", 0, "1"),),
+    )
+    details = []
+    for name in ("reduce", "scatter"):
+        write_claims(tmp_path / name, machine, named(name, 3, 1), lambda _: [claim])
+        (verdict,) = check_folder(tmp_path / name)
+        details.append(verdict.detail)
+    assert "links of different alphas" in details[0]
+    assert "links of different alphas" not in details[1]
+
+
+def test_no_bound_on_a_reduction_over_budgets_is_above_a_schedule() -> None:
+    for number in range(times(120)):
+        rng = random.Random(seed(f"reduction {number}"))  # noqa: S311 - the same every time
+        drawn = None
+        while drawn is None:
+            machine, root = draw_machine(rng, 3), rng.randrange(3)
+            alphas = {link.alpha_us for link in machine.links}
+            if not machine.budgets or machine.switches or len(alphas) == 1:
+                continue
+            spec, sizes = named("reduce", 3, root), [3000 * rng.choice((1, 10))] * 2
+            drawn = best_schedule(machine, spec.at(2), sizes, AlphaModel.OCCUPIES, rng)
+        us = Fraction(drawn.finish * drawn.tick_ps, 10**6)
+        assert false_bounds(us, of_chunks(drawn, spec)) == []
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_bound_on_an_allreduce_is_above_the_optimum(part: int) -> None:
+    """On small machines, where the optimum is known for many steps of alpha."""
+    for number in range(times(15)):
+        rng = random.Random(seed(f"allreduce {part} {number}"))  # noqa: S311 - the same every time
+        machine = draw_machine(rng, rng.choice((2, 2, 3)))
+        case = fill(machine, named("allreduce", machine.ranks), draw_time(rng, machine))
+        if case is not None:
+            for bounds in (cuts, certified):
+                assert false_bounds(case.us, bounds(case, rng)) == []
 
 
 @pytest.mark.parametrize("number", range(20))

@@ -47,7 +47,9 @@ from sccl.synth.network import symmetries
 from sccl.topo import resolve
 from tests.kit.brief import begun_briefly
 from tests.kit.executed import is_right
+from tests.kit.nightly import seed as seed_of
 from tests.kit.nightly import times
+from tests.kit.optimum_cases import draw_switched
 from tests.kit.orders import shortest
 from tests.kit.strategies import specs, topologies, unequal
 
@@ -600,6 +602,25 @@ def test_a_budget_that_is_passed_twice_is_not_read_backwards() -> None:
             registry.plan(fluid, Request(machine, named(name, 3), 999), None, Effort(units=0.1))
     outcome = registry.plan(fluid, Request(machine, named("allgather", 3), 999))
     assert isinstance(outcome, Found)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_messages_that_pass_a_budget_twice_at_a_time_share_it_with_others(part: int) -> None:
+    """Through a switch, for which a budget carries the same bytes over two links at once."""
+    for number in range(times(10)):
+        rng = random.Random(seed_of(f"twice {part} {number}"))  # noqa: S311 - the same every time
+        machine = draw_switched(rng)
+        kinds = ("alltoall", "allgather", "scatter", "broadcast", "gather")
+        spec = named(rng.choice(kinds), machine.ranks)
+        request = Request(machine, spec, rng.choice((100, 5999, 100_000)))
+        try:
+            outcome = registry.plan(FLUID, request, None, Effort(units=0.05))
+        except TopologyError as error:
+            assert "is of links into and out of" in str(error)  # noqa: PT017
+            continue
+        assert isinstance(outcome, Found)
+        assert isinstance(outcome.plan, Schedule)
+        assert violations(outcome.plan) == []
 
 
 @pytest.mark.parametrize("rule", ["above", "below"])

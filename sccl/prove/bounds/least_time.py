@@ -122,7 +122,13 @@ class LeastTime:
 
 
 @lru_cache(maxsize=8)
-def least_time(topology: Topology, spec: Spec, model: AlphaModel = AlphaModel.TRAVELS) -> LeastTime:
+def least_time(
+    topology: Topology,
+    spec: Spec,
+    model: AlphaModel = AlphaModel.TRAVELS,
+    *,
+    backwards: bool = False,
+) -> LeastTime:
     """Return a lower bound on the completion time of a collective on a machine, for any size.
 
     The last few are cached, since callers ask at each size of a range.
@@ -131,6 +137,7 @@ def least_time(topology: Topology, spec: Spec, model: AlphaModel = AlphaModel.TR
         topology: the machine.
         spec: the collective at any number of chunks.
         model: whether alphas travel or occupy their links.
+        backwards: whether the machine is reversed, and schedules on it are read backwards.
 
     Raises:
         CollectiveError: the collective is for another number of ranks.
@@ -142,7 +149,7 @@ def least_time(topology: Topology, spec: Spec, model: AlphaModel = AlphaModel.TR
             f"topology {topology.name!r} has {topology.ranks} ranks; least times are worked out "
             f"for up to {MOST_RANKS}: give fewer"
         )
-    cuts = _Cuts(topology, spec, model)
+    cuts = _Cuts(topology, spec, model, backwards=backwards)
     crossings = tuple(sorted(set(cuts.crossings()), key=lambda c: (c.share, c.changes)))
     alpha = min(Fraction(str(link.alpha_us)) for link in topology.links)
     return LeastTime(crossings, alpha, _us_per_byte(topology, spec), model)
@@ -171,8 +178,11 @@ def _ranks(bits: int) -> set[int]:
 class _Cuts:
     """The cuts of a machine, and what has to cross them."""
 
-    def __init__(self, topology: Topology, spec: Spec, model: AlphaModel) -> None:
+    def __init__(
+        self, topology: Topology, spec: Spec, model: AlphaModel, *, backwards: bool
+    ) -> None:
         self.topology, self.collective = topology, (collective := spec.at(spec.unit))
+        self.backwards = backwards
         self.occupies = model is AlphaModel.OCCUPIES
         alphas = {k.edge: Fraction(str(k.alpha_us)) for k in topology.links}
         self.scale = lcm(*(alpha.denominator for alpha in alphas.values()))
@@ -185,7 +195,8 @@ class _Cuts:
             node: {k: int(v) for k, v in shortest_paths(successors, self.alpha, [node]).items()}
             for node in self.nodes
         }
-        self.onward = self._onward()
+        overlapped = self._overlapped()
+        self.ahead, self.onward = (overlapped, self.far) if backwards else (self.far, overlapped)
         self.classes: list[ChunkClass] = [
             (frozenset(map(int, held)), frozenset(map(int, wanted)), collective.amount(chunks))
             for (held, wanted), chunks in collective.classes().items()
@@ -206,18 +217,20 @@ class _Cuts:
                         f"rank {rank}, and {self.collective.name} wants it there: add links"
                     )
 
-    def _onward(self) -> Far:
+    def _overlapped(self) -> Far:
         """Return of each node the least alphas between its last byte and the end of a transfer.
 
         Where alphas occupy links, a cut-through switch spends the alpha of its outgoing link while
-        the bytes still come in, so that the last one may pass at once.
+        the bytes still come in, so that the last one may pass at once. Read backwards, that link
+        leads into the switch.
         """
         through = {
             self.topology.ranks + i for i, s in enumerate(self.topology.switches) if s.cut_through
         }
         if not (self.occupies and through):
             return self.far
-        alpha = {edge: 0 if edge[0] in through else own for edge, own in self.alpha.items()}
+        end = 1 if self.backwards else 0
+        alpha = {edge: 0 if edge[end] in through else own for edge, own in self.alpha.items()}
         successors = self.topology.successors()
         return {
             node: {k: int(v) for k, v in shortest_paths(successors, alpha, [node]).items()}
@@ -286,7 +299,7 @@ class _Cuts:
         ranks, entering = range(self.topology.ranks), dict[Edge, LinkWindow]()
         for (u, v), alpha in self.alpha.items():
             if v in group_of and group_of.get(u) != group_of[v]:
-                before = 0 if u in ranks else min(self.far[rank].get(u, 0) for rank in ranks)
+                before = 0 if u in ranks else min(self.ahead[rank].get(u, 0) for rank in ranks)
                 after = 0 if v in ranks else min(self.onward[v].get(rank, 0) for rank in ranks)
                 entering[u, v] = self._window(before, alpha, after)
         if share := told_between(self.collective, groups):
@@ -394,7 +407,7 @@ class _Cuts:
     ) -> dict[Edge, LinkWindow]:
         """Return when each link out of a set of nodes can carry bytes from sources to goals."""
         out = [(u, v) for u, v in self.alpha if u in left and v not in left]
-        before = {u: [self.far[s][u] for s in sources if u in self.far[s]] for u, _ in out}
+        before = {u: [self.ahead[s][u] for s in sources if u in self.far[s]] for u, _ in out}
         after = {v: [self.onward[v][g] for g in goals if g in self.onward[v]] for _, v in out}
         return {
             (u, v): self._window(min(before[u]), self.alpha[u, v], min(after[v]))
@@ -403,7 +416,12 @@ class _Cuts:
         }
 
     def _window(self, before: int, alpha: int, after: int) -> LinkWindow:
-        """Return when a link can carry bytes that count, by alphas in front of it and behind."""
+        """Return when a link can carry bytes that count, by alphas in front of it and behind.
+
+        Read backwards, bytes pass a link alpha after they leave, or before an alpha that occupies
+        it. So windows are those of the machine itself: C(T) is the same from either end.
+        """
+        before, after = (after, before) if self.backwards else (before, after)
         begin, lost = (before + alpha, after) if self.occupies else (before, alpha + after)
         return LinkWindow(Fraction(begin, self.scale), Fraction(lost, self.scale))
 

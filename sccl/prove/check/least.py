@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 
 from sccl.core.clock import AlphaModel
@@ -18,6 +18,7 @@ from sccl.core.files.claims import (
     TimePointWire,
     TimeWire,
 )
+from sccl.core.topology import Topology
 from sccl.core.words import counted
 from sccl.judge import violations
 from sccl.prove.check.late import by_late
@@ -82,11 +83,32 @@ def _floor(
         return found, f"what goes on once among {counted(len(claim.inside), 'rank')}"
     key_of = keys_of(machine)
     prices = [(key_of(name), slot, Fraction(price)) for name, slot, price in claim.prices]
+    if case.phases[claim.machine].on_reversed:
+        _require_one_alpha(machine, {name for name, _, _ in claim.prices})
     borders = [Fraction(border) for border in claim.borders]
     what = (machine, case.unit, chunks, borders, prices, claim.middle)
     found = by_prices(*what, spend, claim.goals)
     few = "" if claim.goals is None else f" to {counted(len(claim.goals), 'rank')}"
     return found, f"cheapest timed trees{few} in {counted(len(borders) - 1, 'slot')}"
+
+
+def _require_one_alpha(machine: Topology, names: Collection[str]) -> None:
+    """Check that budgets with prices have links of one alpha, as schedules are read backwards.
+
+    A transfer from s to s + p whose bytes arrive alpha later departs at F - s - p - alpha, seen
+    from the finish F. Its bytes pass alpha after that. If all links of a budget have one alpha, the
+    budget is used as much later by all of them. Else prices of its slots prove nothing.
+
+    Raises:
+        ValueError: the links of one have different alphas.
+    """
+    alphas = {link.edge: link.alpha_us for link in machine.links}
+    for budget in machine.budgets:
+        if budget.name in names and len({alphas[edge] for edge in budget.edges}) > 1:
+            raise ValueError(
+                f"budget {budget.name[:60]!r} has a price, and links of different alphas: read "
+                "backwards they use it in other slots than they send in"
+            )
 
 
 def floor_of(claim: TimeWire) -> Floor:

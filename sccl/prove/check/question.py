@@ -30,6 +30,11 @@ from sccl.topo.catalogue import catalogue_names, makers, resolve
 from sccl.topo.expansions import expansions
 from sccl.topo.generators import generators
 
+_ROUNDS = (
+    "in a round each link carries one chunk for each of its lanes, whatever their speed, so claims "
+    "about R prove nothing about time"
+)
+
 _TIMED = TimeWire | ScheduleClaimWire | TimePointWire
 
 
@@ -86,6 +91,7 @@ class Case:
                 "budgets": len(t.budgets),
                 "digest": digest(topology_to_wire(t)),
                 "origin": self.origin,
+                "rounds": "" if self.timed or t.equally_fast else _ROUNDS,
             },
             "collective": {
                 "name": c.name,
@@ -106,8 +112,8 @@ class Case:
         what = f"custom, {c['digest']}" if c["custom"] else f"as sccl defines it{root}"
         multiple = f", C a multiple of {c['unit']}" if c["unit"] > 1 else ""
         machine = f"{printable(m['name'])}: {counted(m['ranks'], 'rank')}, {links}{budgets}"
-        if not (self.timed or self.topology.equally_fast):
-            machine += "; its lanes are NOT equally fast, and claims count them alike"
+        if m["rounds"]:
+            machine += f"; its links differ in speed: {m['rounds']}"
         return [
             f"machine     {machine}; {m['origin']}, {m['digest']}",
             f"collective  {printable(c['name'])}: {what}{multiple}",

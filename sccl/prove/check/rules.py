@@ -60,17 +60,19 @@ def _alike_or_lemma(case: Case) -> str:
 
 
 def _even(case: Case) -> str:
-    """A round is the time in which a lane carries one chunk."""
+    """A round is the time in which a lane carries one chunk.
+
+    Where links differ in speed, a round is what their lanes carry, one chunk each: the description
+    of the machine says so. A budget of another speed counts no lanes of any link.
+    """
     machine = case.topology
     lanes = {link.gb_per_s for link in machine.links}
-    if len(lanes) > 1:
-        return ""  # the description of the machine says that claims count them alike
     own = [b.name for b in machine.budgets if b.gb_per_s is not None and b.gb_per_s not in lanes]
     if not own:
         return ""
     return (
-        f"rounds are of lanes of one speed, and budget {own[0][:60]!r} states another than that of "
-        "the links"
+        f"rounds count lanes of links, and budget {own[0][:60]!r} states another speed than any of "
+        "these has"
     )
 
 

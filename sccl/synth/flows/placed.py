@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import ceil
 from typing import NamedTuple
 
@@ -216,6 +217,26 @@ _Table = tuple[Whole, Whole, Whole, Whole, Whole, Floats]
 """What pairs of a way and a size take and hold, as :func:`.loops.place` wants it."""
 
 
+_Use = tuple[int, int, float]
+"""Begin after the start of a send, length, and pace at which its bytes pass a link or a budget."""
+
+
+def _summed(uses: list[_Use]) -> list[_Use]:
+    """Return uses of one thing as disjoint ones, each at the sum of the paces during it.
+
+    A message through a cut-through switch passes two links at the same time, and a budget over both
+    carries its bytes twice.
+    """
+    if len(uses) == 1:
+        return uses
+    borders = sorted({border for begin, busy, _ in uses for border in (begin, begin + busy)})
+    sums = [
+        (since, until - since, sum(p for b, busy, p in uses if b <= since and until <= b + busy))
+        for since, until in pairwise(borders)
+    ]
+    return [use for use in sums if use[2]]
+
+
 class _Sends:
     """The sends of a plan, in its order, and what they hold on machines as these are read."""
 
@@ -251,16 +272,19 @@ class _Sends:
                 turned = way if reading.turned is None else reading.turned[way]
                 hops, took = known.hops(turned, size)
                 costs.append(took)
+                uses: dict[int, list[_Use]] = {}
                 for link, offset, busy in hops:
                     begins = offset
                     if mirrored != reading.backwards:
                         begins = took - offset - busy
                     pace = size / busy if busy else 0.0
-                    rows += [(thing, begins, busy, pace) for thing in self._number[r][link]]
+                    for thing in self._number[r][link]:
+                        uses.setdefault(thing, []).append((begins, busy, pace))
+                rows += [(thing, *use) for thing, own in uses.items() for use in _summed(own)]
             cost.append(max(costs))
             first.append(len(rows))
-        thing, offset, busy, paces = zip(*rows, strict=True)
-        whole = [np.array(column, dtype=np.int64) for column in (cost, first, thing, offset, busy)]
+        *held, paces = zip(*rows, strict=True)
+        whole = [np.array(column, dtype=np.int64) for column in (cost, first, *held)]
         return (*whole, np.array(paces, dtype=np.float64))  # type: ignore[return-value]
 
     def starts(self, order: Whole, *, backwards: bool = False) -> Whole:

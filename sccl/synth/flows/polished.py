@@ -168,7 +168,8 @@ def _program(
     for own in holds.values():
         own.sort(key=lambda hold: hold[:2])
         for (_, i, _, ends), (_, j, begins, _) in pairwise(own):
-            after(1 + chunks + j, i, ends, sent[j].chunk, begins)
+            if i != j:  # a send passes several links of a budget at the same time
+                after(1 + chunks + j, i, ends, sent[j].chunk, begins)
     for some, whole in groups:
         entries += [(len(lower), 1 + chunk, 1.0) for chunk in some]
         lower.append(whole / unit)

@@ -79,6 +79,8 @@ class FluidProblem:
         rigid: whether what no packing does no schedule does: so it is where what crosses a switch
             goes on at once, to one place, and things that ways share are as far into each of them.
             Else a switch may do what no way says, or ways may meet in other turns than they began.
+            Read backwards, bytes pass a link alpha after they leave, so that links of a budget with
+            different alphas are not as far.
     """
 
     topology: Topology
@@ -192,7 +194,7 @@ def pose(topology: Topology, dual: Dual, size_bytes: int) -> FluidProblem:
         tuple((topology.links[way[0]].src, topology.links[way[-1]].dst) for way in ways),
         ways,
         tuple(sum((alphas[link] for link in way), Fraction(0)) for way in ways),
-        _is_rigid(topology, ways, resources),
+        _is_rigid(topology, ways, resources, backwards=dual.on_reversed),
         _commodities(collective, chunk, symmetries),
         resources,
     )
@@ -209,6 +211,8 @@ def _is_rigid(
     topology: Topology,
     ways: tuple[tuple[int, ...], ...],
     resources: tuple[FluidResource, ...],
+    *,
+    backwards: bool,
 ) -> bool:
     if any(switch.copies or not switch.cut_through for switch in topology.switches):
         return False
@@ -218,8 +222,9 @@ def _is_rigid(
     for way in ways:
         at = Fraction(0)
         for link in map(topology.links.__getitem__, way):
-            into.setdefault(link.edge, set()).add(at)
-            at += Fraction(str(link.alpha_us))
+            alpha = Fraction(str(link.alpha_us))
+            into.setdefault(link.edge, set()).add(at + alpha if backwards else at)
+            at += alpha
     return all(
         len(set().union(*(into.get(edge, ()) for edge in members))) <= 1
         for resource in resources

@@ -217,7 +217,8 @@ def priced(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire | 
         return None
     machine = topology.reversed() if dual.on_reversed else topology
     problem = pose(machine, dual, size_bytes)
-    floor = least_time(machine, dual.spec).us(Fraction(size_bytes, dual.chunk_factor))
+    least = least_time(machine, dual.spec, backwards=dual.on_reversed)
+    floor = least.us(Fraction(size_bytes, dual.chunk_factor))
     try:
         engine = engine_of(problem)
     except TooLargeError:

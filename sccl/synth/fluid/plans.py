@@ -309,7 +309,8 @@ def _half(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who i
             )
     machine = request.topology.reversed() if dual.on_reversed else request.topology
     problem = pose(machine, dual, request.size_bytes)
-    floor = least_time(machine, dual.spec).us(Fraction(request.size_bytes, dual.chunk_factor))
+    least = least_time(machine, dual.spec, backwards=dual.on_reversed)
+    floor = least.us(Fraction(request.size_bytes, dual.chunk_factor))
     if (many := len(problem.commodities)) > MOST_COMMODITIES:
         why = _too_large(request, f"{many} kinds of chunks", f"up to {MOST_COMMODITIES}")
         raise _NoPackingError(floor, why)

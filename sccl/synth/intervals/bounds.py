@@ -17,7 +17,7 @@ from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.demands import demand_of
 from sccl.synth.network.least import clock_together, least_ticks
 from sccl.synth.network.machine import net_of
-from sccl.synth.network.nearest import alphas_overlap, has_detours, nearest_ticks
+from sccl.synth.network.nearest import nearest_ticks
 
 
 def sizes_of(collective: Collective, size_bytes: int) -> int | tuple[int, ...]:
@@ -56,11 +56,12 @@ def least_of(  # noqa: PLR0913 - a question, and what is known
     if known is not None:
         crossings = crossings_of(machine, known) if together else posed.crossings[0]
         net = net_of(machine, known, crossings)
-        least = least_ticks(machine, known, net, demand_of(posed.collective), attained)
+        demand = demand_of(posed.collective)
+        least = least_ticks(machine, known, net, demand, attained, backwards=posed.backwards)
     if not posed.alike:
         least = max(least, farthest_of(posed))
     if machine.ranks <= MOST_RANKS:
-        us = least_time(machine, spec, clock.model).us(size_bytes)
+        us = least_time(machine, spec, clock.model, backwards=posed.backwards).us(size_bytes)
         least = max(least, ceil(us * 10**6 / clock.tick_ps))
     return least
 
@@ -70,13 +71,12 @@ def farthest_of(posed: Posed) -> int:
 
     Whichever way it goes, over more switches than those that are planned, too.
     """
-    if has_detours(posed.topology) or alphas_overlap(posed.topology, posed.clock):
-        ends, costs = (np.array(posed.src), np.array(posed.dst)), list[tuple[int, ...]]()
-        for size, ways in zip(posed.clock.sizes, posed.crossings, strict=True):
-            clock = Clock.of(posed.topology, size, posed.clock.model, posed.clock.tick_ps)
-            nearest = nearest_ticks(posed.topology, clock, *ends, ways.cost)
-            costs.append(tuple((nearest // posed.unit).tolist()))
-        posed = replace(posed, costs=tuple(costs))
+    ends, costs = (np.array(posed.src), np.array(posed.dst)), list[tuple[int, ...]]()
+    for size, ways in zip(posed.clock.sizes, posed.crossings, strict=True):
+        clock = Clock.of(posed.topology, size, posed.clock.model, posed.clock.tick_ps)
+        nearest = nearest_ticks(posed.topology, clock, *ends, ways.cost, backwards=posed.backwards)
+        costs.append(tuple((nearest // posed.unit).tolist()))
+    posed = replace(posed, costs=tuple(costs))
     chunk = np.repeat(np.arange(posed.chunks), [len(own) for own in posed.wanted])
     rank = np.array([r for own in posed.wanted for r in own], dtype=np.int64)
     return int(posed.soonest[chunk, rank].max(initial=0)) * posed.unit

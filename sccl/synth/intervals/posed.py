@@ -59,6 +59,7 @@ class Posed:
         priorities: what a unit that one of these finishes later is worth.
         varied: by size, how much longer ways take where bandwidth varies; empty: it does not.
         barred: of each chunk, ways that it does not go; empty: none has any.
+        backwards: whether the machine is reversed, and schedules on it are read backwards.
     """
 
     topology: Topology
@@ -78,6 +79,7 @@ class Posed:
     priorities: tuple[int, ...]
     varied: tuple[VariedWays, ...] = ()
     barred: tuple[frozenset[int], ...] = ()
+    backwards: bool = False
 
     @property
     def chunks(self) -> int:
@@ -306,6 +308,7 @@ def pose(  # noqa: PLR0913, PLR0917 - what is asked
     sketched: Sketched | None = None,
     *,
     together: bool = False,
+    backwards: bool = False,
 ) -> Posed:
     """Return what is planned.
 
@@ -316,6 +319,7 @@ def pose(  # noqa: PLR0913, PLR0917 - what is asked
         sketched: which ways are taken, and by which chunks, which may leave some without any;
             None: all, by all.
         together: whether a unit divides alphas, too: what several chunks take together has one.
+        backwards: whether the machine is reversed, and schedules on it are read backwards.
 
     Raises:
         TooLargeError: there are too many ways through switches.
@@ -358,6 +362,7 @@ def pose(  # noqa: PLR0913, PLR0917 - what is asked
         ),
         tenant=tuple(whose[c % len(whose)] for c in every) if priorities else (0,) * len(every),
         priorities=tuple(priorities) or (1,),
+        backwards=backwards,
     )
     if sketched is not None:
         sketched.check_symmetric(np.array(posed.src), np.array(posed.dst))

@@ -20,7 +20,7 @@ import numpy as np
 
 from sccl.core.clock import Clock
 from sccl.core.topology import Topology
-from sccl.synth.network.crossings import Crossings
+from sccl.synth.network.crossings import Crossings, between_switches
 from sccl.synth.network.groups import Count, Ticks, grouped
 
 _MOST = 2**50
@@ -129,8 +129,8 @@ def _budgets(topology: Topology, clock: Clock, crossings: Crossings) -> Iterator
         rows = np.flatnonzero(np.isin(crossings.link, links))
         if not len(rows):
             continue
-        alphas = np.array([clock.alpha[k] for k in crossings.link[rows].tolist()], dtype=np.int64)
-        late = alphas if len(np.unique(alphas)) > 1 else 0
+        shifts = np.maximum(clock.alpha, between_switches(topology))[crossings.link[rows]]
+        late = shifts if len(np.unique(shifts)) > 1 else 0
         begin, pace = crossings.offset[rows], crossings.pace[rows]
         weights, room = _weights(topology, clock, b, pace.tolist())
         yield _merged(_Uses(room, way[rows], begin, begin + pace + late, np.array(weights)))

@@ -4,7 +4,9 @@ TACOS (MICRO 2024) section IV-G gives switches up before it matches anything. He
 switches is matched like a link, and what its links can carry is shared with the other ways over
 them: each link serves one chunk at a time. A chunk passes a switch that cuts through at the pace of
 the slowest link, each link beginning when the first byte gets there; one that stores chunks begins
-anew. Of the ways between two links of ranks, those over the fewest switches are taken.
+anew. If it has room for any number of chunks, bytes can wait in it, so that a faster link is busy
+for its own time alone: from the first byte on ahead of the slowest link, and up to the last byte
+behind it. Of the ways between two links of ranks, those over the fewest switches are taken.
 
 Two ways may come to a link that they share at different times from their starts: one over a pair's
 switch, say, and one over all of a pod. What is kept of it for the one cannot be used by the other
@@ -69,13 +71,19 @@ Factors = Callable[[Ticks, Ticks], Ticks]
 
 
 def crossings_of(
-    topology: Topology, clock: Clock, factors: Factors | None = None, *, beside: bool = True
+    topology: Topology,
+    clock: Clock,
+    factors: Factors | None = None,
+    *,
+    beside: bool = True,
+    waits: bool = True,
 ) -> Crossings:
     """Return the ways of a machine, for chunks that are all of one size.
 
     Args:
         factors: which of them are taken, and how much slower; None: all, as they are.
         beside: whether those are taken that hold others up, beside links that cost no more.
+        waits: whether bytes wait in cut-through switches that have room for any number of chunks.
 
     Raises:
         TooLargeError: there are more than are taken.
@@ -93,9 +101,12 @@ def crossings_of(
     segment = np.repeat(np.arange(len(begins)), length)
     each = np.maximum(pace[link], _slowed_twice(topology, clock, link, segment))
     passing = np.repeat(np.maximum.reduceat(each, begins), length) * slower
-    step = np.maximum(alpha, _between_switches(topology)[link]) + np.where(ends, passing, 0)
+    step = np.maximum(alpha, between_switches(topology)[link]) + np.where(ends, passing, 0)
     before = np.cumsum(step) - step
     offset = before - np.repeat(before[first[:-1]], np.diff(first))
+    if waits and any(switch.buffer_chunks is None for switch in topology.switches):
+        later, passing = _with_waits(topology, link, segment, each * slower, passing)
+        offset = offset + later
     occupies = clock.model is AlphaModel.OCCUPIES
     return Crossings(
         src=np.array([k.src for k in topology.links], dtype=np.int64)[link[first[:-1]]],
@@ -107,6 +118,40 @@ def crossings_of(
         pace=passing,
         busy=passing + alpha * occupies,
     )
+
+
+def _with_waits(
+    topology: Topology, link: Ticks, segment: Ticks, each: Ticks, passing: Ticks
+) -> tuple[Ticks, Ticks]:
+    """Return how much later each link begins if bytes wait in switches, and how long it is busy.
+
+    Ahead of the slowest link of its segment a link begins with the first byte and takes no longer
+    than the links so far. From the slowest on it ends with the last byte and takes no longer than
+    the links to come. So no byte leaves a switch before it has come, and none arrives later.
+
+    Args:
+        segment: of each link.
+        each: ticks in which a chunk passes each link by itself.
+        passing: the most of these in each link's segment.
+    """
+    room = [False] * topology.ranks + [switch.buffer_chunks is None for switch in topology.switches]
+    splits = np.array(room)[np.array([k.src for k in topology.links], dtype=np.int64)[link]]
+    begins = np.flatnonzero(np.r_[True, segment[1:] != segment[:-1]] | splits)
+    length = np.diff(np.r_[begins, len(link)])
+    own, of = np.maximum.reduceat(each, begins), segment[begins]
+    ahead = np.repeat(_running_maximum(own, of), length)
+    behind = np.repeat(_running_maximum(own[::-1], of[::-1])[::-1], length)
+    late = ahead == passing
+    return np.where(late, passing - behind, 0), np.where(late, behind, ahead)
+
+
+def _running_maximum(values: Ticks, group: Ticks) -> Ticks:
+    """Return the greatest of each group's values up to each; those of a group are neighbours."""
+    found = values.copy()
+    after = np.flatnonzero(group[1:] == group[:-1]) + 1
+    while (lower := found[after] < found[after - 1]).any():
+        found[after[lower]] = found[after[lower] - 1]
+    return found
 
 
 def _columns(topology: Topology, *, beside: bool) -> tuple[Ticks, Ticks]:
@@ -160,7 +205,7 @@ def slowed(topology: Topology, clock: Clock) -> Ticks:
     return least
 
 
-def _between_switches(topology: Topology) -> NDArray[np.bool_]:
+def between_switches(topology: Topology) -> NDArray[np.bool_]:
     """Return which links join switches: what they pass on begins a tick later at the least.
 
     Rows of one tick go by their links, and not by which hop of a message they are.

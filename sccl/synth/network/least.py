@@ -54,17 +54,26 @@ MOST_HALVED = 8
 """Ranks that are put in two groups in every way."""
 
 
-def least_ticks(topology: Topology, clock: Clock, net: Net, demand: Demand, attained: int) -> int:
+def least_ticks(  # noqa: PLR0913 - a question, and what is known
+    topology: Topology,
+    clock: Clock,
+    net: Net,
+    demand: Demand,
+    attained: int,
+    *,
+    backwards: bool = False,
+) -> int:
     """Return a lower bound on when all that is wanted has arrived.
 
     Args:
+        backwards: whether the machine is reversed, and schedules on it are read backwards.
         attained: by a schedule; ways are not looked at where the links alone show that it is best.
 
     Raises:
         UnreachableError: something cannot.
     """
-    ways, found = nearest_of(topology, clock, net), 0
-    pipes = _pipes(topology, clock, ways, demand)
+    ways, found = nearest_of(topology, clock, net, backwards=backwards), 0
+    pipes = _pipes(topology, clock, ways, demand, backwards=backwards)
     for group in _groupings(topology, net):
         crosses = group[pipes.src] != group[pipes.dst]
         needs = _needs(demand, group[: net.nodes])
@@ -135,7 +144,7 @@ def _spread(topology: Topology, net: Net, ways: Ways, pipes: Pipes, demand: Dema
         return 0
     spread, found = Spread(ways), 0
     always = np.zeros(net.nodes, dtype=np.int64)
-    plain = Pipes(topology, pipes.clock, always, always)
+    plain = Pipes(topology, pipes.clock, always, always, backwards=pipes.backwards)
     to_rank = pipes.dst < net.nodes
     for group in _groupings(topology, net):
         for inside in _insides(group[: net.nodes]):
@@ -214,12 +223,15 @@ def _farthest_apart(ways: Ways, reduced: list[tuple[Ints, int]]) -> int:
     return found
 
 
-def _pipes(topology: Topology, clock: Clock, ways: Ways, demand: Demand) -> Pipes:
+def _pipes(
+    topology: Topology, clock: Clock, ways: Ways, demand: Demand, *, backwards: bool
+) -> Pipes:
     """Return the links, with how far they are from what is held and wanted."""
     come = ways.from_any(np.unique(demand.held_by).tolist())
     if demand.wanted_by is None:
-        return Pipes(topology, clock, come, np.zeros_like(come))
-    return Pipes(topology, clock, come, ways.onto(np.unique(demand.wanted_by).tolist()))
+        return Pipes(topology, clock, come, np.zeros_like(come), backwards=backwards)
+    go = ways.onto(np.unique(demand.wanted_by).tolist())
+    return Pipes(topology, clock, come, go, backwards=backwards)
 
 
 def _work(net: Net, demand: Demand) -> int:

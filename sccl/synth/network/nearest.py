@@ -23,27 +23,39 @@ _Passing = tuple[int, int]
 """Where a chunk is, and the slowest pace since it was whole the last time; 0: it is whole."""
 
 
-def nearest_of(topology: Topology, clock: Clock, net: Net) -> Ways:
+def nearest_of(topology: Topology, clock: Clock, net: Net, *, backwards: bool = False) -> Ways:
     """Return the shortest ways of a machine, none longer than any way through its switches.
 
     Args:
         net: of the same machine and clock.
+        backwards: as of :func:`nearest_ticks`.
     """
     ends = net.src.astype(np.int64), net.dst.astype(np.int64)
-    return Ways(net, nearest_ticks(topology, clock, *ends, net.cost))
+    return Ways(net, nearest_ticks(topology, clock, *ends, net.cost, backwards=backwards))
 
 
-def nearest_ticks(topology: Topology, clock: Clock, src: Ticks, dst: Ticks, cost: Ticks) -> Ticks:
+def nearest_ticks(  # noqa: PLR0913 - columns of ways
+    topology: Topology,
+    clock: Clock,
+    src: Ticks,
+    dst: Ticks,
+    cost: Ticks,
+    *,
+    backwards: bool = False,
+) -> Ticks:
     """Return what ways take, none more than any way through switches between the same ranks.
 
     Args:
         src: the rank that each comes from.
         dst: the rank that it leads to.
         cost: in ticks.
+        backwards: whether schedules are read backwards on the reversed machine, so that a chunk
+            passes each way from its end on.
     """
-    if not (has_detours(topology) or alphas_overlap(topology, clock)):
+    if not (has_detours(topology) or alphas_overlap(topology, clock) or _waits(topology, clock)):
         return cost
-    nearest = _Nearest(topology, clock)
+    nearest = _Nearest(topology, clock, backwards=backwards)
+    src, dst = (dst, src) if backwards else (src, dst)
     ends = zip(src.tolist(), dst.tolist(), cost.tolist(), strict=True)
     return np.array([min(c, nearest.ticks(u).get(v, c)) for u, v, c in ends], dtype=np.int64)
 
@@ -77,17 +89,26 @@ def alphas_overlap(topology: Topology, clock: Clock) -> bool:
     )
 
 
+def _waits(topology: Topology, clock: Clock) -> bool:
+    """Return whether plans let a message wait for a tick at a switch where it need not.
+
+    So they do around links between switches, where alphas are 0.
+    """
+    inner = any(min(link.edge) >= topology.ranks for link in topology.links)
+    return inner and min(clock.alpha) == 0
+
+
 class _Nearest:
     """From ranks through switches to others, the fewest ticks."""
 
-    def __init__(self, topology: Topology, clock: Clock) -> None:
+    def __init__(self, topology: Topology, clock: Clock, *, backwards: bool) -> None:
         self.ranks, self.overlap = topology.ranks, alphas_overlap(topology, clock)
         self.whole = [True] * self.ranks + [not s.cut_through for s in topology.switches]
         self.out: dict[int, list[tuple[int, int, int]]] = {}
         pace = slowed(topology, clock).tolist()
         for link, alpha, ticks in zip(topology.links, clock.alpha, pace, strict=True):
-            least = int(min(link.edge) >= self.ranks)  # what switches pass on begins a tick later
-            self.out.setdefault(link.src, []).append((link.dst, max(alpha, least), ticks))
+            src, dst = link.edge[::-1] if backwards else link.edge
+            self.out.setdefault(src, []).append((dst, alpha, ticks))
         self._of_rank: dict[int, dict[int, int]] = {}
         self._of_entry: dict[_Passing, dict[int, int]] = {}
 

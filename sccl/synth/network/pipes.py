@@ -40,12 +40,18 @@ class Pipes:
     Args:
         come: of each rank: ticks before which it has nothing that others want.
         go: of each rank: ticks from when a chunk is there to when it is wanted somewhere.
+        backwards: whether schedules are read backwards on the reversed machine. Budgets and
+            switches are then used as on the machine itself, from where a chunk goes to.
     """
 
-    def __init__(self, topology: Topology, clock: Clock, come: Ticks, go: Ticks) -> None:
-        self.topology, self.clock = topology, clock
+    def __init__(
+        self, topology: Topology, clock: Clock, come: Ticks, go: Ticks, *, backwards: bool = False
+    ) -> None:
+        self.topology, self.clock, self.backwards = topology, clock, backwards
         self.src = np.array([k.src for k in topology.links], dtype=np.int64)
         self.dst = np.array([k.dst for k in topology.links], dtype=np.int64)
+        self._from, self._to = (self.dst, self.src) if backwards else (self.src, self.dst)
+        come, go = (go, come) if backwards else (come, go)
         self.beta = slowed(topology, clock)
         self.alpha = np.array(clock.alpha, dtype=np.int64)
         occupies = clock.model is AlphaModel.OCCUPIES
@@ -77,12 +83,12 @@ class Pipes:
     def _before(self, come: Ticks) -> Ticks:
         """Return of each link the ticks before which no byte of what is wanted gets to it."""
         found = np.concatenate([come, np.full(len(self.topology.switches), FAR)])
-        stored = self._stored(self.dst)
-        inner = np.flatnonzero(self.dst >= self.topology.ranks)
+        stored = self._stored(self._to)
+        inner = np.flatnonzero(self._to >= self.topology.ranks)
         for _ in self.topology.switches:  # at most so many, one after the other
-            step = np.where(stored, self.beta, 0) + self.alpha + found[self.src]
-            np.minimum.at(found, self.dst[inner], step[inner])
-        here: Ticks = np.minimum(found, FAR)[self.src]
+            step = np.where(stored, self.beta, 0) + self.alpha + found[self._from]
+            np.minimum.at(found, self._to[inner], step[inner])
+        here: Ticks = np.minimum(found, FAR)[self._from]
         return here
 
     def _after(self, go: Ticks, *, alphas_overlap: bool = False) -> Ticks:
@@ -93,13 +99,13 @@ class Pipes:
                 the bytes still come in.
         """
         found = np.concatenate([go, np.full(len(self.topology.switches), FAR)])
-        inner = np.flatnonzero(self.src >= self.topology.ranks)
+        inner = np.flatnonzero(self._from >= self.topology.ranks)
         for _ in self.topology.switches:
-            stored = self._stored(self.src)
+            stored = self._stored(self._from)
             alpha = np.where(stored, self.alpha, 0) if alphas_overlap else self.alpha
-            step = np.where(stored, self.beta, 0) + alpha + found[self.dst]
-            np.minimum.at(found, self.src[inner], step[inner])
-        there: Ticks = np.minimum(found, FAR)[self.dst]
+            step = np.where(stored, self.beta, 0) + alpha + found[self._to]
+            np.minimum.at(found, self._from[inner], step[inner])
+        there: Ticks = np.minimum(found, FAR)[self._to]
         return there
 
     def _less_ahead(self, there: Ticks) -> Ticks:
@@ -110,7 +116,7 @@ class Pipes:
         """
         if self.clock.model is AlphaModel.TRAVELS:
             return there
-        into = (self.dst >= self.topology.ranks) & ~self._stored(self.dst)
+        into = (self._to >= self.topology.ranks) & ~self._stored(self._to)
         ahead: Ticks = np.where(into, self.beta - self.beta.min(), 0)  # alpha, too, may be over
         left: Ticks = np.maximum(there - ahead, 0)
         return left

@@ -12,6 +12,7 @@ from sccl.core.collective import Collective
 from sccl.core.schedule import Schedule
 from sccl.core.topology import Topology
 from sccl.synth.intervals.posed import Posed
+from sccl.synth.network.crossings import between_switches
 from sccl.synth.network.groups import Ticks
 from sccl.synth.network.hops import Hops, hops_of, merged
 from sccl.synth.network.sends import Sends
@@ -58,12 +59,14 @@ def mirrored(topology: Topology, clock: Clock, rows: TimedRows) -> TimedRows:
     finish F the link against it is busy from F - e - lag to F - s - lag, and what passes it arrives
     by F - s: what a rank had got before it sent at s it now gets before that. Each link's times are
     shifted by one constant, so what did not overlap does not. What comes to a rank is reduced.
+    (Between switches a link without alpha passes on a tick later, in either direction.)
     """
     place = {link.edge: i for i, link in enumerate(topology.links)}
     back = np.array([place[k.dst, k.src] for k in topology.reversed().links], dtype=np.int32)
     hops, ranks = rows.hops, topology.ranks
     link = back[hops.link]
-    lag = np.array([clock.lag(i) for i in range(len(back))], dtype=np.int64)[link]
+    waits = between_switches(topology) & (np.array(clock.alpha) == 0)
+    lag = (np.array([clock.lag(i) for i in range(len(back))], dtype=np.int64) + waits)[link]
     to_rank = np.array([k.dst < ranks for k in topology.links])[link]
     start, end = rows.finish - hops.end - lag, rows.finish - hops.start - lag
     return TimedRows(

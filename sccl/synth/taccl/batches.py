@@ -51,9 +51,9 @@ class BatchCosts:
         ]
 
     def more(self, way: int) -> int:
-        """Return the units that each chunk but the first adds."""
+        """Return the units that each chunk but the first adds: those of the slowest link."""
         links = len(self.posed.topology.links)
-        return next(
+        return max(
             more
             for hop, more in zip(self.posed.hops[way], self._more[way], strict=True)
             if hop.thing < links

@@ -61,10 +61,14 @@ def phase_of(  # noqa: PLR0913, PLR0917 - what is asked, and how
     sketched.check_keeps(collective)
     clock = Clock.of(machine, sizes_of(collective, size), AlphaModel(options.alpha))
     together = options.together and clock.model is AlphaModel.OCCUPIES
-    posed = pose(machine, collective, clock, sketched=sketched, together=together)
+    posed = pose(
+        machine, collective, clock, sketched=sketched, together=together, backwards=backwards
+    )
     check_reachable(posed, f"sketch {sketch.name}, on {machine.name!r}")
     narrowed = sketch.within is not None or sketch.relays is not None  # or of slower ways
-    whole = pose(machine, collective, clock, together=together) if narrowed else posed
+    whole = posed
+    if narrowed:
+        whole = pose(machine, collective, clock, together=together, backwards=backwards)
     twin = before if before and before.whole.topology.takes_like(machine) else None
     return SketchedPhase(
         posed,
@@ -89,7 +93,9 @@ def bound_of_any_chunks(phase: SketchedPhase) -> Fraction:
         return phase.twin.any_chunks
     if machine.ranks > MOST_RANKS:
         return Fraction(0)
-    us = least_time(machine, phase.spec, phase.posed.clock.model).us(phase.size_bytes)
+    posed = phase.posed
+    least = least_time(machine, phase.spec, posed.clock.model, backwards=posed.backwards)
+    us = least.us(phase.size_bytes)
     return us * PS_PER_US / phase.posed.clock.tick_ps
 
 

@@ -177,7 +177,9 @@ class Task:
         if half.backwards:
             topology = topology.reversed()
             clock = Clock.of(topology, clock.chunk_bytes, clock.model, clock.tick_ps)
-        return least_ticks(topology, clock, half.net, half.demand, attained)
+        return least_ticks(
+            topology, clock, half.net, half.demand, attained, backwards=half.backwards
+        )
 
     def turns(self, attempt: int) -> bool:
         """Return whether an attempt is matched backwards, as every other may be.

@@ -305,12 +305,14 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
     *,
     effort: Effort,
     told: Listeners,
+    backwards: bool = False,
 ) -> PhasePlan:
     """Return a phase, with its first schedule, if list scheduling does as it is told.
 
     Args:
         spec: of the phase; it does not combine.
         size_bytes: what C chunks make up; of chunks with counts, an element.
+        backwards: whether the machine is reversed, and schedules on it are read backwards.
 
     Raises:
         InputError: the machine or the collective is not served, or there are too many transfers.
@@ -338,7 +340,7 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
     tick_ps = 1 if first is None else first.tick_ps
     clock = Clock.of(machine, sizes, model, tick_ps)
     parts = [count for _, count in spec.parts] if options.priorities else []
-    posed = pose(machine, collective, clock, parts, options.priorities)
+    posed = pose(machine, collective, clock, parts, options.priorities, backwards=backwards)
     if options.bandwidth is not None:
         posed = varied(posed, bandwidth_of_wire(options.bandwidth))
     sends = None if first is None else sends_of_schedule(posed, first)

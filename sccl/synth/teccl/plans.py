@@ -72,7 +72,15 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     phases: list[PhasePlan] = []
     try:
         for machine in machines:
-            phase = phase_of(machine, dual.spec, options, size_bytes, effort=effort, told=told)
+            phase = phase_of(
+                machine,
+                dual.spec,
+                options,
+                size_bytes,
+                effort=effort,
+                told=told,
+                backwards=dual.on_reversed,
+            )
             phases.append(phase)
             ended = ended or phase.ended
     except NoScheduleError as why:

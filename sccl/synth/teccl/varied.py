@@ -11,12 +11,17 @@ from sccl.core.clock import Clock
 from sccl.errors import ParameterError
 from sccl.synth.intervals.posed import Posed
 from sccl.synth.intervals.varied_ways import VariedWays
+from sccl.synth.intervals.ways import holds_of, same_rooms
+from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.hops import Hops
 from sccl.synth.network.sends import Sends
 
 
 def varied(posed: Posed, bandwidth: VariableBandwidth) -> Posed:
     """Return a problem in ticks, with a bandwidth that varies.
+
+    A message holds all links of a segment at the pace of the slowest at each moment, so no byte of
+    it waits in a switch.
 
     Raises:
         TopologyError: its machine lacks a link.
@@ -27,23 +32,18 @@ def varied(posed: Posed, bandwidth: VariableBandwidth) -> Posed:
             f"bandwidth varies, and a switch of topology {posed.topology.name!r} copies chunks, "
             "which then leave it at several paces: give --switch nocopy"
         )
-    unit, its = posed.unit, posed.clock
+    its = posed.clock
     clocks = [Clock.of(posed.topology, size, its.model, its.tick_ps) for size in its.sizes]
+    crossings = tuple(crossings_of(posed.topology, clock, waits=False) for clock in clocks)
+    pairs = list(zip(clocks, crossings, strict=True))
+    holds, _ = same_rooms([holds_of(posed.topology, clock, ways) for clock, ways in pairs])
     return replace(
         posed,
         unit=1,
-        costs=tuple(tuple(cost * unit for cost in costs) for costs in posed.costs),
-        holds=tuple(
-            tuple(
-                tuple(replace(h, offset=h.offset * unit, busy=h.busy * unit) for h in own)
-                for own in hops
-            )
-            for hops in posed.holds
-        ),
-        varied=tuple(
-            VariedWays(posed.topology, clock, crossings, bandwidth)
-            for clock, crossings in zip(clocks, posed.crossings, strict=True)
-        ),
+        crossings=crossings,
+        costs=tuple(tuple(cost * posed.unit for cost in costs) for costs in posed.costs),
+        holds=tuple(tuple(map(tuple, hops)) for hops in holds),
+        varied=tuple(VariedWays(posed.topology, clock, ways, bandwidth) for clock, ways in pairs),
     )
 
 

@@ -40,7 +40,7 @@ def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> 
     elif a.proved:
         console.print("edited since sccl wrote it: what it claims is not repeated here")
     if not a.topology.equally_fast:
-        console.print("its lanes differ in speed, and nothing that is said of rounds minds that")
+        console.print("its links differ in speed: in a round each carries one chunk for each lane")
     for send in a.sends:
         console.print(describe(send), markup=False)
     lanes = a.topology.lanes()
