@@ -122,11 +122,11 @@ NVIDIA_FAULTS = {
     ),
     "one vector at a time": (
         *("combine.hpp", r"i \+ 3 \* stride < cut\.vectors", "false"),
-        r"copy\w* has [01] loads of 16 bytes before a store, expected 4",
+        r"copy\w* has [0-3] loads of 16 bytes in flight, expected 4",
     ),
     "one vector of each chunk at a time": (
         *("combine.hpp", r"&& sizeof\(T\) < 4 \? 2 : 4;", "? 1 : 1;"),
-        r"combine_as\w* has [0-3] loads of 16 bytes before a store, expected 4",
+        r"combine_as\w* has [0-3] loads of 16 bytes in flight, expected 4",
     ),
 }
 """Changes of a file (pattern and text), and the violation that each has to cause."""
@@ -197,11 +197,11 @@ AMD_FAULTS = {
     ),
     "one vector at a time": (
         *("combine.hpp", r"i \+ 3 \* stride < cut\.vectors", "false"),
-        r"copy\w* has [01] loads of 16 bytes before a store, expected 4",
+        r"copy\w* has [0-3] loads of 16 bytes in flight, expected 4",
     ),
     "one vector of each chunk at a time": (
         *("combine.hpp", r"&& sizeof\(T\) < 4 \? 2 : 4;", "? 1 : 1;"),
-        r"combine_as\w* has [0-3] loads of 16 bytes before a store, expected 4",
+        r"combine_as\w* has [0-3] loads of 16 bytes in flight, expected 4",
     ),
 }
 
