@@ -10,7 +10,7 @@ STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 demo: $(STAMP) ## the main job: the proved frontier of allgather on a DGX-1
-	$(BIN)/sccl pareto --collective allgather --topo dgx1 --out found
+	$(BIN)/sccl pareto --collective allgather --topo dgx1 --out found --certify proofs
 
 test: $(STAMP) $(VENV)/.tools ## all tests; skipped ones are listed with what they miss
 	$(PYTEST)

@@ -45,7 +45,10 @@ Files = Annotated[
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option(help="Contenders to include: tacos,ring,... Repeatable."),
+    typer.Option(
+        help="Contenders to include: fluid,ksync,limit,taccl,tacos,teccl,gathered, or classical "
+        "algorithms ('sccl baseline list'). Repeatable."
+    ),
 ]
 Without = Annotated[list[str] | None, typer.Option(help="Contenders to exclude. Repeatable.")]
 Alpha = Annotated[

@@ -72,15 +72,15 @@ Store = Annotated[
 AlphaUs = Annotated[
     float | None,
     typer.Option(
-        help="Latency of a step in microseconds (default: the machine's).",
-        show_default="the topology's",
+        help="Latency of a step in microseconds.",
+        show_default="the machine's",
     ),
 ]
 GbPerS = Annotated[
     float | None,
     typer.Option(
-        help="Bandwidth of a lane in 10^9 bytes/s (default: the machine's).",
-        show_default="the topology's",
+        help="Bandwidth of a lane in 10^9 bytes/s.",
+        show_default="the machine's",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for scripts.")]

@@ -31,7 +31,7 @@ def pareto(
         int | None,
         typer.Option(
             help="Largest number of extra rounds: R <= S + k.",
-            show_default="5, or what the bandwidth bound takes in the fewest steps",
+            show_default="5, or more if the bandwidth bound needs more",
         ),
     ] = None,
     max_steps: options.MaxSteps = None,
@@ -47,7 +47,7 @@ def pareto(
     workers: WorkersOptions,
     kept: KeptOptions,
     delivery: DeliveryOptions,
-    limit: Annotated[bool, typer.Option("--limit", help="Same as 'sccl limits'.")] = False,
+    limit: Annotated[bool, typer.Option("--limit", help="Alias of 'sccl limits'.")] = False,
     json: options.Json = False,
 ) -> None:
     """Sweep the Pareto frontier of k-synchronous algorithms and prove its points.

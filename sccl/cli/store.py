@@ -25,7 +25,7 @@ from sccl.tasks.store import StoreExportOutput, StoreGcOutput, StoreShowOutput, 
 
 store = typer.Typer(
     name="store",
-    help="What sweeps and queries have kept, to go on from.",
+    help="Stored answers of sweeps and queries, from which they resume.",
     no_args_is_help=True,
     add_completion=False,
 )

@@ -285,7 +285,7 @@ VERBS = (
         MANAGE,
         "store",
         "store",
-        "What sweeps and queries have kept, to go on from.",
+        "Stored answers of sweeps and queries, from which they resume.",
         "sccl store ls",
     ),
 )

@@ -168,7 +168,7 @@ def test_search_finds_without_a_network(site: Path, browser: Browser) -> None:
 def test_tables_page_repeats_the_measured_seconds() -> None:
     """Each row of the page has the seconds of the raw results, in three digits."""
     page = (ROOT / "docs" / "results" / "tables.md").read_text(encoding="utf-8")
-    measured = {}
+    measured: dict[tuple[object, ...], dict[str, float | None]] = {}
     for name in ("table4-cpsat", "table4"):
         text = (ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8")
         for row in json.loads(text)["results"]:
