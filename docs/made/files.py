@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -32,7 +33,8 @@ def _shape(kind: str, schema: dict[str, Any]) -> Iterator[str]:
         shape = shapes[name]
         if name != top:
             yield f"**{_plain(name)}**"
-        yield escape(shape.get("description", ""))
+        # Releases of msgspec differ in whether they remove the indentation of docstrings.
+        yield escape(inspect.cleandoc(shape.get("description", "")))
         if "prefixItems" in shape:
             yield cell(_type(shape))
             continue

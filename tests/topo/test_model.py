@@ -479,4 +479,4 @@ def test_what_is_shown_of_lanes_that_differ_in_speed_says_so() -> None:
     print_algorithm(
         console, Algorithm(machine, named("broadcast", 3).at(1), (1, 1), moved), intact=True
     )
-    assert "its lanes differ in speed" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "its links differ in speed" in console.file.getvalue()  # type: ignore[attr-defined]

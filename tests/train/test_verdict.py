@@ -48,7 +48,7 @@ def test_what_is_claimed_is_what_it_comes_to() -> None:
         (
             lambda: replace(RIGHT, bound_ns=14501),
             "bound",
-            "no plan is to take less than 14501 ns, and this one takes 14500",
+            "the claimed lower bound is 14501 ns, and this plan takes 14500",
         ),
         (
             lambda: with_order(BATCH, FORWARD, BACKWARD, FIRST, OPTIMIZER),
