@@ -264,22 +264,29 @@ LAG = 4
 turn: that comes meanwhile, so that the block does not wait while it could send."""
 
 
-def pair_channels(program: Program) -> Program:
+def pair_channels(program: Program, *, interleave: bool = True) -> Program:
     """Return the program with one block for a peer that is sent to and one that is received from.
 
     The same peer where there is one; local copies keep a block of their own. Blocks keep the order
     of steps. Within a step, work on the chunk of the n-th send of its sender comes behind the send
     with number n + :data:`LAG`, so that links are busy meanwhile. Where waits would run in a circle
     then, all sends of a step come first.
+
+    Args:
+        interleave: False: all sends of a step come first, as one thread that runs all blocks needs:
+            else two ranks could each wait for what the other sends later.
     """
+    all_first = replace(program, ranks=tuple(_paired(own, {}) for own in program.ranks))
+    if not interleave:
+        return all_first
     turns = _turns(program)
-    interleaved = replace(
-        program, ranks=tuple(_paired(own, turns[r]) for r, own in enumerate(program.ranks))
-    )
     try:
+        interleaved = replace(
+            program, ranks=tuple(_paired(own, turns[r]) for r, own in enumerate(program.ranks))
+        )
         happens_before(interleaved)
     except JudgeError:
-        return replace(program, ranks=tuple(_paired(own, {}) for own in program.ranks))
+        return all_first
     return interleaved
 
 
@@ -287,7 +294,8 @@ def _turns(program: Program) -> list[dict[Address, int]]:
     """Return the turn within their step of all instructions but credits, which come last.
 
     Sends have their number. Other instructions have the number of the sends that they await, plus
-    :data:`LAG`, and at least the turn of those before them in their block, whose order stays.
+    :data:`LAG`. They come behind the sends of their rank that read what they overwrite, and behind
+    those before them in their block, whose order stays.
     """
     turns: list[dict[Address, int]] = [{} for _ in program.ranks]
     for rank, own in enumerate(program.ranks):
@@ -309,6 +317,10 @@ def _turns(program: Program) -> list[dict[Address, int]]:
                     if code[site].op is Op.SEND and code[site].step == line.step:
                         number = turns[site[0]][site[1]] + LAG
                         latest[line.step] = max(number, latest[line.step])
+                for before in line.after:
+                    sent = code[rank, before]
+                    if sent.op is Op.SEND and sent.step == line.step:
+                        latest[line.step] = max(turns[rank][before], latest[line.step])
                 turns[rank][b, i] = latest[line.step]
     return turns
 
@@ -346,6 +358,9 @@ def _merged(
 
     Args:
         turns: Of instructions within their step. Instructions without a turn come last.
+
+    Raises:
+        JudgeError: an instruction would come before one of its block that it depends on.
     """
     moved: dict[Address, Address] = {}
     merged: list[list[Instruction]] = []
@@ -358,6 +373,12 @@ def _merged(
         lines.sort(key=lambda item: item[:3])
         moved |= {(m, n): (new, at) for at, (_, m, n, _) in enumerate(lines)}
         merged.append([line for *_, line in lines])
+    for at, line in own.instructions():
+        for before in line.after:
+            if moved[before][0] == moved[at][0] and moved[before] > moved[at]:
+                raise JudgeError(
+                    f"step {line.step}: {line.op} of chunk {line.chunk} comes too early"
+                )
     blocks = []
     for new, (send, recv, _) in enumerate(joined):
         lines_ = tuple(
@@ -450,5 +471,5 @@ def compiled(algorithm: Algorithm, landing: Landing, *, serial: bool) -> Program
         program = merge_reductions(program)
     if landing is Landing.OUTPUT:
         program = reuse_slots(program)
-    program = drop_implied(pair_channels(program))
+    program = drop_implied(pair_channels(program, interleave=not serial))
     return serialise(program) if serial else program

@@ -274,6 +274,49 @@ def test_sends_and_receives_of_a_step_interleave() -> None:
             assert before == [min(n + LAG + 1, 12) for n in number]
 
 
+def test_a_chunk_is_sent_before_its_slot_is_reduced_into() -> None:
+    """Also where its sender sends many chunks in a step, and its peer few."""
+    both_ways = (
+        *(send(chunk, 0, 1, 0, reduce=True) for chunk in range(8)),
+        send(7, 1, 0, 0, reduce=True),
+        *(send(chunk, 1, 0, 1) for chunk in range(7)),
+    )
+    after_a_partial_sum = (
+        send(8, 2, 0, 0, reduce=True),
+        *(send(chunk, 2, 1, 0, reduce=True) for chunk in range(8)),
+        *(send(chunk, 0, 1, 1, reduce=True) for chunk in range(9)),
+        send(8, 1, 0, 1, reduce=True),
+        *(send(chunk, 1, 0, 2) for chunk in range(8)),
+        *(send(chunk, 1, 2, 2) for chunk in range(9)),
+    )
+    for ranks, rounds, sends in ((2, (8, 7), both_ways), (3, (8, 9, 9), after_a_partial_sum)):
+        collective = named("allreduce", ranks).at(max(rounds))
+        assert runs(Algorithm(resolve(f"full:{ranks}"), collective, rounds, tuple(sorted(sends))))
+
+
+@given(data=st.data())
+@settings(max_examples=times(200, by_day=30))
+def test_exchanges_of_unequal_numbers_of_chunks(data: st.DataObject) -> None:
+    """Of some chunks two ranks exchange their sums; of others one sends the sum back."""
+    ranks = data.draw(st.integers(2, 4))
+    chunks = ranks * data.draw(st.integers(1, 8))
+    sends = []
+    for chunk in range(chunks):
+        order = data.draw(st.permutations(range(ranks)))
+        last = order[-1]
+        back = data.draw(st.booleans())  # the last two exchange, else one sends the sum back
+        sends += [send(chunk, a, b, n, reduce=True) for n, (a, b) in enumerate(pairwise(order))]
+        if back:
+            sends.append(send(chunk, last, order[-2], ranks - 2, reduce=True))
+        missing = order[: -2 if back else -1]
+        sends += [send(chunk, last, rank, ranks - 1) for rank in missing]
+    steps = max(one.step for one in sends) + 1
+    collective = named("allreduce", ranks).at(chunks)
+    machine = resolve(f"full:{ranks}")
+    algorithm = Algorithm(machine, collective, (chunks,) * steps, tuple(sorted(sends)))
+    assert runs(algorithm, FEW_WAYS)
+
+
 def accesses(program: Program) -> tuple[int, int]:
     """Return how many chunks all ranks read, and how many they write, here or at a peer."""
     every = [line for own in program.ranks for _, line in own.instructions()]
