@@ -63,17 +63,17 @@ _TURN = "one collective at a time"
 
 @dataclass(frozen=True, slots=True)
 class SystemResult:
-    """What a system comes to on a model.
+    """The result of one system on one model.
 
     Attributes:
-        nodes: of 8 GPUs.
-        period_us: from an iteration to the next.
-        bound_us: that no plan of the same options takes less than, on all channels.
-        computes: the part of the period for which there is computation.
-        communicates: likewise, communication.
-        seconds: of the processor.
-        bars: of :data:`SHOWN` on most nodes, what an iteration does: row, kind, from, to
-            (microseconds) and what, with tabs between.
+        nodes: Number of nodes, each with 8 GPUs.
+        period_us: Time of an iteration, microseconds.
+        bound_us: Lower bound on that time for plans with the same options, microseconds.
+        computes: Fraction of the period with computation.
+        communicates: Fraction of the period with communication.
+        seconds: Processor time of the planner.
+        bars: Timeline of an iteration, for :data:`SHOWN` on the largest machine only. Each entry
+            has row, kind, begin, end (microseconds), and label, separated by tabs.
     """
 
     model: str
@@ -217,7 +217,7 @@ def workload_of(name: str, nodes: int = 0) -> Workload:
 
 
 def measured(model: str, nodes: int, seconds: float) -> Iterator[SystemResult]:
-    """Yield what each system comes to on a model."""
+    """Yield the result of each system on a model."""
     systems = Systems(workload_of(model, nodes), fabric_of(f"hgx2x{nodes}"), seconds)
     begun = time.process_time()
     for system, plan in systems.plans():
@@ -229,7 +229,7 @@ def measured(model: str, nodes: int, seconds: float) -> Iterator[SystemResult]:
 def result_of(
     model: str, nodes: int, system: str, plan: TrainingPlan, seconds: float
 ) -> SystemResult:
-    """Return what a plan comes to, run event by event."""
+    """Return the result of a plan, simulated event by event."""
     timeline = timeline_of(plan)
     assert timeline.period_ns == plan.period_ns >= plan.bound_ns
     begin = begin_of(timeline, timeline.first)

@@ -1,4 +1,4 @@
-"""Comparisons in Python: everybody's fastest plan at each size."""
+"""Comparisons in Python: the fastest plan of each synthesizer at each size."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sccl.view import charts
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
-    """Who is fastest at which size, of all synthesisers and classical algorithms.
+    """The fastest synthesizer or classical algorithm at each size.
 
     Attributes:
         value: the comparison of :mod:`sccl.tasks.compare`.
@@ -50,13 +50,13 @@ class Comparison:
 
     @property
     def winners(self) -> dict[int, str]:
-        """Return who is fastest at each size that somebody has a plan for."""
+        """Return the name of the fastest system at each size that has a plan."""
         found = {size: self.value.winner(size) for size in self.sizes}
         return {size: system.name for size, system in found.items() if system}
 
     @property
     def times_us(self) -> dict[str, dict[int, float]]:
-        """Return what everybody takes by size, microseconds."""
+        """Return the completion times of each system by size, microseconds."""
         return {
             system.name: {size: float(row.us) for size, row in system.rows.items()}
             for system in self.value.systems
@@ -65,17 +65,17 @@ class Comparison:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Return what it took everybody to make their plans; no two runs share that."""
+        """Return the wall time of each system for its plans, seconds. It differs between runs."""
         return {system.name: system.seconds for system in self.value.systems}
 
     @property
     def missing(self) -> dict[str, str]:
-        """Return who was not compared, or not at all sizes, and why."""
+        """Return the systems that lack plans for some sizes or all, each with the reason."""
         return {system.name: system.why for system in self.value.systems if system.why}
 
     @property
     def bound_us(self) -> dict[int, float]:
-        """Return by size what nothing takes less than, whatever its chunks, microseconds."""
+        """Return the lower bound on completion time by size, for any chunks, microseconds."""
         return {size: float(self.value.least.us(size)) for size in self.sizes}
 
     def fastest(self, size_bytes: int) -> Schedule:
@@ -148,25 +148,28 @@ def compare(  # noqa: PLR0913 - a question, and what decides how it is answered
     seed: int = 0,
     progress: Progress = True,
 ) -> Comparison:
-    """Return what all synthesisers and classical algorithms take by size, judged and simulated.
+    """Return the completion times of all synthesizers and classical algorithms by size.
 
-    Ctrl-C, or interrupting the kernel, gives what was found by then.
+    Each plan is verified and simulated. Ctrl-C, or interrupting the kernel, returns the results so
+    far.
 
     Args:
-        collective: a name, a file, or what :func:`collective` returns.
-        topology: a name, a file, or a topology.
-        size: of a rank's buffer: bytes, text such as ``"1MB"``, or from one to another by fours.
-        files: of algorithms and schedules of others, which take part.
-        only: names of those who take part; empty: all.
-        without: names of those who do not.
-        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
-        alpha: what links do during alpha: a chunk arrives so much later, or it keeps them busy.
-        timeout_s: seconds for each synthesiser, for all sizes together; None: effort ends them.
-        seed: of synthesisers: the same one, the same plans.
-        progress: whether to show what is going on; or a function that is told, line by line.
+        collective: A name, a file, or a result of :func:`collective`.
+        topology: A name, a file, or a topology.
+        size: Buffer size of a rank: bytes, text such as ``"1MB"``, a list such as ``"64KB,1MB"``,
+            or a range such as ``"1KB..1GB"`` in factors of four.
+        files: Further algorithms and schedules to compare.
+        only: Names of the systems to compare; empty: all.
+        without: Names of the systems to leave out.
+        root: Root of broadcast, reduce, gather, and scatter, by number or label; None: rank 0.
+        alpha: ``"travels"``: a chunk arrives alpha later, and the link is free meanwhile;
+            ``"occupies"``: the link is busy during alpha.
+        timeout_s: Seconds for each synthesizer, for all sizes together; None: a fixed effort.
+        seed: Seed of the synthesizers. The same seed gives the same plans.
+        progress: Whether to show progress, or a function that receives each line of it.
 
     Raises:
-        InputError: the collective, a size, a name or a file does not fit the machine.
+        InputError: the collective, a size, a name, or a file does not fit the machine.
 
     >>> import sccl
     >>> who = ["ring", "direct", "tacos"]

@@ -1,4 +1,4 @@
-"""Plans of training steps in Python: made, judged, timed, shown and written."""
+"""Plans of training steps in Python: create, verify, time, show, and write them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TrainingPlan:
-    """How a fabric does a step of training: how collectives are split, and in which order.
+    """A plan of a training step on a fabric: the parts of each collective, and their order.
 
     Attributes:
-        value: the plan of :mod:`sccl.core.training_plan`.
-        intact: whether its file is as sccl wrote it.
+        value: The plan of :mod:`sccl.core.training_plan`.
+        intact: Whether its file is unchanged since sccl wrote it.
     """
 
     value: core.TrainingPlan
@@ -66,37 +66,37 @@ class TrainingPlan:
 
     @property
     def name(self) -> str:
-        """Return what it plans, and for what."""
+        """Return the names of the workload and the fabric."""
         return self._loaded.name
 
     @property
     def workload(self) -> Workload:
-        """Return what it plans, as it was asked."""
+        """Return the workload as given by the user."""
         return Workload(self.value.given)
 
     @property
     def period_us(self) -> float:
-        """Return what it claims from an iteration to the next, microseconds."""
+        """Return the claimed time of an iteration, microseconds."""
         return self.value.period_ns / 1000
 
     @property
     def bound_us(self) -> float | None:
-        """Return microseconds that no plan of these options takes less than; None: not known."""
+        """Return the lower bound for plans of these options, microseconds; None: not known."""
         return self.value.bound_ns / 1000 if self.value.bound_ns else None
 
     @property
     def gap(self) -> float | None:
-        """Return by which part the period is above the bound; None: none is known."""
+        """Return the gap between period and lower bound as a fraction; None: no bound known."""
         return self.value.gap if self.value.bound_ns else None
 
     @property
     def proved(self) -> bool:
-        """Return whether the bound is met; not where times are of a table of costs."""
+        """Return whether the period equals the bound; False with a table of measured costs."""
         return bool(self.value.bound_ns) and self.value.proved
 
     @property
     def fluid_us(self) -> float:
-        """Return microseconds of an iteration, if motifs share bandwidth as fluids do.
+        """Return the time of an iteration where motifs share bandwidth as fluids, microseconds.
 
         Raises:
             InputError: the judge refuses it.
@@ -105,10 +105,10 @@ class TrainingPlan:
 
     @property
     def links_us(self) -> float | None:
-        """Return microseconds of an iteration, if all that it sends goes over links, one by one.
+        """Return the time of an iteration simulated link by link, microseconds.
 
         Returns:
-            None: it is not simulated so; shown in a notebook, it says why.
+            None: this simulation does not apply; the notebook view gives the reason.
 
         Raises:
             InputError: the judge refuses it.
@@ -274,22 +274,21 @@ def plan(  # noqa: PLR0913 - as the verb takes them
     merge_bytes: int = 0,
     costs: str | PathLike[str] | None = None,
 ) -> TrainingPlan:
-    """Return the best plan of a workload on a fabric that is found, judged, with its gap.
+    """Return the best plan found for a workload on a fabric, verified, with its gap.
 
     Args:
-        workload: or the path of its file.
+        workload: A workload, or the path of its file.
         fabric: ``"hgx2"``, ``"hgx2x4"``, ... (``sccl fabric list``), or the path of a .json.
-        search: ``"sgs"``, ``"exact"``, ``"mcmc"``, or what frameworks do: ``"fifo"``, ...
-        seconds: how much is done in all, about: options come first, then bounds with a quarter at
-            the most, and a search with the rest; the same on any machine, however busy.
-        seed: the same seed, the same plan.
-        max_motifs: into how many a collective is split at the most.
-        memory_bytes: what gathered results may take at once; 0: any.
-        bitwise: whether collectives keep the order in which they reduce.
-        merge_bytes: up to how many collectives that are alike may be one, where that is faster; 0:
-            none.
-        costs: times that were measured, a CSV file as ``sccl plan --costs`` takes it; None: they
-            are reckoned.
+        search: ``"sgs"``, ``"exact"``, ``"mcmc"``, or an order of frameworks such as ``"fifo"``.
+        seconds: Approximate effort, counted in steps, so that it does not depend on the load of the
+            machine. Options come first, then bounds with at most a quarter, then the search.
+        seed: Seed of the search. The same seed gives the same plan.
+        max_motifs: Largest number of parts of a collective.
+        memory_bytes: Limit for gathered results in memory at one time; 0: no limit.
+        bitwise: Whether collectives keep their order of reduction.
+        merge_bytes: Collectives of the same kind up to this size may be merged, where that is
+            faster; 0: none.
+        costs: Measured times, a CSV file as for ``sccl plan --costs``; None: modelled times.
 
     Raises:
         InputError: the workload does not fit the fabric, or an operation has no option.

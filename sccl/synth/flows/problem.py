@@ -1,9 +1,9 @@
-"""What is packed: bytes of chunk classes over links that each have a delay and a rate.
+"""The flow problem: bytes of chunk classes over links that each have a delay and a rate.
 
-Symmetries of the machine map packings to packings, and the mean of the images of a packing is one
-again. So one class of each orbit is packed, for all of them. Only symmetries without a fixed rank
-are taken, so that each class of an orbit is the image by exactly one: what is found of the first is
-then a packing of all.
+Symmetries of the machine map packings to packings, and the mean of the images of a packing is again
+a packing. So the problem has one class of each orbit. Only symmetries without a fixed rank are
+used. Each class of an orbit is then the image of the first class under exactly one symmetry, and a
+packing of the first class gives a packing of all.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from sccl.topo.symmetry.orbits import ChunkClass, Orbits
 from sccl.topo.symmetry.permutations import Permutation
 
 Tree = frozenset[tuple[int, int]]
-"""(link, slot)s by which what starts somewhere reaches all who want it."""
+"""(link, slot) pairs that carry data from its source to all destinations."""
 
 
 @dataclass(frozen=True, slots=True)
 class FluidCommodity:
-    """An orbit of chunk classes, by one of them.
+    """An orbit of chunk classes, represented by one of them.
 
     Attributes:
-        holders: who has it before.
-        wanted: who must have it after.
-        size: bytes of one class.
-        members: all classes of the orbit, each with the symmetry that takes the first to it.
+        holders: Ranks that hold the class before the collective.
+        wanted: Ranks that must hold it afterwards.
+        size: Bytes of one class.
+        members: All classes of the orbit, each with the symmetry that maps the first to it.
     """
 
     holders: frozenset[int]
@@ -49,13 +49,13 @@ class FluidCommodity:
 
 @dataclass(frozen=True, slots=True)
 class FluidResource:
-    """An orbit of things that links share: links themselves, and budgets.
+    """An orbit of resources that bound rates: links and bandwidth budgets.
 
     Attributes:
-        count: how many there are.
-        rate: bytes per microsecond of each.
-        links: (link, times): how often they all together hold a link.
-        things: the links of each.
+        count: Number of resources in the orbit.
+        rate: Bytes per microsecond of each.
+        links: (link, times): number of resources of the orbit that contain the link.
+        things: The links of each resource.
     """
 
     count: int
@@ -66,21 +66,23 @@ class FluidResource:
 
 @dataclass(frozen=True, slots=True)
 class FluidProblem:
-    """What is packed.
+    """Bytes to send, paths to send them over, and the resources that these paths share.
 
-    What it calls a link is a way from rank to rank: a link, or links through switches.
+    A path leads from rank to rank, over one link or over links through switches. Methods and
+    attributes call a path a link.
 
     Attributes:
-        collective: not combining, at the fewest chunks that there can be.
-        chunk_bytes: of each of its chunks; where these have counts, of an element.
-        edges: where each way comes from, and where it leads to.
-        ways: the links of each, by their places in the topology.
-        alpha: of each, microseconds.
-        rigid: whether what no packing does no schedule does: so it is where what crosses a switch
-            goes on at once, to one place, and things that ways share are as far into each of them.
-            Else a switch may do what no way says, or ways may meet in other turns than they began.
-            Read backwards, bytes pass a link alpha after they leave, so that links of a budget with
-            different alphas are not as far.
+        collective: Not combining, with the smallest possible number of chunks.
+        chunk_bytes: Bytes of a chunk; with counts, bytes of an element.
+        edges: (source rank, destination rank) of each path.
+        ways: Links of each path, as indices into the links of the topology.
+        alpha: Latency of each path, microseconds.
+        rigid: Whether a lower bound for packings is a lower bound for schedules. It is if bytes
+            that cross a switch leave it at once to one destination, and a shared resource has the
+            same offset on all its paths. Otherwise a switch may do more than paths describe, or
+            transfers may reach a resource in another order than they started. On the reversed
+            machine bytes pass a link alpha after they leave, so links of a budget with different
+            alphas have different offsets.
     """
 
     topology: Topology

@@ -1,13 +1,13 @@
-"""Slots of time: from which slot on what was sent in another may be sent on.
+"""Time slots for flows: the first slot in which received data can be forwarded.
 
-A schedule of any chunks sends each byte at some time; here it is sent *in a slot*, and links carry
-in a slot what its length allows. Two rules say what may follow on a send over a link of alpha a, in
-a slot from b to e. Proofs: ``docs/mathematics/time.md``.
+Each byte is sent in a slot. A link carries as many bytes in a slot as the length of the slot
+allows. Consider a send over a link of alpha a in a slot from b to e. One of two rules selects the
+slots in which the data can be forwarded. Proofs: ``docs/mathematics/time.md``.
 
-- *Below*: a slot that ends after b + a. Whatever a schedule does obeys it, so no schedule finishes
-  sooner than the best packing by this rule.
-- *Above*: a slot that begins at b + a or later, and ends at e + a or later. A packing by this rule
-  is a schedule, of chunks as small as need be: each byte is sent at the same part of each slot.
+- *Below*: slots that end after b + a. Every schedule obeys this rule, so the best packing is a
+  lower bound on time.
+- *Above*: slots that begin at b + a or later and end at e + a or later. A packing by this rule is a
+  schedule with arbitrarily small chunks: each byte has the same relative position in each slot.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class TimeSlots:
         grows: shape (rooms, variables).
         rows: shape (rows, variables).
         least: shape (rows,).
-        arrive: shape (links, slots): from which slot on what was sent may be sent on; the number of
-            slots: it has arrived in the end; -1: it has not.
-        later: how much later each slot begins than the one before, where all share a room; 0: each
-            has its own, and they follow one another.
+        arrive: shape (links, slots): first slot in which bytes sent in a slot can be forwarded. The
+            number of slots: they arrive by the end, too late to forward. -1: they arrive too late.
+        later: Offset between the begins of consecutive slots if all share one room. 0: slots follow
+            one another, each in its own room.
     """
 
     fixed: NDArray[np.float64]
@@ -92,14 +92,15 @@ def variable(
 ) -> TimeSlots:
     """Return slots of any lengths, by the rule above.
 
-    What was sent over a link may be sent on so many slots later as its alpha has units, rounded up;
-    so many slots are made to be as long as its alpha is. Beside the slots there is a time at the
-    end in which nothing is sent, and what was sent last arrives.
+    Bytes sent over a link can be forwarded n slots later, with n = alpha / unit, rounded up. These
+    n slots together are at least as long as alpha. The last slot is followed by a time in which
+    nothing is sent, so that the last bytes arrive.
 
     Args:
-        potentials: how much later the slots of what each rank sends are: where that is as much as
-            a link's alpha, what it brings is sent on in the slot in which it was sent.
-        unit: one of the waits that these leave.
+        potentials: Delay of all slots of each sending rank, microseconds. Where the delays of the
+            two ends of a link differ by its alpha, bytes are forwarded in the same slot.
+        unit: One of the remaining delays of links, microseconds.
+        count: Number of slots.
     """
     alpha, waits = problem.alpha, waits_of(problem, potentials)
     ends = [a + potentials[u] for a, (u, _) in zip(alpha, problem.edges, strict=True)]
@@ -107,8 +108,7 @@ def variable(
     windows: dict[tuple[int, int], Fraction] = {}
     for wait, end in sorted(set(zip(waits, ends, strict=True))):
         delay = int(-(-wait // unit)) if wait > 0 else 0
-        # what has a longer way than others would keep them waiting in the end: it leaves a slot
-        # sooner
+        # Bytes on a longer path than others would delay the end, so they leave a slot earlier.
         last = count - max(delay, 1) - (delay == 1 and wait > min(w for w in waits if w > 0))
         row = [min(k + delay, count) if k <= last else -1 for k in range(count)]
         arrive[
@@ -130,9 +130,9 @@ def variable(
 def steady(alpha: tuple[Fraction, ...], unit: Fraction, count: int) -> TimeSlots:
     """Return slots of one length, each a unit later than the one before.
 
-    What was sent over a link may be sent on so many slots later as its alpha has units, rounded up:
-    each byte flows through its tree without a stop. Trees that share a link do so in slots that may
-    lie apart, and never carry more at a time than all of them together.
+    Bytes sent over a link can be forwarded n slots later, with n = alpha / unit, rounded up: each
+    byte flows through its tree without a stop. Trees that share a link may use different slots, and
+    never carry more at a time than all of them together.
     """
     delays = [max(0, int(-(-a // unit))) for a in alpha]
     arrive = np.array(

@@ -1,12 +1,13 @@
-"""What ways share, in whole numbers: how much each takes of it, and for how long.
+"""Resources that paths share, in whole numbers: how much each path uses, and for how long.
 
-Links of several ways, and switches with few places, are shared like the machine's own budgets. A
-transfer goes at one pace while its bytes pass, and the paces of a budget's transfers sum up to no
-more than the budget's.
+A path leads from one rank to another: over a link, or over links through switches. Links of
+several paths, and switches that hold few chunks, are shared in the same way as bandwidth budgets. A
+transfer has a constant rate while its bytes pass. The rates of all transfers of a budget add up to
+no more than the rate of the budget.
 
-Of what begins late on a way, others take a part only as late, too: times of each shared thing are
-counted from the least of its offsets. So what is taken is taken as the way begins, and given back
-once it has been used for as long as is needed, however far apart the offsets are.
+A path may use a resource only some time after its start. Times of a resource are counted from the
+smallest such offset. So a path takes its share when it starts, and returns it when its use has
+ended, whatever the offsets are.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ _MOST = 2**50
 
 
 class SharedPipes(NamedTuple):
-    """What is shared by way, and ways by what is shared.
+    """Shared resources ("pipes") of each path, and paths of each resource, as two sparse tables.
 
     Attributes:
-        hold: of each way: ticks until it gives back what it takes.
-        pipes_first: of each way, and one more: where its part of ``pipes`` begins.
-        pipes: what is shared, by way.
-        weight: likewise: how much the way takes of it.
-        room: how much there is of each thing.
-        members_first: of each thing, and one more: where its part of ``members`` begins.
-        members: ways by what they share.
+        hold: shape (paths,): ticks until a path returns its shares.
+        pipes_first: shape (paths + 1,): path p uses ``pipes[pipes_first[p] : pipes_first[p + 1]]``.
+        pipes: resources, ordered by path.
+        weight: share of the resource that the path takes, for each entry of ``pipes``.
+        room: shape (resources,): capacity of each resource.
+        members_first: shape (resources + 1,): index into ``members``, like ``pipes_first``.
+        members: paths, ordered by resource.
     """
 
     hold: Ticks
@@ -49,7 +50,7 @@ class SharedPipes(NamedTuple):
 
 
 class _Uses(NamedTuple):
-    """Who uses one thing, from when to when after the start of the way, and how much of it."""
+    """Paths that use one resource: begin and end after the start of the path, and share."""
 
     room: int
     way: Ticks
@@ -59,7 +60,7 @@ class _Uses(NamedTuple):
 
 
 def shared_of(topology: Topology, clock: Clock, crossings: Crossings) -> SharedPipes:
-    """Return what ways share, for chunks that are all of one size."""
+    """Return the resources that paths share, for chunks of one size."""
     things = [
         *_links(crossings, len(topology.links)),
         *_places(topology, crossings),

@@ -1,18 +1,18 @@
-"""What no schedule takes less than: what has to pass into and out of sets of ranks, and how far.
+"""Lower bounds on completion time from cuts, distances, and total link time, in whole ticks.
 
-Source: the "ideal" of TACOS (MICRO 2024) section V-A, in whole ticks: there it is the injection and
-ejection of all chunks at the slowest rank, and the diameter. Here the larger of
+Source: the "ideal" of TACOS (MICRO 2024) section V-A: injection and ejection of all chunks at the
+slowest rank, and the diameter. This module returns the largest of these bounds:
 
-- for every rank, and every set of ranks that reach one another over links cheaper than the others:
-  the first tick by which the links into it can have brought all chunks that are wanted in it and
-  not held there, each link whole chunks one after the other, and links of a budget no more bytes
-  than that carries; likewise the links out of it;
-- the same for groups that triangles of links make, and for all groups of few ranks;
-- where all ranks want all chunks, what that leaves no time for within a group
-  (:mod:`sccl.synth.network.spread`);
-- the longest of the shortest ways from a chunk's nearest source to who wants it;
-- where each chunk goes from one rank to one: the time that all links together need if each chunk
-  walks its shortest way.
+- Cuts. For a set of ranks: the first tick by which its incoming links can deliver all chunks that
+  the set needs and does not hold. Each link carries whole chunks one after the other. Links of a
+  bandwidth budget carry no more bytes than the budget allows. The same for outgoing links. The sets
+  are single ranks, groups connected by cheap links, groups made of triangles of links, and all
+  groups of few ranks.
+- Spread. Where all ranks need all chunks: time for distribution within a group
+  (:mod:`sccl.synth.network.spread`).
+- Distance. The longest shortest path from the nearest source of a chunk to its destination.
+- Link time. Where each chunk has one source and one destination: the time that all links together
+  need if each chunk takes its shortest path.
 
 For allreduce, whatever its method: each chunk enters and leaves every group, is sent from one of G
 groups to another 2(G-1) times in all (Harary and Schwenk 1974, of talkers who tell one another all
