@@ -1,5 +1,5 @@
-"""What ``import sccl`` offers: results that show themselves, in a notebook and elsewhere.
+"""Implement the functions and classes of ``import sccl``, whose results notebooks display.
 
-Each class here wraps a value of the rooms below (``.value``) instead of adding to it: the values
-stay plain, and know nothing of files and pictures.
+Each class wraps a plain value of a lower layer (``.value``). The lower layers know nothing of files
+and pictures.
 """

@@ -1,4 +1,4 @@
-"""Algorithms in Python: read, judged, shown, drawn, explored and turned into code."""
+"""Load, verify, display, plot, and export algorithms."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Algorithm:
     []
 
     Attributes:
-        value: the algorithm of :mod:`sccl.core`.
-        intact: whether its file is as sccl wrote it; else what it claims is not repeated.
+        value: Algorithm of :mod:`sccl.core`.
+        intact: Whether its file is unchanged since sccl wrote it. If not, its claims are ignored.
     """
 
     value: AnyAlgorithm
@@ -58,16 +58,16 @@ class Algorithm:
     @classmethod
     @checked
     def load(cls, path: str | PathLike[str]) -> Algorithm:
-        """Return the algorithm in a file, right or wrong: :meth:`violations` judges it.
+        """Return the algorithm in a file. :meth:`violations` verifies it.
 
         Raises:
-            InputError: the file cannot be read, or is not an algorithm.
+            InputError: The file cannot be read, or is not an algorithm.
         """
         return cls(*load_algorithm(Path(path)))
 
     @property
     def name(self) -> str:
-        """Return what it does, and where."""
+        """Return the names of its collective and its machine."""
         return f"{self.collective} on {self.value.topology.name}"
 
     @property
@@ -82,59 +82,60 @@ class Algorithm:
 
     @property
     def chunks(self) -> int:
-        """Return C, the chunks that a rank's buffer is cut into."""
+        """Return C, the number of chunks of a rank's buffer."""
         return self.value.collective.chunks
 
     @property
     def steps(self) -> int:
-        """Return S, the latency cost."""
+        """Return S, the number of steps (latency cost)."""
         return self.value.steps
 
     @property
     def rounds(self) -> int:
-        """Return R, the rounds of all steps."""
+        """Return R, the sum of the rounds of all steps."""
         return self.value.rounds
 
     @property
     def rounds_per_step(self) -> tuple[int, ...]:
-        """Return the rounds of each step."""
+        """Return the number of rounds of each step."""
         return self.value.rounds_per_step
 
     @property
     def bandwidth_cost(self) -> Fraction:
-        """Return R/C."""
+        """Return R/C, the bandwidth cost."""
         return self.value.bandwidth_cost
 
     @property
     def sends(self) -> tuple[core.Send, ...]:
-        """Return every send, by step and chunk.
+        """Return every send, sorted by step and chunk.
 
         Raises:
-            TooLargeError: there are too many to be written out.
+            TooLargeError: The algorithm has too many sends for a list.
         """
         return expand(self.value).sends
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """Return what has been proved of it within :attr:`scope`; of an edited file nothing."""
+        """Return the proved claims of optimality within :attr:`scope`. An edited file has none."""
         return self.value.proved if self.intact else ()
 
     @property
     def scope(self) -> str:
-        """Return the class of algorithms that its claims are about."""
+        """Return the class of algorithms that its claims refer to."""
         return self.value.scope
 
     @checked
     def time_us(self, size_bytes: float) -> float:
-        """Return what it takes for a buffer, microseconds, as alpha and beta of the machine say.
+        """Return its modelled time for a buffer, in microseconds.
 
-        Where links differ in alpha, a step is taken to cost the slowest one's: an upper bound.
+        The time follows from alpha and beta of the machine. If links differ in alpha, each step
+        costs the largest one, so the result is an upper bound.
 
         Args:
-            size_bytes: of the buffer that C chunks make up.
+            size_bytes: Size of the buffer, which has C chunks.
 
         Raises:
-            ParameterError: the size is negative, or no number.
+            ParameterError: The size is negative, or not a number.
 
         Source: SCCL section 3.6.
         """
@@ -146,7 +147,7 @@ class Algorithm:
         return costs.time_us(self.steps, self.bandwidth_cost, size_bytes)
 
     def violations(self) -> list[str]:
-        """Return everything that is wrong with it, as the independent judge finds it."""
+        """Return all violations that the independent verifier finds. A valid algorithm has none."""
         return [f"{found.kind}: {found.message}" for found in violations(self.value)]
 
     @checked
@@ -154,24 +155,24 @@ class Algorithm:
         """Write the algorithm to a JSON file and return its path.
 
         Raises:
-            InputError: the file cannot be written.
+            InputError: The file cannot be written.
         """
         write_atomically(Path(path), text_of(algorithm_to_wire(self.value)))
         return Path(path)
 
     def show(self) -> None:
-        """Print the sends, the topology matrix and the link utilisation."""
+        """Print the sends, the topology matrix, and the utilization of links."""
         print_algorithm(text_console(), expand(self.value), intact=self.intact)
 
     @checked
     def plot(self, what: What = "utilisation") -> Chart:
-        """Return a heat map of what links carry or of when chunks arrive, or the machine.
+        """Return a heat map of link loads or chunk arrivals, or a drawing of the machine.
 
         Args:
-            what: ``"utilisation"``, ``"arrival"`` or ``"topology"``.
+            what: ``"utilisation"``, ``"arrival"``, or ``"topology"``.
 
         Raises:
-            ParameterError: there is no such chart.
+            ParameterError: There is no such chart.
         """
         if what not in (known := charts.OF_ALGORITHMS):
             raise ParameterError(f"there is no chart {what!r}, expected {', '.join(known)}")
@@ -179,10 +180,10 @@ class Algorithm:
 
     @checked
     def explore(self, path: str | PathLike[str]) -> Path:
-        """Write a page that shows it step by step, for any browser, and return its path.
+        """Write a page that plays the algorithm step by step in a browser, and return its path.
 
         Raises:
-            InputError: it is too large for a page, the judge rejects it, or the file cannot be
+            InputError: It is too large for a page, fails verification, or the file cannot be
                 written.
         """
         check_can_write(Path(path))
@@ -193,14 +194,14 @@ class Algorithm:
     def codegen(
         self, folder: str | PathLike[str], target: str = "host", *, force: bool = False
     ) -> Path:
-        """Write a project that runs it, and return its folder.
+        """Write a project that runs the algorithm, and return its folder.
 
         Args:
-            target: ``"host"`` (C++ for MPI processes), ``"cuda"`` or ``"hip"``.
-            force: write into the folder whatever it holds.
+            target: ``"host"`` (C++ for MPI processes), ``"cuda"``, or ``"hip"``.
+            force: Whether to write into the folder even if it has other contents.
 
         Raises:
-            InputError: there is no such target, the judge rejects the algorithm, or the folder
+            InputError: There is no such target, the algorithm fails verification, or the folder
                 cannot be written.
         """
         return write_code({self.name: self.value}, Path(folder), target, force=force).directory
@@ -219,7 +220,7 @@ class Algorithm:
         return title + note + table(*self._steps())
 
     def _steps(self) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        """Return a table of steps: its head and its rows."""
+        """Return the head and the rows of a table of steps."""
         if self.value.num_sends > _MOST_SENDS:
             return ("Step", "Rounds"), list(enumerate(self.rounds_per_step))
         head = ("Step", "Rounds", "Sends", "Link utilisation")

@@ -1,8 +1,8 @@
-"""Arguments of the public functions: checked against their hints before anything is done.
+"""Check the arguments of public functions against their type hints.
 
-Tried in place of this: beartype takes 0.19 s to load, which every program would wait for, takes
-True for a number and refuses NumPy's integers; ``msgspec.convert`` refuses those, too, and knows no
-functions, paths or classes of ours in unions. With either, the sentences would still be made here.
+This module replaces beartype and ``msgspec.convert``. Both refuse NumPy's integers. Beartype also
+takes 0.19 s to load and accepts True as a number, and ``msgspec.convert`` does not support
+functions, paths, and unions of project classes.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _WORDS: dict[Any, str] = {
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function that refuses arguments of other types than its hints, in a sentence.
+    """Return the function with a check of its arguments against its type hints.
 
-    Numbers of other libraries, such as NumPy's, are taken as Python's. Raises ParameterError.
+    Numbers of other libraries, such as NumPy's, are converted to Python's. Wrong types raise
+    ParameterError.
     """
     signature = inspect.signature(function)
     kinds: dict[str, tuple[Any, ...]] = {}
@@ -52,7 +53,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{called}: {error}; help({called}) says what it takes") from None
+            raise TypeError(f"{called}: {error}; see help({called})") from None
         for name, value in bound.arguments.items():
             what = f"{called}: {name}"
             if signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
@@ -65,7 +66,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """Return what a user calls a function: a method by the class of its object."""
+    """Return the public name of a function. A method gets the class of its object."""
     name = function.__name__
     if "." not in function.__qualname__:
         return f"sccl.{name}"
@@ -75,13 +76,13 @@ def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
 
 
 def check_made_of(wrapper: object, kind: type | UnionType, instead: str) -> None:
-    """Check that a value wraps (``.value``) what it is for.
+    """Check the type of the value (``.value``) in a wrapper.
 
     Args:
-        instead: how one gets such a value.
+        instead: Recommended way to get such a value.
 
     Raises:
-        ParameterError: it wraps something else.
+        ParameterError: The value has another type.
     """
     value = wrapper.value  # type: ignore[attr-defined]
     if not isinstance(value, kind):
@@ -92,7 +93,7 @@ def check_made_of(wrapper: object, kind: type | UnionType, instead: str) -> None
 
 
 def _kinds(hint: Any) -> list[Any]:
-    """Return the classes that a hint permits, without their parameters."""
+    """Return the classes that a type hint permits, without their parameters."""
     if get_origin(hint) in (Union, UnionType):
         return [kind for part in get_args(hint) for kind in _kinds(part)]
     if get_origin(hint) is Literal:
@@ -102,16 +103,16 @@ def _kinds(hint: Any) -> list[Any]:
 
 
 def hinted(what: str, value: Any, hint: Any) -> Any:
-    """Return a value as its hint wants it.
+    """Return a value, converted to the type of its hint.
 
     Raises:
-        ParameterError: it is of another type.
+        ParameterError: It has another type.
     """
     return _taken(what, value, tuple(_kinds(hint)))
 
 
 def _taken(what: str, value: Any, kinds: tuple[Any, ...]) -> Any:
-    """Return the value as one of these classes."""
+    """Return the value, converted to one of these classes."""
     for kind in kinds:
         number = {int: Integral, float: Real}.get(kind)
         if number and isinstance(value, number) and not isinstance(value, bool):
@@ -125,7 +126,7 @@ def _taken(what: str, value: Any, kinds: tuple[Any, ...]) -> Any:
 
 
 def _name(kind: type) -> str:
-    """Return what a class of ours is called; its name, unless it says better."""
+    """Return the display name of a class: its ``called`` attribute, or else its name."""
     return str(getattr(kind, "called", f"a {kind.__name__}"))
 
 

@@ -1,4 +1,4 @@
-"""Certificates in Python: checked, and the verdicts as a table."""
+"""Check certificates, and display the verdicts as a table."""
 
 from __future__ import annotations
 
@@ -16,15 +16,14 @@ from sccl.prove.check.words import classes
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Certificate:
-    """A certificate whose claims have been checked.
+    """A certificate with checked claims.
 
     Attributes:
-        folder: where it is.
-        claims: each with its ``claim`` in words, its ``state`` (``"ok"``, ``"failed"``, or
-            ``"searched"``: two solvers are said to say so, there is no proof; ``"unchecked"``: that
-            would take too much work), and its ``detail``: how it was checked, or what is wrong.
-        about: the machine, the collective, and the classes within which something is claimed to be
-            optimal, in words.
+        folder: Folder of the certificate.
+        claims: Verdicts, each with its ``claim`` as a sentence, its ``state``, and its ``detail``:
+            the method of the check, or the fault. States are ``"ok"``, ``"failed"``, ``"searched"``
+            (two solvers are named, without a proof), and ``"unchecked"`` (above the work limit).
+        about: Sentences on the machine, the collective, and the classes of the claims.
     """
 
     folder: Path
@@ -56,10 +55,10 @@ def check_certificate(folder: str | PathLike[str]) -> Certificate:
     """Check every claim of a certificate, without trusting any solver.
 
     Args:
-        folder: what ``.certify(folder)`` or ``sccl pareto --certify`` wrote.
+        folder: Folder that ``.certify(folder)`` or ``sccl pareto --certify`` wrote.
 
     Raises:
-        InputError: the folder holds no certificate.
+        InputError: The folder has no certificate.
     """
     case = read_case(Path(folder))
     about = (*case.lines(), *(f"optimal among {text}" for text in classes(case)))

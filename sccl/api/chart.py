@@ -1,4 +1,4 @@
-"""A chart that a notebook shows, without a network."""
+"""Display charts in notebooks, without a network connection."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Chart:
-    """A picture of a frontier, an algorithm or a machine.
+    """A picture of a frontier, an algorithm, or a machine.
 
     Attributes:
-        value: the chart of Altair, to be changed further.
-        title: what it shows.
+        value: Altair chart, which you can change further.
+        title: Description of the picture.
     """
 
     value: ChartType
@@ -45,24 +45,25 @@ class Chart:
         height: float | None = None,
         scale: float | None = None,
     ) -> Path:
-        """Write the chart to a file and return its path: .html, .svg, .png or .pdf.
+        """Write the chart to a .html, .svg, .png, or .pdf file, and return its path.
 
         Args:
-            width: of the whole picture, letters and lines with it: in pixels, of .pdf in points (72
-                are an inch); None: as it is drawn, or as the height says.
-            height: likewise. With both, the picture stands in the middle, undistorted.
-            scale: of .png: how many pixels of the file one pixel of the screen becomes (2).
+            width: Width of the whole picture in pixels, for .pdf in points (1/72 inch). Text and
+                lines are scaled with it. None: the drawn width, or the one that ``height`` implies.
+            height: Height of the whole picture. With both, the picture is centered and keeps its
+                proportions.
+            scale: For .png: number of pixels in the file per pixel of the screen (default 2).
 
         Raises:
-            InputError: the suffix is none of these, a size is not positive or too large, or the
-                file cannot be written.
+            InputError: The suffix is unknown, a size is not positive or too large, or the file
+                cannot be written.
         """
         size = Size(width, height, scale)
         charts.save(self.value, Path(path), title=f"sccl: {self.title}", size=size)
         return Path(path)
 
     def __repr__(self) -> str:
-        return f"Chart({self.title}; in a notebook it shows itself, elsewhere: .save(path))"
+        return f"Chart({self.title}; notebooks display it, .save(path) writes it)"
 
     def _repr_html_(self) -> str:
         return picture(svg(self.value), self.title)

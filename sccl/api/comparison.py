@@ -1,4 +1,4 @@
-"""Comparisons in Python: the fastest plan of each synthesizer at each size."""
+"""Compare synthesizers and classical algorithms by buffer size."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Comparison:
     """The fastest synthesizer or classical algorithm at each size.
 
     Attributes:
-        value: the comparison of :mod:`sccl.tasks.compare`.
+        value: Comparison of :mod:`sccl.tasks.compare`.
     """
 
     value: tasks.Comparison
@@ -79,10 +79,10 @@ class Comparison:
         return {size: float(self.value.least.us(size)) for size in self.sizes}
 
     def fastest(self, size_bytes: int) -> Schedule:
-        """Return the fastest plan of a size that was compared.
+        """Return the fastest plan for a compared size.
 
         Raises:
-            ParameterError: there is none of that size.
+            ParameterError: No plan has that size.
         """
         if size_bytes not in self.value.plans:
             sizes = ", ".join(map(str, self.value.plans)) or "none"
@@ -98,7 +98,7 @@ class Comparison:
                 completion time in microseconds, or buffer size / time in GB/s.
 
         Raises:
-            ParameterError: there is no such chart.
+            ParameterError: There is no such chart.
         """
         measured = one_of("what", what, charts.Measured) or charts.Measured.RATIO
         shown = compare_output(self.value, {}, {}, None, None)
@@ -154,22 +154,22 @@ def compare(  # noqa: PLR0913 - a question, and what decides how it is answered
     far.
 
     Args:
-        collective: A name, a file, or a result of :func:`collective`.
-        topology: A name, a file, or a topology.
+        collective: Name, file, or result of :func:`collective`.
+        topology: Name, file, or topology.
         size: Buffer size of a rank: bytes, text such as ``"1MB"``, a list such as ``"64KB,1MB"``,
             or a range such as ``"1KB..1GB"`` in factors of four.
         files: Further algorithms and schedules to compare.
-        only: Names of the systems to compare; empty: all.
+        only: Names of the systems to compare. Empty: all.
         without: Names of the systems to leave out.
-        root: Root of broadcast, reduce, gather, and scatter, by number or label; None: rank 0.
-        alpha: ``"travels"``: a chunk arrives alpha later, and the link is free meanwhile;
+        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
+        alpha: ``"travels"``: a chunk arrives alpha later, and the link is free meanwhile.
             ``"occupies"``: the link is busy during alpha.
-        timeout_s: Seconds for each synthesizer, for all sizes together; None: a fixed effort.
+        timeout_s: Seconds for each synthesizer, for all sizes together. None: a fixed budget.
         seed: Seed of the synthesizers. The same seed gives the same plans.
         progress: Whether to show progress, or a function that receives each line of it.
 
     Raises:
-        InputError: the collective, a size, a name, or a file does not fit the machine.
+        InputError: The collective, a size, a name, or a file does not fit the machine.
 
     >>> import sccl
     >>> who = ["ring", "direct", "tacos"]

@@ -1,4 +1,4 @@
-"""Frontiers in Python: tabulated, drawn, explored, kept and certified."""
+"""Display, plot, explore, save, and certify frontiers."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from sccl.view.words import (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Searched(Shared):
-    """A frontier that was sought here: by a sweep, or as limits.
+    """A frontier from a sweep or a computation of limits.
 
     Attributes:
-        value: what is known, as a value of :mod:`sccl.core.frontier`.
-        subject: the machine and the collective that it is about.
+        value: Frontier of :mod:`sccl.core.frontier`.
+        subject: Machine and collective.
     """
 
     value: Known
@@ -61,12 +61,12 @@ class Searched(Shared):
 
     @property
     def known(self) -> tuple[Known, ...]:
-        """Return what is known, as a value of :mod:`sccl.core.frontier`."""
+        """Return the frontier as a value of :mod:`sccl.core.frontier`."""
         return (self.value,)
 
     @property
     def bounds(self) -> Bounds:
-        """Return what no algorithm can beat, and why."""
+        """Return the lower bounds with their reasons."""
         assert self.value.bounds is not None
         words = in_words(self.value.bounds, self.subject.spec)
         return replace(words, classes=tuple(_of_classes(self.value)))
@@ -75,18 +75,18 @@ class Searched(Shared):
         return head("frontier", question_digests(self.subject.topology, self.subject.spec))
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values, as the verb of its name prints them with ``--json``."""
+        """Return the frontier as plain JSON values, like the verbs with ``--json``."""
         return self._head() | frontier_to_plain(self.value)
 
     @checked
     def save(self, folder: str | PathLike[str]) -> Path:
-        """Write the frontier and its algorithms into a folder, as ``sccl pareto --out`` does.
+        """Write the frontier and its algorithms into a folder, like ``sccl pareto --out``.
 
         Returns:
-            the file of the frontier, for :func:`sccl.load`.
+            Path of the frontier's file, for :func:`sccl.load`.
 
         Raises:
-            InputError: the folder cannot be written to.
+            InputError: The folder cannot be written to.
         """
         kept = Folder(Path(folder))
         kept.prepare()
@@ -94,7 +94,7 @@ class Searched(Shared):
         return kept.save_frontier(replace(self.value, classes=classes), self._head())
 
     def _table(self) -> str:
-        """Return the points, the bounds and what is known of each class."""
+        """Return the points, the bounds, and the state of each class as HTML."""
         found = self.value
         notes = [*self.bounds.reasons, *origin_notes(found)]
         if not found.several:
@@ -116,7 +116,7 @@ def _of_classes(found: Known) -> Iterator[Bounds]:
 
 
 def _kept(part: ClassFrontier, folder: Folder) -> ClassFrontier:
-    """Return a class with its points' algorithms written."""
+    """Write the algorithms of a class, and return the class with their files."""
     suffix = part.name if part.name in {TREES, EXCHANGED} else ""
     points = (
         replace(p, file=folder.save(p.algorithm, suffix) if p.algorithm else None)
@@ -127,33 +127,36 @@ def _kept(part: ClassFrontier, folder: Folder) -> ClassFrontier:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Frontier(Searched):
-    """The Pareto frontier of a collective on a machine, as a sweep found it.
+    """The Pareto frontier of a collective on a machine, as a sweep computed it.
 
     Attributes:
-        value: what is known, as a value of :mod:`sccl.core.frontier`.
-        subject: the machine and the collective that it is about.
+        value: Frontier of :mod:`sccl.core.frontier`.
+        subject: Machine and collective.
     """
 
     made_by = "sccl.pareto"
 
     @property
     def open(self) -> tuple[Open, ...]:
-        """Return the candidates that were not decided: each may hide a better algorithm."""
+        """Return the undecided candidates. Each may hide a better algorithm."""
         return self.value.open
 
     @property
     def refuted(self) -> tuple[Refuted, ...]:
-        """Return the candidates that have no algorithm, and why; of allreduce, those of halves."""
+        """Return the refuted candidates with reasons.
+
+        For allreduce these are candidates of its halves.
+        """
         return tuple(one for of in (self.value, *self.value.halves) for one in of.refuted)
 
     @property
     def complete(self) -> bool:
-        """Return whether this is the whole frontier of :attr:`scope`, for the k and C searched."""
+        """Return whether this is the whole frontier of :attr:`scope`, for the searched k and C."""
         return self.value.complete
 
     @property
     def every_k(self) -> bool:
-        """Return whether it is the whole frontier for every k and every C."""
+        """Return whether this is the whole frontier for every k and every C."""
         return self.value.every_k
 
     @property
@@ -165,18 +168,18 @@ class Frontier(Searched):
     def certify(self, folder: str | PathLike[str], timeout_s: float = DEFAULT_TIMEOUT_S) -> Path:
         """Write every claim with its proof, for :func:`sccl.check_certificate`.
 
-        Of allreduce they are about compositions of a reducescatter and an allgather: of equal steps
-        and rounds, which are swept for it, and of any, as far as the limits of the halves prove it
-        for every k and C.
+        For allreduce the claims cover compositions of a reducescatter and an allgather.
+        Compositions of equal steps and rounds are swept for this. Other compositions are covered
+        for every k and C, as far as the limits of the halves prove it.
 
         Args:
-            timeout_s: seconds for each proof.
+            timeout_s: Time limit of each proof, in seconds.
 
         Returns:
-            the file of the claims.
+            Path of the file of claims.
 
         Raises:
-            InputError: the folder cannot be written to.
+            InputError: The folder cannot be written to.
         """
         settings = Settings(self.value.solver, checked_effort(timeout_s, seed=0))
         return certify_frontier(self.subject, self.value, settings, Path(folder)).file
@@ -190,44 +193,44 @@ class Frontier(Searched):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LimitFrontier(Searched):
-    """For every S the infimum of R/C, over all k and all C.
+    """The infimum of R/C for every S, over all k and all C.
 
     Attributes:
-        value: what is known, as a value of :mod:`sccl.core.frontier`.
-        subject: the machine and the collective that it is about.
+        value: Frontier of :mod:`sccl.core.frontier`.
+        subject: Machine and collective.
     """
 
     made_by = "sccl.limits"
 
     @property
     def limits(self) -> tuple[StepLimit, ...]:
-        """Return the limit of every S that was looked at; of allreduce, of its first class.
+        """Return the limit of every examined S. For allreduce these are limits of its first family.
 
-        :meth:`to_json` has those of each class, in ``classes``.
+        :meth:`to_json` has the limits of each family, in ``classes``.
         """
         return self.value.classes[0].limits
 
     @property
     def others(self) -> dict[str, tuple[Point, ...]]:
-        """Return the points of the classes but the first."""
+        """Return the points of all families except the first."""
         return dict(list(self.classes.items())[1:])
 
     @property
     def complete(self) -> bool:
-        """Return whether no other S gives a smaller R/C, with any k and any C."""
+        """Return whether no other S gives a smaller R/C, for any k and any C."""
         return self.value.complete
 
     @checked
     def certify(self, folder: str | PathLike[str]) -> Path:
-        """Write every limit with the prices that prove it, for :func:`sccl.check_certificate`.
+        """Write every limit with its proof (cuts or prices), for :func:`sccl.check_certificate`.
 
-        Of allreduce they are about compositions, as of :meth:`Frontier.certify`, and about trees.
+        For allreduce the claims cover compositions, as in :meth:`Frontier.certify`, and trees.
 
         Returns:
-            the file of the claims.
+            Path of the file of claims.
 
         Raises:
-            InputError: the folder cannot be written to.
+            InputError: The folder cannot be written to.
         """
         settings = Settings(backends.DEFAULT, checked_effort(None, seed=0))
         return certify_limits(self.subject, self.value, None, settings, Path(folder)).file
@@ -238,11 +241,11 @@ class LimitFrontier(Searched):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SavedFrontier(Shared):
-    """A frontier that was kept: what its file says, and the algorithms beside it.
+    """A frontier from a file, with the algorithms next to it.
 
     Attributes:
-        path: the file, as ``.save(folder)`` or ``sccl pareto --out`` wrote it.
-        value: what it says, as plain JSON values.
+        path: File that ``.save(folder)`` or ``sccl pareto --out`` wrote.
+        value: Content of the file, as plain JSON values.
     """
 
     path: Path
@@ -252,19 +255,19 @@ class SavedFrontier(Shared):
         check_made_of(self, dict, "sccl.load")
 
     def to_json(self) -> dict[str, Any]:
-        """Return what the file says."""
+        """Return the content of the file."""
         return self.value
 
     @property
     def known(self) -> tuple[Known, ...]:
-        """Return what is known, as values of :mod:`sccl.core.frontier`."""
+        """Return the frontiers in the file, as values of :mod:`sccl.core.frontier`."""
         return frontiers_of_plain(self.value, str(self.path))
 
     def _algorithm_of(self, point: KnownPoint) -> Algorithm | None:
         """Return the algorithm of a point, from the file that it names.
 
         Raises:
-            InputError: the file cannot be read.
+            InputError: The file cannot be read.
         """
         if point.file is None:
             return None

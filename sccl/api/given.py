@@ -1,4 +1,4 @@
-"""What one asks about: machines and collectives, by name, from files, or of one's own."""
+"""Convert names, files, and Python values to machines and collectives."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ Machine = str | PathLike[str] | Topology
 """A name (``"dgx1"``, ``"torus:4x4"``), a JSON file, or a topology."""
 
 CollectiveLike = str | PathLike[str] | Spec
-"""The name of a collective, a JSON file, or what :func:`collective` returns."""
+"""The name of a collective, a JSON file, or the result of :func:`collective`."""
 
 BandwidthLike = str | PathLike[str] | Sequence[Mapping[str, object]]
-"""A JSON file, or its intervals: ``[{"links": [(0, 1)], "from_us": 5, "to_us": 9, "fraction": 0}]``
-says that one link is out for 4 us."""
+"""A JSON file, or its intervals. For example, ``[{"links": [(0, 1)], "from_us": 5, "to_us": 9,
+"fraction": 0}]`` disables one link for 4 us.
+"""
 
 GroupsLike = str | PathLike[str] | Sequence[Sequence[int]]
 """The ranks of each group, ``"0-3,4-7"`` as on the command line, or a JSON file."""
 
 Root = int | str
-"""A rank: its number, or what the machine calls it (``"GPU0"``)."""
+"""A rank: its number, or its label on the machine (``"GPU0"``)."""
 
 Ranks = Mapping[int, int | Iterable[int]]
-"""Of every chunk, the rank or the ranks that hold it: ``{0: [0, 1], 1: 2}``."""
+"""For every chunk, the rank or the ranks that hold it: ``{0: [0, 1], 1: 2}``."""
 
 
 @checked
@@ -47,7 +48,7 @@ def topology(name: Machine) -> Topology:
         name: ``"dgx1"``, ``"torus:4x4"`` (``sccl topo list`` shows all), or the path of a .json.
 
     Raises:
-        InputError: there is none of that name, or the file is not a topology.
+        InputError: There is no such machine, or the file is not a topology.
 
     >>> import sccl
     >>> sccl.topology("dgx1")
@@ -73,29 +74,31 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
     reducescatterv: Sequence[int] = (),
     scatterv: Sequence[int] = (),
 ) -> Spec:
-    """Return a collective: by name, from a file, or of your own, from Python values.
+    """Return a collective by name, from a file, or from Python values.
 
-    Every question takes it, for any number of chunks.
+    All functions with a ``collective`` argument accept it, for any number of chunks.
 
     Args:
-        name: ``"allgather"``, ``"allreduce"``, ..., or the path of a .json; with ``pre`` and
-            ``post``, what yours is called.
-        ranks: of the machine that it is for.
-        root: of broadcast, reduce, gather, scatter, gatherv and scatterv; None: rank 0.
-        groups: process groups that each do the one of that name, at once.
-        pre: the ranks (or the one rank) that hold each chunk before; chunks count from 0.
-        post: those that must hold it after.
-        combining: whether the ranks of ``pre`` contribute, and ``post`` holds the reduction.
-        counts: elements of each chunk, where these differ; a size is that of an element.
-        allgatherv: in place of ``pre`` and ``post``: elements of each rank.
-        alltoallv: likewise: a row for each rank: the elements that it has for rank 0, 1, ...
-        gatherv: likewise: elements of each rank, which the root wants.
-        reducescatterv: likewise: elements of the reduction that each rank wants.
-        scatterv: likewise: elements that the root has for each rank.
+        name: ``"allgather"``, ``"allreduce"``, ..., or the path of a .json. With ``pre`` and
+            ``post``, the name of your custom collective.
+        ranks: Number of ranks of the machine.
+        root: Root of broadcast, reduce, gather, scatter, gatherv, and scatterv. None: rank 0.
+        groups: Process groups. Each group runs the named collective, at the same time.
+        pre: Rank or ranks that hold each chunk at the beginning. Chunks count from 0.
+        post: Rank or ranks that must hold it at the end.
+        combining: Whether the ranks of ``pre`` contribute, and ``post`` receives the reduction.
+        counts: Elements of each chunk, if they differ. A size then refers to one element.
+        allgatherv: Instead of ``pre`` and ``post``: elements of each rank.
+        alltoallv: Instead of ``pre`` and ``post``: one row per rank with its elements for rank 0,
+            1, ...
+        gatherv: Instead of ``pre`` and ``post``: elements of each rank, which the root receives.
+        reducescatterv: Instead of ``pre`` and ``post``: elements of the reduction that each rank
+            receives.
+        scatterv: Instead of ``pre`` and ``post``: elements that the root sends to each rank.
 
     Raises:
-        InputError: there is no such collective, it does not fit so many ranks, or contradicts
-            itself.
+        InputError: There is no such collective, it does not fit this number of ranks, or
+            contradicts itself.
 
     >>> import sccl
     >>> sccl.collective("broadcast", 8, root=3).root
@@ -126,7 +129,7 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
     if groups is not None:
         if told or pre is not None or post is not None or combining:
             raise ParameterError(
-                f"groups are given for {name}, and what it is by itself, too: leave one out"
+                f"groups are given for {name}, and so is a collective of its own: leave one out"
             )
         return resolve_collective(in_groups(str(name), _groups(groups)), ranks, root)
     rooted = bool(gatherv or scatterv)
@@ -136,8 +139,8 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
     if pre is None and post is None and not told:
         if combining:
             raise ParameterError(
-                f"combining is given for {name}: it is part of a collective of your own; give pre "
-                "and post, too, or leave it out"
+                f"combining is given for {name}: it is part of a custom collective; give pre and "
+                "post, too, or leave it out"
             )
         return resolve_collective(str(name), ranks, root)
     if pre is None or post is None or root is not None:
@@ -151,7 +154,7 @@ def collective(  # noqa: PLR0913 - a name, or all that a collective of one's own
 
 
 def _groups(given: GroupsLike) -> str:
-    """Return process groups, as the command line has them."""
+    """Return process groups in the notation of the command line."""
     if isinstance(given, str | PathLike):
         return str(given)
     every = [_counts("groups", group) for group in given]
@@ -159,7 +162,7 @@ def _groups(given: GroupsLike) -> str:
 
 
 def _counts(what: str, row: Sequence[int]) -> list[int]:
-    """Return counts, as files have them."""
+    """Return counts as a list of integers, for JSON."""
     for count in row:
         if not isinstance(count, Integral) or isinstance(count, bool):
             raise ParameterError(f"{what} is given {count!r:.60}, expected whole numbers")
@@ -167,7 +170,7 @@ def _counts(what: str, row: Sequence[int]) -> list[int]:
 
 
 def _pairs(what: str, ranks: Ranks) -> list[tuple[int, int]]:
-    """Return (chunk, rank) pairs, as files have them."""
+    """Return sorted (chunk, rank) pairs, for JSON."""
     found = []
     for chunk, given in ranks.items():
         several = given if isinstance(given, Iterable) and not isinstance(given, str) else [given]
@@ -182,10 +185,10 @@ def _pairs(what: str, ranks: Ranks) -> list[tuple[int, int]]:
 
 
 def bandwidth_of(given: BandwidthLike | None) -> VariableBandwidthWire | None:
-    """Return a bandwidth that varies over time, checked; None: it does not.
+    """Return a checked bandwidth that varies over time. None: it does not vary.
 
     Raises:
-        InputError: the file cannot be read, or what is given says no bandwidth.
+        InputError: The file cannot be read, or the intervals are not valid.
     """
     if given is None:
         return None

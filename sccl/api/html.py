@@ -1,4 +1,4 @@
-"""HTML for notebooks: it takes the page's colours, and names in it are only names."""
+"""Write HTML for notebooks that uses the page's colors and escapes all names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def picture(svg: str, alt: str) -> str:
-    """Return a picture as an image: ids in it then meet no others, and no script in it runs."""
+    """Return a picture as an image, so that its ids are private and no script in it runs."""
     data = base64.b64encode(svg.encode()).decode()
     return (
         f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(alt)}" style="max-width:100%">'

@@ -1,4 +1,4 @@
-r"""Tables for papers: LaTeX in which names are only names."""
+"""Write LaTeX tables in which all names are escaped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SPECIAL = {
 
 
 class Latex(str):
-    """LaTeX: a text, which a notebook shows line by line, and a LaTeX document sets."""
+    """LaTeX source. A notebook shows it as text, and a LaTeX document typesets it."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ class Latex(str):
 
 
 def text(value: object) -> str:
-    """Return a value as a line of LaTeX's text: whatever it says, it is no command."""
+    """Return a value as one line of escaped LaTeX text."""
     line = " ".join(str(value).split())
     return "".join(_SPECIAL.get(char, char) for char in line if char.isprintable())
 
@@ -43,13 +43,13 @@ def tabular(
     caption: str | None = None,
     label: str | None = None,
 ) -> Latex:
-    """Return a table with the lines of booktabs.
+    """Return a table with the rules of booktabs.
 
     Args:
-        columns: how each is set: ``"rl"``.
-        parts: rows by what stands above them; empty: nothing does.
-        caption: a text; with one, or a label, the table floats.
-        label: for references; letters, digits and ``:-_./`` of it are kept.
+        columns: Column specification, such as ``"rl"``.
+        parts: Rows by title. An empty title is omitted.
+        caption: Caption. With a caption or a label, the table floats.
+        label: Label for references. Letters, digits, and ``:-_./`` of it are kept.
     """
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", _row(head)]
     for name, rows in parts.items():

@@ -1,4 +1,4 @@
-"""Topologies in Python: machines one can look at, take parts out of, and add links to."""
+"""Describe machines, remove parts from them, and add links."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 _WIDTH = 160
 
 Rank = int | str
-"""A rank: its number, or what the machine calls it (``"GPU0"``)."""
+"""A rank: its number, or its label on the machine (``"GPU0"``)."""
 
 LinkLike = str | tuple[Rank, Rank] | tuple[Rank, Rank, int]
 """A link: ``(0, 4)``, ``("GPU0", "GPU4")``, ``(0, 3, 1)`` for one lane, or ``"0-4"``."""
 
 
 def text_console() -> Console:
-    """Return a console that prints plain text, in a notebook too."""
+    """Return a console that prints plain text, in notebooks as well."""
     return Console(highlight=False, emoji=False, force_jupyter=False, width=_WIDTH)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Topology:
-    """A machine: ranks, directed links, and what they carry in a round.
+    """A machine: ranks, directed links, and the lanes of each link.
 
     >>> import sccl
     >>> sccl.topology("dgx1").without(links=[(0, 4)])
     Topology(dgx1-without-0to4-4to0: 8 ranks, 30 links)
 
     Attributes:
-        value: the topology of :mod:`sccl.core.topology`.
+        value: Topology of :mod:`sccl.core.topology`.
     """
 
     value: core.Topology
@@ -68,16 +68,16 @@ class Topology:
         alpha_us: float = 1.0,
         gb_per_s: float = 25.0,
     ) -> Topology:
-        """Return a machine whose ranks are those that links name, from 0.
+        """Return a machine with the given links. Its ranks are 0 to the largest rank of a link.
 
         Args:
-            links: lanes (chunks per round) by (src, dst).
-            both_ways: whether each link is there in the other direction, too.
-            alpha_us: latency of a step, microseconds.
-            gb_per_s: bandwidth of a lane, 10^9 bytes per second.
+            links: Lanes (chunks per round) by (src, dst).
+            both_ways: Whether each link also exists in the other direction.
+            alpha_us: Latency of a step, in microseconds.
+            gb_per_s: Bandwidth of a lane, in 10^9 bytes per second.
 
         Raises:
-            TopologyError: it contradicts itself.
+            TopologyError: The description contradicts itself.
 
         >>> import sccl
         >>> sccl.Topology.of("triangle", {(0, 1): 1, (1, 2): 1, (2, 0): 2})
@@ -98,7 +98,7 @@ class Topology:
         """Return the topology in a file.
 
         Raises:
-            InputError: the file cannot be read, or is not a topology.
+            InputError: The file cannot be read, or is not a topology.
         """
         return cls(load_topology(Path(path)))
 
@@ -109,7 +109,7 @@ class Topology:
 
     @property
     def ranks(self) -> int:
-        """Return how many ranks there are."""
+        """Return the number of ranks."""
         return self.value.ranks
 
     @property
@@ -125,17 +125,17 @@ class Topology:
         *,
         both_ways: bool = True,
     ) -> Topology:
-        """Return the machine with failed parts taken out; ranks are renumbered from 0.
+        """Return the machine without failed parts. Ranks are renumbered from 0.
 
         Args:
-            links: each as ``(src, dst)``, as ``(src, dst, lanes)`` if only some lanes have failed,
-                or as ``"0-4"`` (both ways), ``"0>4"`` and ``"0-3:1"`` (one lane).
-            ranks: by number or label.
-            both_ways: whether a link ``(src, dst)`` has failed in its other direction too, if it
-                has one.
+            links: Failed links, each as ``(src, dst)``, as ``(src, dst, lanes)`` if only some lanes
+                failed, or as ``"0-4"`` (both ways), ``"0>4"``, or ``"0-3:1"`` (one lane).
+            ranks: Failed ranks, by number or label.
+            both_ways: Whether a link ``(src, dst)`` also failed in the other direction, if it has
+                one.
 
         Raises:
-            ParameterError: a link, lane or rank to take out does not exist.
+            ParameterError: A link, lane, or rank to remove does not exist.
 
         >>> import sccl
         >>> sccl.topology("dgx1").without(links=["0-3:1"]).links[0, 3]
@@ -149,10 +149,10 @@ class Topology:
     def with_link(
         self, src: Rank, dst: Rank, lanes: int = 1, *, both_ways: bool = True
     ) -> Topology:
-        """Return the machine with a link more; where there is one, its lanes become more.
+        """Return the machine with an additional link. An existing link gets additional lanes.
 
         Raises:
-            TopologyError: the nodes or the lanes make no link.
+            TopologyError: The nodes or the lanes make no link.
 
         >>> import sccl
         >>> sccl.topology("ring:4").with_link(0, 2)
@@ -165,7 +165,7 @@ class Topology:
         """Return a link for :func:`sccl.topo.links_of`.
 
         Raises:
-            ParameterError: it is no link.
+            ParameterError: The value describes no link.
         """
         if isinstance(link, str):
             return link
@@ -187,16 +187,16 @@ class Topology:
         """Write the topology to a JSON file and return its path.
 
         Raises:
-            InputError: the file cannot be written.
+            InputError: The file cannot be written.
         """
         write_atomically(Path(path), text_of(topology_to_wire(self.value)))
         return Path(path)
 
     def to_networkx(self) -> nx.DiGraph[int]:
-        """Return the machine as a directed graph of networkx, for its algorithms and drawings.
+        """Return the machine as a directed graph of networkx.
 
-        Nodes are ranks, with their ``label``; edges are links, with ``lanes``, ``alpha_us`` and
-        ``gb_per_s`` of one lane. Budgets that links share have no place in it.
+        Nodes are ranks, with their ``label``. Edges are links, with ``lanes``, and with
+        ``alpha_us`` and ``gb_per_s`` of one lane. Shared budgets are not represented.
 
         >>> import networkx as nx, sccl
         >>> nx.diameter(sccl.topology("dgx1").to_networkx())
@@ -213,11 +213,11 @@ class Topology:
         return graph
 
     def show(self) -> None:
-        """Print links with lanes, diameter, degrees, budgets and costs."""
+        """Print links with lanes, diameter, degrees, budgets, and costs."""
         print_topology(text_console(), self.value)
 
     def plot(self) -> Chart:
-        """Return a drawing: ranks placed so that structure shows, links as wide as their lanes."""
+        """Return a drawing of the ranks and links, with line widths by lanes."""
         return Chart(charts.topology_chart(self.value), self.name)
 
     def __repr__(self) -> str:
@@ -238,7 +238,7 @@ def _check_edges(links: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return links as pairs of ranks.
 
     Raises:
-        ParameterError: one is something else.
+        ParameterError: A link is not a pair of ranks.
     """
     found = list(links)
     for link in found:

@@ -1,4 +1,4 @@
-"""Progress of what takes long: on a terminal, in a notebook, or told to a function."""
+"""Show progress on a terminal or in a notebook, or pass it to a function."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rich.console import Console
 from sccl.view.text.notes import Notes, progress_bar
 
 Progress = bool | Callable[[str], None]
-"""Whether to show what is going on where someone may be looking, or who is told, line by line."""
+"""Whether to show progress on a terminal or in a notebook, or a function that gets each line."""
 
 
 @contextmanager
 def notes(progress: Progress) -> Iterator[Notes]:
-    """Provide what a sweep tells its events."""
+    """Yield the receiver of a sweep's events."""
     if callable(progress):
         yield Notes(progress)
         return
@@ -28,10 +28,10 @@ def notes(progress: Progress) -> Iterator[Notes]:
 
 @contextmanager
 def told(progress: Progress, first: str) -> Iterator[Callable[[str], None]]:
-    """Provide what is told, line by line, what goes on.
+    """Yield a function that receives progress, line by line.
 
     Args:
-        first: what goes on at first.
+        first: First line.
     """
     if callable(progress):
         yield progress
@@ -55,7 +55,7 @@ def _status(*, shown: bool) -> Iterator[Callable[[str], None]]:
 
 
 def _in_notebook() -> bool:
-    """Return whether a Jupyter kernel runs this."""
+    """Return whether this process is a Jupyter kernel."""
     if "ipykernel" not in sys.modules:
         return False
     from IPython import get_ipython  # noqa: PLC0415 - only where it is there already
@@ -65,10 +65,10 @@ def _in_notebook() -> bool:
 
 @contextmanager
 def _cell() -> Iterator[Callable[[str], None]]:
-    """Provide a bar with what is being done in a cell's output, which is empty again at the end.
+    """Yield a function that updates a progress bar in a cell. Clear the bar at the end.
 
-    It only moves: how many candidates there will be, nobody knows. Rich's own bars would want
-    ipywidgets for it.
+    The bar has no percentage, because the number of candidates is unknown. Rich's bars need
+    ipywidgets.
     """
     from IPython import display  # noqa: PLC0415
 

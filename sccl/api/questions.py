@@ -1,4 +1,4 @@
-"""What one asks: names and numbers in, values that show themselves out."""
+"""Answer questions about algorithms: bounds, solve, pareto, limits, and load."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ from sccl.view.text.notes import limit_note
 from sccl.view.text.reasons import reason_of
 
 Store = bool | str | PathLike[str]
-"""Where verdicts are kept, to go on from: in the user's cache folder, nowhere, or in a file."""
+"""Location of the verdict store: the user's cache folder (True), none (False), or a file."""
 
 
 @checked
 def bounds(collective: CollectiveLike, topology: Machine, *, root: Root | None = None) -> Bounds:
-    """Return what no algorithm can beat: ``steps``, ``bandwidth`` (R/C), and ``reasons``.
+    """Return lower bounds: ``steps``, ``bandwidth`` (R/C), and ``reasons``.
 
     Args:
-        collective: a name, a file, or what :func:`collective` returns.
-        topology: a name, a file, or a topology.
-        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
+        collective: Name, file, or result of :func:`collective`.
+        topology: Name, file, or topology.
+        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
 
     Raises:
-        InputError: the collective does not fit the machine, or some rank cannot be reached.
+        InputError: The collective does not fit the machine, or some rank cannot be reached.
 
     >>> import sccl
     >>> found = sccl.bounds("allgather", "dgx1")
@@ -66,15 +66,15 @@ def bounds(collective: CollectiveLike, topology: Machine, *, root: Root | None =
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Answer:
-    """Whether there is an algorithm.
+    """The answer to :func:`solve`.
 
     Attributes:
-        verdict: ``"sat"``, ``"unsat"``, or ``"unknown"``: a solver gave up, which proves nothing.
-        algorithm: if there is one; the independent judge has accepted it.
-        reason: why, in words.
-        seconds: what it took.
-        origin: where an ``"unsat"`` came from: ``"here"``, ``"stored"`` (the user's own store), or
-            ``"store-file"`` and the like if that was trusted; else empty.
+        verdict: ``"sat"``, ``"unsat"``, or ``"unknown"``. Unknown proves nothing.
+        algorithm: Verified algorithm for ``"sat"``. None otherwise.
+        reason: Reason of the verdict, as a sentence.
+        seconds: Seconds that the answer took.
+        origin: Origin of an ``"unsat"``: ``"here"``, ``"stored"`` (the user's store), or, if
+            trusted, ``"store-file"`` and similar. Otherwise empty.
     """
 
     verdict: str
@@ -107,25 +107,25 @@ def solve(  # noqa: PLR0913 - a question, and what decides how it is answered
     store: Store = True,
     trust_store: bool = False,
 ) -> Answer:
-    """Return whether there is an algorithm of C chunks, S steps and R rounds.
+    """Return whether an algorithm with C chunks, S steps, and R rounds exists.
 
     Args:
-        collective: a name, a file, or what :func:`collective` returns.
-        topology: a name, a file, or a topology.
-        chunks: C, those of each rank.
-        steps: S.
-        rounds: R, of all steps together.
-        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
-        solver: ``"cpsat"`` (the default), ``"cadical"``, ``"z3"`` or ``"portfolio"``.
-        seed: of the solver's random choices.
-        timeout_s: seconds, after which the answer is unknown; None: no end.
-        symmetry: ``"auto"``, ``"none"``, ``"translations"`` or a file with generators.
-        store: whether verdicts are kept in the user's cache folder; or the file for them.
-        trust_store: whether an unsat of a store file, or of another version, is accepted without
+        collective: Name, file, or result of :func:`collective`.
+        topology: Name, file, or topology.
+        chunks: C, the number of chunks of each rank.
+        steps: S, the number of steps.
+        rounds: R, the sum of the rounds of all steps.
+        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
+        solver: ``"cpsat"`` (the default), ``"cadical"``, ``"z3"``, or ``"portfolio"``.
+        seed: Seed of the solver's random choices.
+        timeout_s: Seconds after which the answer is ``"unknown"``. None: no limit.
+        symmetry: ``"auto"``, ``"none"``, ``"translations"``, or a file with generators.
+        store: Whether verdicts are stored in the user's cache folder, or a file for them.
+        trust_store: Whether to accept an unsat of a store file, or of another version, without
             verification.
 
     Raises:
-        InputError: the numbers, the collective or the settings do not fit the machine.
+        InputError: The numbers, the collective, or the settings do not fit the machine.
 
     >>> import sccl
     >>> sccl.solve("allgather", "ring:4", chunks=2, steps=2, rounds=3).verdict
@@ -162,32 +162,33 @@ def pareto(  # noqa: PLR0913 - a question, and what decides how it is answered
     trust_cluster: bool = False,
     progress: Progress = True,
 ) -> Frontier:
-    """Return the Pareto frontier between latency (S) and bandwidth (R/C), as far as it is found.
+    """Return the Pareto frontier between latency (S) and bandwidth (R/C).
 
-    Ctrl-C, or interrupting the kernel, gives the part that was found by then.
+    Ctrl-C, or interrupting the kernel, returns the part that is known by then.
 
     Args:
-        collective: a name, a file, or what :func:`collective` returns.
-        topology: a name, a file, or a topology.
-        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
-        k: R <= S + k is searched; None: 5, or what the bandwidth bound takes.
-        max_steps: last S; None: 3 above the latency bound; of allreduce, 3 above that of each half.
-        max_chunks: largest C; None: all that R and the bound allow. Of allreduce only compositions
-            are looked at, if it is given.
-        solver: ``"cpsat"`` (the default), ``"cadical"``, ``"z3"`` or ``"portfolio"``.
-        seed: of the solver's random choices.
-        timeout_s: seconds per query (60), after which a candidate is left open.
-        symmetry: ``"auto"``, ``"none"``, ``"translations"`` or a file with generators.
-        jobs: queries at a time, each in a process of its own.
-        cluster: address of a Dask scheduler.
-        store: whether verdicts are kept in the user's cache folder; or the file for them.
-        trust_store: whether an unsat of a store file, or of another version, is accepted without
+        collective: Name, file, or result of :func:`collective`.
+        topology: Name, file, or topology.
+        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
+        k: Searches R <= S + k. None: 5, or as much as the bandwidth bound needs.
+        max_steps: Largest S. None: 3 above the latency bound, for allreduce 3 above that of each
+            half.
+        max_chunks: Largest C. None: all C that R and the bound allow. With a value, an allreduce is
+            searched among compositions only.
+        solver: ``"cpsat"`` (the default), ``"cadical"``, ``"z3"``, or ``"portfolio"``.
+        seed: Seed of the solver's random choices.
+        timeout_s: Seconds per query (default 60), after which a candidate stays open.
+        symmetry: ``"auto"``, ``"none"``, ``"translations"``, or a file with generators.
+        jobs: Number of queries at a time, each in its own process.
+        cluster: Address of a Dask scheduler.
+        store: Whether verdicts are stored in the user's cache folder, or a file for them.
+        trust_store: Whether to accept an unsat of a store file, or of another version, without
             verification.
-        trust_cluster: whether an unsat of a cluster worker is accepted without verification.
-        progress: whether to show what is going on; or a function that is told, line by line.
+        trust_cluster: Whether to accept an unsat of a cluster worker without verification.
+        progress: Whether to show progress, or a function that receives each line of it.
 
     Raises:
-        InputError: the collective or a setting does not fit the machine.
+        InputError: The collective or a setting does not fit the machine.
 
     >>> import sccl
     >>> [(p.chunks, p.steps, p.rounds) for p in sccl.pareto("allgather", "dgx1").points]
@@ -224,20 +225,20 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
     seed: int = 0,
     progress: Progress = True,
 ) -> LimitFrontier:
-    """Return for every S the infimum of R/C over all k and all C, and what attains it.
+    """Return the infimum of R/C over all k and C for every S, with algorithms that attain it.
 
     Args:
-        collective: a name, a file, or what :func:`collective` returns.
-        topology: a name, a file, or a topology.
-        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
-        max_steps: last S; None: a few above the latency bound.
-        seed: of the solver's random choices.
-        solver: asked for algorithms of few chunks at a limit, as in :func:`pareto`.
-        timeout_s: seconds for each S; None: each ends by effort, which no load changes.
-        progress: whether to show what is going on; or a function that is told, line by line.
+        collective: Name, file, or result of :func:`collective`.
+        topology: Name, file, or topology.
+        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
+        max_steps: Largest S. None: a few above the latency bound.
+        seed: Seed of the solver's random choices.
+        solver: Solver that searches algorithms of few chunks at a limit, as in :func:`pareto`.
+        timeout_s: Seconds for each S. None: a fixed budget, which does not depend on the load.
+        progress: Whether to show progress, or a function that receives each line of it.
 
     Raises:
-        InputError: the collective does not fit the machine, or some rank cannot be reached.
+        InputError: The collective does not fit the machine, or some rank cannot be reached.
 
     >>> import sccl
     >>> [str(p.bandwidth_cost) for p in sccl.limits("broadcast", "dgx1", max_steps=3).points]
@@ -255,13 +256,13 @@ def limits(  # noqa: PLR0913 - a question, and what decides how it is answered
 
 @checked
 def load(path: str | PathLike[str]) -> Algorithm | Schedule | SavedFrontier | Topology:
-    """Return what a JSON file holds: an algorithm, a schedule, a frontier, or a topology.
+    """Return the algorithm, schedule, frontier, or topology in a JSON file.
 
     Args:
-        path: of the file.
+        path: Path of the file.
 
     Raises:
-        InputError: the file cannot be read, or is none of these.
+        InputError: The file cannot be read, or has another kind.
     """
     file = Path(path)
     kind = kind_among(file, (*ALGORITHMS, SCHEDULE, FRONTIER, TOPOLOGY))
@@ -276,7 +277,7 @@ def load(path: str | PathLike[str]) -> Algorithm | Schedule | SavedFrontier | To
 
 
 def _subject(collective: CollectiveLike, topology: Machine, root: Root | None) -> Subject:
-    """Return the machine as it is modelled, and the collective; warn of what was done to it."""
+    """Return the modelled machine and the collective, and warn about changes to the machine."""
     stated = topology.value if isinstance(topology, Topology) else resolve_topology(str(topology))
     asked = collective if isinstance(collective, Spec) else str(collective)
     made = subject_of(stated, asked, root).in_steps()

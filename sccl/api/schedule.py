@@ -1,4 +1,4 @@
-"""Schedules in Python: what every link carries when, judged, shown and written."""
+"""Load, verify, display, and save schedules."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Schedule:
     []
 
     Attributes:
-        value: the schedule of :mod:`sccl.core.schedule`.
-        bound_us: microseconds that no schedule of such chunks beats; None: nothing is known.
-        ended: why whoever made it ended before all was tried; empty: it did not.
-        intact: whether its file is as sccl wrote it.
+        value: Schedule of :mod:`sccl.core.schedule`.
+        bound_us: Lower bound for schedules of these chunks, in microseconds. None: unknown.
+        ended: Reason why the search ended early. Empty: it did not.
+        intact: Whether its file is unchanged since sccl wrote it.
     """
 
     value: core.Schedule
@@ -48,17 +48,17 @@ class Schedule:
     @classmethod
     @checked
     def load(cls, path: str | PathLike[str]) -> Schedule:
-        """Return the schedule in a file, right or wrong: :meth:`violations` judges it.
+        """Return the schedule in a file. :meth:`violations` verifies it.
 
         Raises:
-            InputError: the file cannot be read, or is not a schedule.
+            InputError: The file cannot be read, or is not a schedule.
         """
         value, intact = load_schedule(Path(path))
         return cls(value, intact=intact)
 
     @property
     def name(self) -> str:
-        """Return what it does, and where."""
+        """Return the names of its collective and its machine."""
         return f"{self.collective} on {self.value.topology.name}"
 
     @property
@@ -73,38 +73,38 @@ class Schedule:
 
     @property
     def chunks(self) -> int:
-        """Return C, the chunks that a rank's buffer is cut into."""
+        """Return C, the number of chunks of a rank's buffer."""
         return self.value.collective.chunks
 
     @property
     def alpha(self) -> str:
-        """Return what links do during alpha: ``"travels"`` or ``"occupies"``."""
+        """Return the model of alpha: ``"travels"`` or ``"occupies"``."""
         return self.value.model.value
 
     @property
     def num_sends(self) -> int:
-        """Return how many transfers over links there are."""
+        """Return the number of transfers over links."""
         return self.value.num_sends
 
     @property
     def finish_us(self) -> float:
-        """Return when the last chunk arrives, microseconds."""
+        """Return the arrival time of the last chunk, in microseconds."""
         return self.value.clock.us(self.value.finish)
 
     @property
     def proved(self) -> bool:
-        """Return whether the bound is met."""
+        """Return whether the schedule attains the lower bound."""
         return self.bound_us is not None and self.finish_us <= self.bound_us
 
     def violations(self) -> list[str]:
-        """Return everything that is wrong with it, as the independent judge finds it."""
+        """Return all violations that the independent verifier finds. A valid schedule has none."""
         return [f"{found.kind}: {found.message}" for found in violations(self.value)]
 
     def to_algorithm(self) -> Algorithm:
-        """Return the algorithm that does the same by steps, judged.
+        """Return a verified algorithm with the same sends, ordered by steps.
 
         Raises:
-            InputError: steps cannot tell what its times tell.
+            InputError: Steps cannot express the order of its transfers.
         """
         return Algorithm(algorithm_of(self.value))
 
@@ -113,7 +113,7 @@ class Schedule:
         """Write the schedule to a JSON file and return its path.
 
         Raises:
-            InputError: the file cannot be written.
+            InputError: The file cannot be written.
         """
         write_pieces_atomically(Path(path), (piece.encode() for piece in pieces(self.value)))
         return Path(path)

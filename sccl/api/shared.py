@@ -1,4 +1,4 @@
-"""What every frontier can do, and its points."""
+"""Implement the methods that all frontiers share, and their points."""
 
 from __future__ import annotations
 
@@ -35,24 +35,23 @@ class Point:
 
     Attributes:
         steps: S.
-        bandwidth_cost: R/C; of a limit frontier, the limit.
-        algorithm: attains it, or is near it if ``attained`` is false; None: it is too large to be
-            written down.
-        optimal: which lower bounds it meets: ``"latency"``, ``"bandwidth"``, ``"limit"``; those of
-            its class for a point in ``.classes``, else of every algorithm.
-        proved: whether nothing dominates it; if not, it is the best found.
-        attained: whether the algorithm has this R/C.
-        seconds: what finding it took; None: its file does not say.
-        chunks: C of the algorithm; None: there is none.
-        rounds: R of the algorithm; None: there is none.
-        of_class: the class of algorithms that it is of, where a collective has several.
-        within: the k and C that the proof is restricted to, such as ``"k = 2"``; empty: none.
-        above_every: of an allreduce, by which part R/C is above what no algorithm of any class
-            beats in as many steps: 0: none has less; None: that is not known.
-        rests_on: where refutations that the proof needs came from, other than this process:
-            ``"stored"`` (the user's own store), ``"other-version"``, ``"store-file"``,
-            ``"cluster"``; of a point that is not proved, those that would prove it if they were
-            verified.
+        bandwidth_cost: R/C. In a limit frontier, the limit.
+        algorithm: Algorithm that attains it, or is close to it if ``attained`` is false. None: it
+            is too large for a file.
+        optimal: Lower bounds that it attains: ``"latency"``, ``"bandwidth"``, ``"limit"``. For a
+            point in ``.classes`` these are bounds of its family, otherwise of every algorithm.
+        proved: Whether it is proved that nothing dominates it.
+        attained: Whether the algorithm has this R/C.
+        seconds: Seconds of its synthesis. None: not in its file.
+        chunks: C of the algorithm. None: there is none.
+        rounds: R of the algorithm. None: there is none.
+        of_class: Family of the algorithm, for collectives with several.
+        within: Range of k and C of the proof, such as ``"k = 2"``. Empty: no restriction.
+        above_every: For allreduce: gap between R/C and the lower bound for every allreduce with as
+            many steps, as a fraction. None: unknown.
+        rests_on: Origins, other than this process, of refutations that the proof needs:
+            ``"stored"`` (the user's store), ``"other-version"``, ``"store-file"``, ``"cluster"``.
+            For a point without a proof: origins that would prove it if they were verified.
     """
 
     steps: int
@@ -92,20 +91,20 @@ class Point:
 
     @property
     def state(self) -> str:
-        """Return ``"proved"``, ``"proved (stored) for k = 2"``, ``"best found"``, or the like."""
+        """Return ``"proved"``, ``"proved (stored) for k = 2"``, ``"best found"``, or similar."""
         origins = map(Origin, self.rests_on)
         return state_words("proved" if self.proved else "best found", self.within, origins)
 
     @property
     def text(self) -> str:
-        """Return its costs in words."""
+        """Return its costs as text."""
         if self.chunks and self.attained:
             return f"C={self.chunks} S={self.steps} R={self.rounds}"
         return f"S={self.steps} R/C={self.bandwidth_cost}"
 
     @property
     def cells(self) -> tuple[object, ...]:
-        """Return it as a row of a table: C, S, R, R/C, what it is optimal in, and its state."""
+        """Return a table row: C, S, R, R/C, the bounds that it attains, and its state."""
         return (
             "-" if self.chunks is None else self.chunks,
             self.steps,
@@ -120,7 +119,7 @@ class Point:
 
     @property
     def cells_of_several(self) -> tuple[object, ...]:
-        """Return the row of a table of several classes: also its class, and what is above all."""
+        """Return a table row for several families: also the family, and the gap above all."""
         return (*self.cells, self.of_class, above_words(self.above_every))
 
 
@@ -129,7 +128,7 @@ COLUMNS_OF_SEVERAL = (*COLUMNS, "Class", "Above all")
 
 
 class Shared(ABC):
-    """What every frontier can do: it needs what is known, and where algorithms are.
+    """Base of all frontiers. Subclasses provide the known points and their algorithms.
 
     A frontier is a sequence of its points: ``for point in frontier``, ``len(frontier)``,
     ``frontier[-1]``.
@@ -140,12 +139,15 @@ class Shared(ABC):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain JSON values, as ``sccl pareto --json`` prints them."""
+        """Return the frontier as plain JSON values, like ``sccl pareto --json``."""
 
     @property
     @abstractmethod
     def known(self) -> tuple[Known, ...]:
-        """Return what is known; of files of earlier versions, also that of other classes."""
+        """Return the frontiers of :mod:`sccl.core.frontier`.
+
+        Files of earlier versions may have several.
+        """
 
     def _algorithm_of(self, point: KnownPoint) -> Algorithm | None:
         """Return the algorithm of a point, if there is one."""
@@ -153,7 +155,7 @@ class Shared(ABC):
 
     @property
     def classes(self) -> dict[str, tuple[Point, ...]]:
-        """Return the points of each class of algorithms, by class; allreduce has up to four."""
+        """Return the points of each family of algorithms, by family. Allreduce has up to four."""
         return {
             part.scope or (one.bounds.scope if one.bounds else ""): tuple(
                 Point.of(point, self._algorithm_of(point), part.name, one.above_every(point))
@@ -165,7 +167,7 @@ class Shared(ABC):
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """Return the points by ascending S, each with a smaller R/C than the one before."""
+        """Return the points by ascending S, each with a smaller R/C than the previous one."""
         known = self.known[0]
         return tuple(
             Point.of(point, self._algorithm_of(point), name, known.above_every(point))
@@ -173,7 +175,7 @@ class Shared(ABC):
         )
 
     def _algorithms(self) -> Sequence[Algorithm]:
-        """Return the algorithms of the points of all classes."""
+        """Return the algorithms of the points of all families."""
         return [p.algorithm for points in self.classes.values() for p in points if p.algorithm]
 
     def __len__(self) -> int:
@@ -191,17 +193,17 @@ class Shared(ABC):
 
     @property
     def name(self) -> str:
-        """Return what it is the frontier of."""
+        """Return the names of the collective and the machine."""
         return self.known[0].name
 
     @property
     def summary(self) -> str:
-        """Return how far it is known, in a sentence."""
+        """Return a sentence on the completeness of the frontier."""
         return summary(self.known[0])
 
     @checked
     def plot(self, *others: Shared) -> Chart:
-        """Return steps against R/C, with what is known below; of several, one over another."""
+        """Return a chart of steps against R/C of one or more frontiers."""
         lines = _charts([self, *others])
         return Chart(charts.frontier_chart(lines), self._title(others, "frontier"))
 
@@ -209,23 +211,22 @@ class Shared(ABC):
     def plot_times(
         self, *others: Shared, alpha_us: float | None = None, gb_per_s: float | None = None
     ) -> Chart:
-        """Return the time of every point by buffer size, with the crossovers.
+        """Return a chart of the time of every point by buffer size, with the crossovers.
 
         Args:
-            alpha_us: latency of a step, microseconds; None: the machine's.
-            gb_per_s: bandwidth of a lane, 10^9 bytes per second; None: the machine's.
+            alpha_us: Latency of a step, in microseconds. None: the machine's.
+            gb_per_s: Bandwidth of a lane, in 10^9 bytes per second. None: the machine's.
         """
         lines = _charts([self, *others])
         drawn = charts.time_chart(lines, alpha_us, gb_per_s)
         return Chart(drawn, self._title(others, "times by buffer size"))
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return the points of all classes as a table of pandas.
+        """Return the points of all families as a pandas table.
 
-        Each row says its machine and its class, so that the tables of several frontiers can be
-        laid under one another. R/C is a float, beside its exact text; so is by which part it is
-        above what no algorithm of any class beats, of allreduces; seconds are those that finding
-        the point took.
+        Each row has its machine and its family, so you can concatenate the tables of several
+        frontiers. R/C is a float, next to its exact text. ``above_every`` is the gap to the lower
+        bound for every allreduce, as a fraction. ``seconds`` is the time of the point's synthesis.
 
         Raises:
             ToolError: pandas is not installed.
@@ -247,15 +248,15 @@ class Shared(ABC):
 
     @checked
     def to_latex(self, caption: str | None = None, label: str | None = None) -> Latex:
-        r"""Return the points of all classes as a LaTeX table (package booktabs).
+        r"""Return the points of all families as a LaTeX table (package booktabs).
 
-        In a notebook it shows its source; where a notebook becomes a LaTeX document
-        (``jupyter nbconvert --to pdf``), it and the frontier itself become the table.
+        A notebook shows its source. If a notebook is converted to a LaTeX document (``jupyter
+        nbconvert --to pdf``), it and the frontier itself become the table.
 
         Args:
-            caption: what stands above it, a text; names in it are escaped. With a caption or a
-                label it is a floating ``table``, else a ``tabular`` alone.
-            label: for ``\ref``.
+            caption: Caption, in which names are escaped. With a caption or a label the result is a
+                floating ``table``, otherwise only a ``tabular``.
+            label: Label for ``\ref``.
 
         >>> import sccl
         >>> print(sccl.pareto("allgather", "ring:4", progress=False).to_latex())
@@ -283,16 +284,16 @@ class Shared(ABC):
 
     @checked
     def explore(self, path: str | PathLike[str]) -> Path:
-        """Write a page of the frontier and its algorithms, step by step, and return its path.
+        """Write a page that plays the algorithms of the frontier step by step, and return its path.
 
         Raises:
-            InputError: there is no algorithm, they are too large for a page, or the file cannot be
+            InputError: There is no algorithm, they are too large for a page, or the file cannot be
                 written.
         """
         check_can_write(Path(path))
         algorithms = self._algorithms()
         if not algorithms:
-            raise InputError(f"{self.name}: no algorithm was found, so there is none to explore")
+            raise InputError(f"{self.name}: no algorithm is known, so there is none to explore")
         items = shown((a.name, a.value, a.intact) for a in algorithms)
         write_atomically(Path(path), page(items, self.known, frontier=True))
         return Path(path)
@@ -313,7 +314,7 @@ class Shared(ABC):
 
 
 def _in_short(one: Known) -> str:
-    """Return the points of a frontier, and how far they are known."""
+    """Return the points of a frontier and its state as text."""
     points = ", ".join(point.text for point in one.points) or "no point"
     return f"{points}; {state(one).head.lower()}"
 

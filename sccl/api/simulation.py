@@ -1,4 +1,4 @@
-"""Simulations in Python: what plans take on their machines, link by link."""
+"""Simulate plans on their machines, link by link."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ PlanLike = str | PathLike[str] | Algorithm | Schedule
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Simulation:
-    """What happened on a machine while a collective ran, or several at once.
+    """The simulated run of a collective, or of several at the same time, on a machine.
 
     Attributes:
-        value: the run of :mod:`sccl.tasks.simulate`, with the timeline of :mod:`sccl.sim`.
+        value: Run of :mod:`sccl.tasks.simulate`, with the timeline of :mod:`sccl.sim`.
     """
 
     value: Run
@@ -43,48 +43,48 @@ class Simulation:
 
     @property
     def finish_us(self) -> float:
-        """Return when the last transfer arrives, microseconds."""
+        """Return the arrival time of the last transfer, in microseconds."""
         return self.value.timeline.finish_us
 
     @property
     def gb_per_s(self) -> float:
-        """Return size / time in 10^9 bytes per second, of several collectives together."""
+        """Return size / time in 10^9 bytes per second. The size is the sum over all collectives."""
         size = sum(part.size_bytes for part in self.value.parts)
         return size / self.finish_us / 1000 if self.finish_us else 0.0
 
     @property
     def bound_us(self) -> float | None:
-        """Return what no schedule of such chunks beats, microseconds; None: nothing is known."""
+        """Return the lower bound for schedules of these chunks, in microseconds. None: unknown."""
         bounds = [part.bound for part in self.value.parts]
         known = [self.value.us(bound.ticks) for bound in bounds if bound]
         return max(known) if len(known) == len(bounds) else None
 
     @property
     def busy_us(self) -> dict[tuple[int, int], float]:
-        """Return for how long each link was busy, microseconds, by source and destination."""
+        """Return the busy time of each link in microseconds, by (src, dst)."""
         made = self.value.timeline
         pairs, clock = zip(made.topology.links, made.busy().tolist(), strict=True), made.clock
         return {link.edge: clock.us(ticks) for link, ticks in pairs}
 
     @property
     def carried_bytes(self) -> dict[tuple[int, int], int]:
-        """Return the bytes that each link carried, by source and destination."""
+        """Return the bytes that each link carried, by (src, dst)."""
         made = self.value.timeline
         pairs = zip(made.topology.links, made.carried().tolist(), strict=True)
         return {link.edge: size for link, size in pairs}
 
     @checked
     def utilisation(self, parts: int = 1) -> list[float]:
-        """Return which part of all links was busy in each of so many equal parts of the time.
+        """Return the average utilization of all links in each of ``parts`` equal parts of the time.
 
         Raises:
-            ParameterError: there are no parts.
+            ParameterError: ``parts`` is not positive.
         """
         shares: list[float] = self.value.timeline.utilisation(parts).tolist()
         return shares
 
     def plot(self) -> Chart:
-        """Return what links carry when, with the critical path."""
+        """Return a chart of the transfers on each link over time, with the critical path."""
         drawn = drawn_of(self.value, alone=True)
         return Chart(chart_of([drawn], [part_of(self.value)]), f"{self._names}, simulated")
 
@@ -120,22 +120,24 @@ def simulate(
     alpha_us: float | None = None,
     gb_per_s: float | None = None,
 ) -> Simulation:
-    """Return what a plan takes on its machine, link by link; of several, what they take at once.
+    """Simulate a plan link by link, or several plans at the same time on one machine.
 
-    Each link serves one transfer after the other, as they come, and all goes in whole ticks.
+    Each link serves one transfer after another, in order of arrival. Times are whole ticks.
 
     Args:
-        plans: algorithms, schedules, or files of them, which the judge accepts.
-        size: of the buffer that C chunks make up: bytes, or text such as ``"1GB"``; None: 1 MiB,
-            and of schedules their own.
-        alpha: what links do during alpha; None: it travels, and of schedules their own.
-        stepping: when sends start; None: when their data are there, in the order of steps on each
-            link, and schedules as they say.
-        alpha_us: latency of every link, microseconds; None: the machine's.
-        gb_per_s: speed of every lane, 10^9 bytes per second; None: the machine's.
+        plans: Algorithms, schedules, or files of them. Each must pass verification.
+        size: Size of the buffer, which has C chunks: bytes, or text such as ``"1GB"``. None: 1 MiB,
+            and for schedules their own size.
+        alpha: ``"travels"``: a chunk arrives alpha later. ``"occupies"``: the link is busy during
+            alpha. None: ``"travels"``, and for schedules their own model.
+        stepping: Start of sends. ``"pipelined"``: when their data arrive, in the order of steps on
+            each link. ``"barrier"``: when the previous step ends. None: ``"pipelined"``, and
+            schedules keep their times.
+        alpha_us: Latency of every link, in microseconds. None: the machine's.
+        gb_per_s: Speed of every lane, in 10^9 bytes per second. None: the machine's.
 
     Raises:
-        InputError: there is no plan, the judge rejects one, or what is asked does not fit it.
+        InputError: There is no plan, one fails verification, or an argument does not fit it.
 
     >>> import sccl
     >>> ring = sccl.baseline("ring", "allgather", "ring:4")
@@ -156,10 +158,10 @@ def simulate(
 
 
 def one_of(name: str, given: str | None, kind: type[Named]) -> Named | None:
-    """Return what a text names.
+    """Return the member of an enumeration with this value. None: None.
 
     Raises:
-        ParameterError: it names nothing of the kind.
+        ParameterError: No member has this value.
     """
     if given is None or given in (texts := [one.value for one in kind]):
         return None if given is None else kind(given)

@@ -1,4 +1,4 @@
-"""What one asks about times: schedules, and the classical algorithms."""
+"""Compute schedules (tacos, teccl, taccl) and classical algorithms."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from sccl.tasks.teccl import UNITS, Switching, scheduled, switched
 from sccl.topo import resolve
 
 Size = int | str
-"""Bytes of a rank's buffer: a number, or as people write it (``"64KiB"``, ``"1GB"``)."""
+"""Size of a rank's buffer: bytes, or text such as ``"64KiB"`` or ``"1GB"``."""
 
 
 @checked
@@ -58,30 +58,31 @@ def tacos(  # noqa: PLR0913 - a question, and what decides how it is answered
     timeout_s: float | None = None,
     progress: Progress = True,
 ) -> Schedule:
-    """Return a schedule that TACOS finds, for machines of up to thousands of ranks, judged.
+    """Return a verified TACOS schedule, for machines of up to thousands of ranks.
 
-    Ctrl-C, or interrupting the kernel, gives the best that was found by then.
+    Ctrl-C, or interrupting the kernel, returns the best schedule so far.
 
     Args:
-        collective: a name, a file, or what :func:`collective` returns.
-        topology: a name, a file, or a topology.
-        size: of a rank's buffer.
-        chunks: per part that a rank sends or is to get; None: as many as the sketch says, or one.
-        sketch: a file, one of TACCL's or of ours: what it leaves of the links is used alone, and
-            :attr:`Schedule.bound_us` is about that; symmetries are not imposed.
-        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
-        alpha: what links do during alpha: it keeps them busy, or a chunk arrives so much later.
-        seed: the first of the seeds that are tried.
-        restarts: how many seeds; it ends where the bound is met.
-        improve: effort to better each schedule above the bound; 1 takes some seconds.
-        jobs: seeds that are tried at a time, to the same result.
-        switch_degree: links that stand for a rank's port of a switch; 0: as it is.
-        timeout_s: seconds, after which the best by then is taken; None: no end.
-        progress: whether to show what is going on; or a function that is told, line by line.
+        collective: Name, file, or result of :func:`collective`.
+        topology: Name, file, or topology.
+        size: Size of a rank's buffer.
+        chunks: Chunks per part that a rank sends or receives. None: the sketch's number, or one.
+        sketch: File of a sketch, TACCL's or sccl's. Only the links that it permits are used, and
+            :attr:`Schedule.bound_us` refers to them. Its symmetries are not imposed.
+        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
+        alpha: ``"occupies"``: the link is busy during alpha. ``"travels"``: a chunk arrives alpha
+            later.
+        seed: First seed.
+        restarts: Number of seeds. The search ends early if a schedule attains the lower bound.
+        improve: Budget to improve each schedule above the bound. 1 takes some seconds.
+        jobs: Number of seeds at a time. The result does not depend on it.
+        switch_degree: Number of links that replace a rank's port of a switch. 0: the machine's.
+        timeout_s: Seconds after which the best schedule so far is returned. None: no limit.
+        progress: Whether to show progress, or a function that receives each line of it.
 
     Raises:
-        InputError: the collective, the size, the sketch or a setting does not fit the machine, or
-            nothing was found in time.
+        InputError: The collective, the size, the sketch, or a setting does not fit the machine, or
+            there is no schedule in time.
 
     Source: Won et al., TACOS, MICRO 2024, section IV.
 
@@ -143,45 +144,49 @@ def teccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     timeout_s: float | None = None,
     progress: Progress = True,
 ) -> Schedule:
-    """Return the best schedule of equal chunks that models of few ranks find, judged.
+    """Return the best verified schedule of equal chunks from optimization models.
 
-    Ctrl-C, or interrupting the kernel, gives the best that was found by then.
+    Ctrl-C, or interrupting the kernel, returns the best schedule so far.
 
     Args:
-        collective: a name, a file, or what :func:`collective` returns.
-        topology: a name, a file, or a topology.
-        size: of a rank's buffer.
-        chunks: per part that a rank sends or is to get; None: as many as the sketch says, or one.
-        sketch: a file, one of TACCL's or of ours: what it leaves of the links is used alone, and
-            :attr:`Schedule.bound_us` is about that; symmetries are not imposed.
-        model: intervals in continuous time (auto takes that); or epochs, all in one model, in
-            rounds of A*, or, of what is not copied, by rates and chunks of their own sizes (lp).
-        solver: of the model; auto: GLOP for lp, else CP-SAT.
-        switch: whether switches copy: as the machine has it, all, none; or none, and in an epoch
-            each link at a switch takes one chunk.
-        epoch: as long as a chunk takes the fastest, or the slowest link; or microseconds; auto: the
-            fastest, and in model lp ever shorter ones.
-        multiplier: so many times as long is an epoch.
-        epochs: of the horizon, or of a round; 0: the fewest that do.
-        buffers: chunks of others that a rank keeps to send on later, in model milp; None: any
-            number.
-        combine: what combines: by reversal: chunk by chunk into a root, and of allreduce from
-            there; or each contribution by itself to where it is reduced; auto: what takes less.
-        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
-        alpha: what links do during alpha: it keeps them busy, or a chunk arrives so much later.
-        priorities: of several collectives together: what it is worth that each finishes soon, in
-            place of when the last one does; :attr:`Schedule.bound_us` is then not known.
-        bandwidth: what links have less than the machine says, and when: a file, or its intervals;
-            in models auto, milp and astar.
-        gap: part of the bound by which it may be above it.
-        effort: for bettering it; 1 takes some seconds.
-        seed: the same seed and effort, the same schedule.
-        timeout_s: seconds, after which the best by then is taken; None: no end.
-        progress: whether to show what is going on; or a function that is told, line by line.
+        collective: Name, file, or result of :func:`collective`.
+        topology: Name, file, or topology.
+        size: Size of a rank's buffer.
+        chunks: Chunks per part that a rank sends or receives. None: the sketch's number, or one.
+        sketch: File of a sketch, TACCL's or sccl's. Only the links that it permits are used, and
+            :attr:`Schedule.bound_us` refers to them. Its symmetries are not imposed.
+        model: ``"continuous"``: intervals in continuous time (the choice of ``"auto"``).
+            ``"milp"``: epochs in one model. ``"astar"``: epochs in rounds of A*. ``"lp"``: rates
+            for data that are not copied, with chunks of any size.
+        solver: Solver of the model. ``"auto"``: GLOP for lp, otherwise CP-SAT.
+        switch: ``"machine"``: switches copy if the machine says so. ``"copy"``: all copy.
+            ``"nocopy"``: none copies. ``"hyperedge"``: none copies, and each link at a switch takes
+            at most one chunk per epoch.
+        epoch: ``"fastest"`` or ``"slowest"``: time of a chunk on that link. A number: microseconds.
+            ``"auto"``: the fastest link's, and in model lp shorter and shorter epochs.
+        multiplier: Epoch length as a multiple of the base epoch (TE-CCL's EM).
+        epochs: Number of epochs of the horizon, or of a round. 0: the fewest that suffice.
+        buffers: Chunks of other ranks that a rank can store to forward them later, in model milp.
+            None: any number.
+        combine: For reductions. ``"reversal"``: the reversed schedule of the dual. ``"direct"``:
+            each contribution is sent separately to the rank that reduces it. ``"auto"``: the faster
+            one.
+        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
+        alpha: ``"occupies"``: the link is busy during alpha. ``"travels"``: a chunk arrives alpha
+            later.
+        priorities: Weights of concurrent collectives. The weighted mean completion time is
+            minimized instead of the last one, and :attr:`Schedule.bound_us` is None.
+        bandwidth: Reduced bandwidth of links over time: a file, or its intervals. For models auto,
+            milp, and astar.
+        gap: Relative optimality gap at which the search stops.
+        effort: Search budget. 1 takes some seconds.
+        seed: Seed. The same seed and budget give the same schedule.
+        timeout_s: Seconds after which the best schedule so far is returned. None: no limit.
+        progress: Whether to show progress, or a function that receives each line of it.
 
     Raises:
-        InputError: the collective, the size, the sketch or a setting does not fit the machine, or
-            nothing was found in time.
+        InputError: The collective, the size, the sketch, or a setting does not fit the machine, or
+            there is no schedule in time.
 
     Source: Liu et al., TE-CCL, SIGCOMM 2024, sections 3 and 4.
 
@@ -254,34 +259,36 @@ def taccl(  # noqa: PLR0913 - a question, and what decides how it is answered
     timeout_s: float | None = None,
     progress: Progress = True,
 ) -> Schedule:
-    """Return the best schedule within a communication sketch that is found, judged.
+    """Return the best verified schedule within a communication sketch.
 
-    Ctrl-C, or interrupting the kernel, gives the best that was found by then.
+    Ctrl-C, or interrupting the kernel, returns the best schedule so far.
 
     Args:
-        collective: a name, a file, or what :func:`collective` returns.
-        topology: a name, a file, or a topology.
-        size: of a rank's buffer.
-        sketch: a file, one of TACCL's or of ours; auto: the best of those that the machine
-            suggests.
-        chunks: per part that a rank sends or is to get; 0: as the sketch says, or as many as help.
-        paths: whether chunks go through ranks on shortest paths alone; auto: those that
-            one rank alone wants.
-        order: which chunk goes first on a link, and whether links are filled from the start or
-            from the end; best: all four.
-        steps: three: routes, orders, exact times; joined: all are bettered together after that.
-        together: whether chunks go together and pay one alpha, where alpha occupies links.
-        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
-        alpha: what links do during alpha: it keeps them busy, or a chunk arrives so much later.
-        gap: part of the bound by which it may be above it.
-        effort: for all steps; 1 takes some seconds.
-        seed: the same seed and effort, the same schedule.
-        timeout_s: seconds, after which the best by then is taken; None: no end.
-        progress: whether to show what is going on; or a function that is told, line by line.
+        collective: Name, file, or result of :func:`collective`.
+        topology: Name, file, or topology.
+        size: Size of a rank's buffer.
+        sketch: File of a sketch, TACCL's or sccl's. ``"auto"``: the best of several generated ones.
+        chunks: Chunks per part that a rank sends or receives. 0: the sketch's number, or the best
+            of several.
+        paths: ``"shortest"``: ranks forward chunks on shortest paths only. ``"any"``: on any path.
+            ``"auto"``: shortest paths for chunks that only one rank needs.
+        order: Priority of chunks on a link, and whether links are filled from the start or the end.
+            ``"best"``: the best of all four.
+        steps: ``"three"``: routes, orders, then exact times. ``"joined"``: a joint model then
+            improves all of them. ``"auto"``: joined on small instances.
+        together: Whether chunks are sent together with one alpha if alpha occupies links.
+        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
+        alpha: ``"occupies"``: the link is busy during alpha. ``"travels"``: a chunk arrives alpha
+            later.
+        gap: Relative optimality gap at which the search stops.
+        effort: Search budget of all steps. 1 takes some seconds.
+        seed: Seed. The same seed and budget give the same schedule.
+        timeout_s: Seconds after which the best schedule so far is returned. None: no limit.
+        progress: Whether to show progress, or a function that receives each line of it.
 
     Raises:
-        InputError: the sketch, the collective, the size or a setting does not fit the machine, or
-            nothing was found in time.
+        InputError: The sketch, the collective, the size, or a setting does not fit the machine, or
+            there is no schedule in time.
 
     Source: Shah et al., TACCL, NSDI 2023, section 5 and appendix B.
 
@@ -333,22 +340,23 @@ def baseline(  # noqa: PLR0913 - a question, and what decides how it is answered
     root: Root | None = None,
     alpha: Literal["travels", "occupies"] = "travels",
 ) -> Algorithm | Schedule:
-    """Return a classical algorithm on a machine, judged.
+    """Return a verified classical algorithm on a machine.
 
-    Where all its hops are links it is an algorithm by steps; else hops take shortest paths, on
-    which they meet others, and it is a schedule for the size.
+    If each hop is a link, the result is an algorithm in steps. Otherwise hops take shortest paths
+    of links, which they share with others, and the result is a schedule for the size.
 
     Args:
-        name: ``"ring"``, ``"swing"``, ...: ``sccl baseline list`` says what each is.
-        collective: a name, or what :func:`collective` returns.
-        topology: a name, a file, or a topology.
-        size: of a rank's buffer, by which some choose, and that of a schedule.
-        pieces: into how many pieces everything is cut that it sends as one.
-        root: of broadcast, reduce, gather and scatter, by number or label; None: rank 0.
-        alpha: what links do during alpha, in a schedule.
+        name: ``"ring"``, ``"swing"``, ... (``sccl baseline list`` describes each).
+        collective: Name, or result of :func:`collective`.
+        topology: Name, file, or topology.
+        size: Size of a rank's buffer, for schedules and for algorithms that depend on it.
+        pieces: Number of pieces of each message.
+        root: Root of broadcast, reduce, gather, and scatter, by number or label. None: rank 0.
+        alpha: Model of alpha in a schedule: ``"occupies"`` or ``"travels"``.
 
     Raises:
-        InputError: there is none of that name, or it serves no such machine or collective.
+        InputError: There is no such algorithm, or it does not support the machine or the
+            collective.
 
     >>> import sccl
     >>> sccl.baseline("ring", "allgather", "ring:4").bandwidth_cost
@@ -369,5 +377,5 @@ def _machine(given: Machine) -> core.Topology:
 
 
 def _parts(tell: Callable[[str], None]) -> Callable[[int, int], None]:
-    """Return what is told how many transfers there are, and of how many."""
+    """Return a function that receives the number of finished transfers and of all transfers."""
     return lambda done, of: tell(f"{done:,} of {of:,} transfers")

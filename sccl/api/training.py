@@ -57,10 +57,10 @@ class TrainingPlan:
     @classmethod
     @checked
     def load(cls, path: str | PathLike[str]) -> TrainingPlan:
-        """Return the training plan in a file, right or wrong: :meth:`violations` judges it.
+        """Return the training plan in a file. :meth:`violations` verifies it.
 
         Raises:
-            InputError: the file cannot be read, or is no training plan.
+            InputError: The file cannot be read, or is no training plan.
         """
         return cls(*load_training_plan(Path(path), resolve))
 
@@ -76,42 +76,42 @@ class TrainingPlan:
 
     @property
     def period_us(self) -> float:
-        """Return the claimed time of an iteration, microseconds."""
+        """Return the claimed time of an iteration, in microseconds."""
         return self.value.period_ns / 1000
 
     @property
     def bound_us(self) -> float | None:
-        """Return the lower bound for plans of these options, microseconds; None: not known."""
+        """Return the lower bound for plans with these options, in microseconds. None: unknown."""
         return self.value.bound_ns / 1000 if self.value.bound_ns else None
 
     @property
     def gap(self) -> float | None:
-        """Return the gap between period and lower bound as a fraction; None: no bound known."""
+        """Return the gap between period and lower bound as a fraction. None: no bound is known."""
         return self.value.gap if self.value.bound_ns else None
 
     @property
     def proved(self) -> bool:
-        """Return whether the period equals the bound; False with a table of measured costs."""
+        """Return whether the period equals the bound. False with a table of measured costs."""
         return bool(self.value.bound_ns) and self.value.proved
 
     @property
     def fluid_us(self) -> float:
-        """Return the time of an iteration where motifs share bandwidth as fluids, microseconds.
+        """Return the time of an iteration in microseconds if motifs share bandwidth like fluids.
 
         Raises:
-            InputError: the judge refuses it.
+            InputError: The plan fails verification.
         """
         return fluid_us(self.value, self.timeline())
 
     @property
     def links_us(self) -> float | None:
-        """Return the time of an iteration simulated link by link, microseconds.
+        """Return the time of an iteration simulated link by link, in microseconds.
 
         Returns:
-            None: this simulation does not apply; the notebook view gives the reason.
+            None: this simulation does not apply. The notebook view gives the reason.
 
         Raises:
-            InputError: the judge refuses it.
+            InputError: The plan fails verification.
         """
         return links_us(self.value, self.timeline())[0]
 
@@ -122,24 +122,24 @@ class TrainingPlan:
 
     @checked
     def violations(self, costs: str | PathLike[str] | None = None) -> list[str]:
-        """Return everything that is wrong with it, as the independent judge finds it.
+        """Return all violations that the independent verifier finds. A valid plan has none.
 
         Args:
-            costs: the table of costs by which it was made, a CSV file; None: its times are taken
-                as told, if they are of one.
+            costs: Table of measured costs of the plan, a CSV file. None: the times in the plan are
+                trusted if they come from a table.
 
         Raises:
-            InputError: the table cannot be read, or is none.
+            InputError: The table cannot be read, or is none.
         """
         table = None if costs is None else load_cost_table(Path(costs))
         faults = faults_of_training(replace(self._loaded, costs=table))
         return [f"{fault.kind}: {fault.message}" for fault in faults]
 
     def timeline(self) -> StepTimeline:
-        """Return when computations and motifs start and end, until iterations repeat.
+        """Return the starts and ends of computations and motifs, until iterations repeat.
 
         Raises:
-            InputError: the judge refuses it.
+            InputError: The plan fails verification.
         """
         return right_timeline(self._loaded)
 
@@ -147,11 +147,11 @@ class TrainingPlan:
         """Return a picture of one iteration, with one layer of it enlarged.
 
         Args:
-            before: Plan to draw above this one, such as ``plan(..., search="fifo")``, which
-                issues collectives as they are submitted.
+            before: Plan to draw above this one, such as ``plan(..., search="fifo")``, which issues
+                collectives in the order of submission.
 
         Raises:
-            InputError: The judge rejects a plan.
+            InputError: A plan fails verification.
         """
         plans = [self] if before is None else [before, self]
         running = [RunningPlan(one.value, one.timeline(), one.name) for one in plans]
@@ -159,10 +159,10 @@ class TrainingPlan:
         return Chart(drawn, f"{self.name}: timeline")
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return its timeline as a table of pandas: a row for each computation and motif.
+        """Return its timeline as a pandas table with one row per computation and motif.
 
         Raises:
-            InputError: the judge refuses it.
+            InputError: The plan fails verification.
             ToolError: pandas is not installed.
         """
         try:
@@ -175,11 +175,11 @@ class TrainingPlan:
 
     @checked
     def explore(self, path: str | PathLike[str]) -> Path:
-        """Write a page of its timeline, to zoom and to click through, and return its path.
+        """Write an interactive page of its timeline, and return its path.
 
         Raises:
-            InputError: the judge refuses it, it is too large for a page, or the file cannot be
-                written.
+            InputError: The plan fails verification, it is too large for a page, or the file cannot
+                be written.
         """
         from sccl.tasks.step_page import training_page  # noqa: PLC0415 - where one is wanted
 
@@ -192,17 +192,17 @@ class TrainingPlan:
         """Write the plan to a JSON file and return its path.
 
         Raises:
-            InputError: the file cannot be written.
+            InputError: The file cannot be written.
         """
         write_atomically(Path(path), text_of(training_plan_to_wire(self.value)))
         return Path(path)
 
     @checked
     def save_timeline(self, path: str | PathLike[str]) -> Path:
-        """Write when all of it starts and ends to a JSON file, with the plan, and return its path.
+        """Write the starts and ends of its work, with the plan, to a JSON file. Return its path.
 
         Raises:
-            InputError: the judge refuses it, or the file cannot be written.
+            InputError: The plan fails verification, or the file cannot be written.
         """
         check_can_write(Path(path))
         write_timeline(Path(path), self._loaded)
@@ -240,7 +240,7 @@ class TrainingPlan:
 
     def _repr_html_(self) -> str:
         if faults := self.violations():
-            return heading(self._said) + paragraph(f"the judge refuses it: {faults[0]}")
+            return heading(self._said) + paragraph(f"the plan fails verification: {faults[0]}")
         shown = shown_training(self._loaded)
         head = ("Collective", "ranks", "size", "operations", "recipe", "motifs", "alone", "by")
         rows = [
@@ -274,24 +274,25 @@ def plan(  # noqa: PLR0913 - as the verb takes them
     merge_bytes: int = 0,
     costs: str | PathLike[str] | None = None,
 ) -> TrainingPlan:
-    """Return the best plan found for a workload on a fabric, verified, with its gap.
+    """Return the best plan of a search for a workload on a fabric, verified, with its gap.
 
     Args:
-        workload: A workload, or the path of its file.
+        workload: Workload, or the path of its file.
         fabric: ``"hgx2"``, ``"hgx2x4"``, ... (``sccl fabric list``), or the path of a .json.
         search: ``"sgs"``, ``"exact"``, ``"mcmc"``, or an order of frameworks such as ``"fifo"``.
-        seconds: Approximate effort, counted in steps, so that it does not depend on the load of the
-            machine. Options come first, then bounds with at most a quarter, then the search.
+        seconds: Approximate duration. It is counted in search steps, so the result does not depend
+            on the load of the machine. Options come first, then bounds with at most a quarter, then
+            the search.
         seed: Seed of the search. The same seed gives the same plan.
         max_motifs: Largest number of parts of a collective.
-        memory_bytes: Limit for gathered results in memory at one time; 0: no limit.
+        memory_bytes: Limit for gathered results in memory at one time. 0: no limit.
         bitwise: Whether collectives keep their order of reduction.
-        merge_bytes: Collectives of the same kind up to this size may be merged, where that is
-            faster; 0: none.
-        costs: Measured times, a CSV file as for ``sccl plan --costs``; None: modelled times.
+        merge_bytes: Collectives of the same kind up to this size may be merged if that is faster.
+            0: none.
+        costs: Measured times, a CSV file as for ``sccl plan --costs``. None: modelled times.
 
     Raises:
-        InputError: the workload does not fit the fabric, or an operation has no option.
+        InputError: The workload does not fit the fabric, or an operation has no option.
     """
     from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.tasks.planning import plan_training  # noqa: PLC0415

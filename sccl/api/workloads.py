@@ -1,4 +1,4 @@
-"""Workloads in Python: of models by formulas, of traces of real jobs, and from files."""
+"""Create workloads from models, from traces of real jobs, and from files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sccl.workloads.generate import FAMILIES, made_workload
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Workload:
-    """What a training job does in one iteration: computation, collectives, and what waits for what.
+    """One iteration of a training job: computation, collectives, and their dependencies.
 
     >>> import sccl
     >>> job = {"layers": 4, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3}
@@ -32,8 +32,8 @@ class Workload:
     Workload(transformer: 8 ranks, 12 collectives, 13.3899 ms of computation)
 
     Attributes:
-        value: the workload of :mod:`sccl.core.workload`.
-        assumed: of traces, what they do not say, and was taken for it.
+        value: Workload of :mod:`sccl.core.workload`.
+        assumed: For traces: assumed values that the traces lack.
     """
 
     value: core.Workload
@@ -48,23 +48,23 @@ class Workload:
         """Return the workload in a file.
 
         Raises:
-            InputError: the file cannot be read, or is no workload.
+            InputError: The file cannot be read, or is no workload.
         """
         return cls(load_workload(Path(path)))
 
     @property
     def name(self) -> str:
-        """Return what it is called."""
+        """Return its name."""
         return self.value.name
 
     @property
     def ranks(self) -> int:
-        """Return how many there are."""
+        """Return the number of ranks."""
         return self.value.ranks
 
     @property
     def collectives(self) -> int:
-        """Return how many there are in an iteration."""
+        """Return the number of collectives of an iteration."""
         return sum(1 for _ in self.value.collectives())
 
     @checked
@@ -72,7 +72,7 @@ class Workload:
         """Write the workload to a JSON file and return its path.
 
         Raises:
-            InputError: the file cannot be written.
+            InputError: The file cannot be written.
         """
         write_atomically(Path(path), text_of(workload_to_wire(self.value)))
         return Path(path)
@@ -118,24 +118,26 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
     alike: bool = False,
     host_time: bool = False,
 ) -> Workload:
-    """Return what a training job does in one iteration: from a file, of a model, or of traces.
+    """Return one iteration of a training job from a file, a model, or traces.
 
     Args:
-        given: the path of a workload's file; a family of models, such as ``"moe"``; or the path of
-            a trace, of an archive or a folder of traces, or a list of them.
-        parameters: of a model, by name, such as ``{"layers": 4, "dp": 8}``; others are as usual.
-        preset: of models, whose parameters are taken where none are given.
-        name: of the workload; None: that of the preset, the family, or the first trace.
-        format: of traces; ``"auto"``: as they look.
-        rank: of several traces this rank's alone; of one that does not say it, its rank.
-        ranks: of the job, where no trace says it.
-        step: which step of traces is taken, by its number; None: one in the middle.
-        alike: whether ranks without a trace do as those with one, in groups of their own.
-        host_time: whether what the host does between calls is kept, as a stream.
+        given: Path of a workload's file, a family of models such as ``"moe"``, the path of a trace,
+            of an archive or a folder of traces, or a list of traces.
+        parameters: For models: values by name, such as ``{"layers": 4, "dp": 8}``. Others have
+            defaults.
+        preset: For models: preset whose parameters are the defaults.
+        name: Name of the workload. None: that of the preset, the family, or the first trace.
+        format: Format of traces. ``"auto"``: detected.
+        rank: With several traces, the only rank to use. With one trace that lacks its rank, the
+            rank.
+        ranks: Number of ranks of the job, if no trace has it.
+        step: Number of the step to use. None: one in the middle.
+        alike: Whether ranks without a trace behave like those with one, in groups of their own.
+        host_time: Whether to keep the host's time between calls as a stream.
 
     Raises:
-        InputError: it cannot be read or made, ranks disagree, there are no collectives, or what is
-            given beside it does not go with it.
+        InputError: An input cannot be read or made, ranks disagree, there are no collectives, or an
+            argument does not apply to this kind of input.
 
     >>> import sccl
     >>> sccl.workload("transformer", {"layers": 4, "hidden": 1024, "heads": 16, "dp": 8, "zero": 3})
@@ -160,7 +162,7 @@ def workload(  # noqa: PLR0913 - a file, a model or traces, each with what goes 
 
 
 def _refuse(told: Mapping[str, object], why: str, what: str) -> None:
-    """Raise a ParameterError if something is told that does not go with what is given."""
+    """Raise a ParameterError if an argument does not apply to this kind of input."""
     for name, value in told.items():
         if value is not None:
             raise ParameterError(f"sccl.workload: {name} {why}, and {what}: leave it out")
@@ -174,16 +176,16 @@ def make_workload(
     preset: str | None = None,
     name: str | None = None,
 ) -> Workload:
-    """Return an iteration of training a model, made by formulas.
+    """Return one training iteration of a model, computed from formulas.
 
     Args:
         family: ``"transformer"``, ``"moe"``, ``"dlrm"``, ... (``sccl workload make --help``).
-        parameters: by name, such as ``{"layers": 4, "dp": 8}``; the others are as usual.
-        preset: whose parameters are taken where none are given.
-        name: of the workload; None: that of the preset, else the family's.
+        parameters: Values by name, such as ``{"layers": 4, "dp": 8}``. Others have defaults.
+        preset: Preset whose parameters are the defaults.
+        name: Name of the workload. None: that of the preset, or of the family.
 
     Raises:
-        InputError: there is no such family or preset, or parameters contradict one another.
+        InputError: There is no such family or preset, or parameters contradict one another.
     """
     given = dict(parameters or {})
     if family in FAMILIES:

@@ -42,7 +42,7 @@ Name = Annotated[
     str,
     typer.Argument(
         metavar="NAME|list",
-        help="ring, direct, halving-doubling, swing, ...; list: says what each is.",
+        help="ring, direct, halving-doubling, swing, ...; list: prints a description of each.",
         autocompletion=lambda incomplete: [n for n in _names() if n.startswith(incomplete)],
     ),
 ]
@@ -98,8 +98,8 @@ def baseline(
     if name == LIST:
         if collective or topo or output:
             raise ParameterError(
-                "list takes no collective, no topo and no file: leave them out, or give the name "
-                "of an algorithm in place of list"
+                "list takes no collective, no topo, and no file: leave them out, or give the name "
+                "of an algorithm instead of list"
             )
         if json:
             print_output(list_output())
@@ -126,7 +126,7 @@ def baseline(
 
 
 def _print_list(algorithms: tuple[BaselinePart, ...]) -> None:
-    table = Table("name", "what it is", "collectives", "source")
+    table = Table("name", "description", "collectives", "source")
     for one in algorithms:
         row = (one.name, one.about, ", ".join(one.collectives), one.source)
         table.add_row(*map(escape, row))
@@ -139,7 +139,7 @@ def _print(name: str, request: Request, made: Placed, stepping: Stepping, file: 
     cost = f"R={a.rounds}, R/C = {a.bandwidth_cost}" if a else "over shortest paths of links"
     console.print(
         f"{escape(f'{name}: {c.name} on {on_a_line(request.topology.name)}')}, C={c.chunks} "
-        f"S={made.steps} {cost}, {counted(made.sends, 'send')}, judged"
+        f"S={made.steps} {cost}, {counted(made.sends, 'send')}, verified"
     )
     console.print(
         f"{bytes_text(request.size_bytes)} a rank: [bold]{us_text(us)}[/], "

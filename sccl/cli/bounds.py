@@ -116,13 +116,13 @@ def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
         console.print(f"S = {limit.steps}: R/C >= {limit.lower} for every k, C and class")
     elif limit.lower == limit.upper:
         console.print(
-            f"S = {limit.steps}: R/C >= {limit.lower} for every k and C{of_class}, and no more can "
-            "be said: algorithms come as near as one likes, or attain it"
+            f"S = {limit.steps}: R/C >= {limit.lower} for every k and C{of_class}; this bound is "
+            "tight: algorithms attain it or approach it arbitrarily closely"
         )
     else:
         console.print(
-            f"S = {limit.steps}: R/C >= {limit.lower} ({float(limit.lower):.5g}) for every k and C"
-            f"{of_class}; the best found has {float(limit.best):.5g}"
+            f"S = {limit.steps}: R/C >= {limit.lower} ({float(limit.lower):.5g}) for every k and "
+            f"C{of_class}; best algorithm: {float(limit.best):.5g}"
         )
     for proof in limit.proofs:
         if proof.cuts:
@@ -147,10 +147,11 @@ def _print_limit(console: Console, limit: StepLimit, scope: str) -> None:
 def _print_cuts(console: Console, proof: LimitProof) -> None:
     prices = " and prices of shared budgets" if proof.prices else ""
     console.print(
-        f"proved by cuts through time{prices}: a chunk starts among ranks that are inside at time "
-        "0 and is wanted on one that never is, and what is inside at a time stays so; so it has to "
-        "cross from a rank inside at s to one not yet inside at s+1. At these weights a round of "
-        f"any step carries 1 at most, and {proof.bound} per C has to cross (all labels: --json)",
+        f"proved by cuts through time{prices}: each chunk starts on a rank that is inside at time "
+        "0, and must reach a rank that never is. Ranks stay inside once they are. So each chunk "
+        "must cross from a rank inside at s to one that is not inside at s+1. With these weights "
+        f"a round of any step carries at most 1, and {proof.bound} per C must cross (all labels: "
+        "--json)",
         soft_wrap=True,
     )
     for cut in sorted(proof.cuts, key=lambda cut: (-cut.weight, cut.labels))[:_SHOWN]:
@@ -199,7 +200,7 @@ def _print_prices(console: Console, priced: Priced, constraints: int) -> None:
     by_price: dict[Fraction, list[str]] = defaultdict(list)
     for name, price in priced.prices:
         by_price[price].append(name)
-    console.print("prices (what a transfer over an edge costs; constraints not named are free):")
+    console.print("prices (cost of a transfer over an edge; constraints without a price are free):")
     for price, names in sorted(by_price.items()):
         everything = len(names) == constraints
         text = "every link" if everything else ", ".join(names)

@@ -84,7 +84,7 @@ def codegen(
         raise ParameterError("--blocks-per-link and --transport are for GPUs: leave them out")
     if select is not None and topo is not None:
         raise ParameterError(
-            "--select and --topo both say which sizes are served by what: give one"
+            "--select and --topo both set the sizes for which each algorithm is used: give one"
         )
     machine = resolve(topo) if topo else None
     given = {str(one.file): one.plan for one in load_plans(files)}

@@ -148,7 +148,7 @@ def compare(
     with _progress() as tell:
         found = compare(contest, entrants_of(contest, names, given, tell), sizes, tell)
     if found.ended and err().is_terminal:
-        err().print(f"{found.ended}: what was found by then follows")
+        err().print(f"{found.ended}: partial results follow")
     kept = write_fastest(directory, found) if directory is not None else {}
     drawn = plot if any(system.rows for system in found.systems) else None
     rules = write_tuner(found, tuner) if tuner is not None and not found.ended else None
@@ -196,7 +196,7 @@ def _print(console: Console, shown: CompareOutput) -> None:
     for one in missing:
         console.print(f"  {on_a_line(one.name)}: {one.why}", markup=False, soft_wrap=True)
     if shown.ended:
-        console.print(f"[yellow]{shown.ended}: this is what was found by then.[/]")
+        console.print(f"[yellow]{shown.ended}: these are partial results.[/]")
     if late:
         console.print(f"not reached: {', '.join(late)}", markup=False, soft_wrap=True)
     files = [size.file for size in shown.sizes if size.file]

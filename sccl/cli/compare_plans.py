@@ -83,7 +83,7 @@ def _print(shown: ComparePlansOutput) -> None:
     table = Table("Search", title=title, title_justify="left")
     for name in ("an iteration", "above the bound", "seconds"):
         table.add_column(name, justify="right")
-    table.add_column("what it does")
+    table.add_column("description")
     for one in shown.searches:
         above = "-" if one.gap is None else gap_text(one.gap) if one.gap > 0 else "met"
         row = (one.search, duration_text(one.period_us), above, f"{one.seconds:.2f}")

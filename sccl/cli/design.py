@@ -70,7 +70,8 @@ def design(
         )
     if not found.networks:
         raise ParameterError(
-            f"no network of {counted(ranks, 'rank')} and degree {degree} was found"
+            f"no network of {counted(ranks, 'rank')} and degree {degree} exists among the "
+            "candidates"
             + ("" if steps is None else f" that takes {counted(steps, 'step')} at the most")
         )
     if output is not None:
@@ -104,7 +105,7 @@ def _named(network: DesignPart, found: DesignOutput) -> str:
 def _print(title: str, found: DesignOutput) -> None:
     console = out()
     table = Table("Network", title=title, title_justify="left")
-    for name in ("S", "R/C", "by the least"):
+    for name in ("S", "R/C", "relative"):
         table.add_column(name, justify="right")
     table.add_column("")
     least = Fraction(found.bandwidth)
@@ -121,7 +122,9 @@ def _print(title: str, found: DesignOutput) -> None:
         f"or less R/C than {found.bandwidth}; {counted(found.tried, 'network')} looked at, those "
         "that smaller ones are made of included"
     )
-    console.print("best: none here is as good in steps and R/C; what they are: 'sccl topo show'")
+    console.print(
+        "best: no listed network is as good in both costs; describe one with 'sccl topo show'"
+    )
     if found.ended:
         console.print(f"[yellow]{found.ended}: others were not tried[/]")
     for what, file in (("written to", found.file), ("picture:", found.picture)):

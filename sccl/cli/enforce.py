@@ -58,7 +58,7 @@ def enforce(job: Job, plan: Plan = None, record: Record = None, json: options.Js
     """
     if record is None and plan is None:
         raise ParameterError(
-            "it is not said what to do with the job: give --record FILE, or --plan FILE"
+            "no action is selected for the job: give --record FILE, or --plan FILE"
         )
     options.writable(record)
     recorded = enforced(job, plan, record, aside=json)

@@ -43,7 +43,7 @@ def list_fabrics(json: options.Json = False) -> None:
         table.add_row(name, str(one.ranks), channels, one.source.split(": ")[0])
     console = out()
     console.print(table)
-    console.print("hgx2xN has N nodes; 'sccl schema fabric' says what files of your own are.")
+    console.print("hgx2xN has N nodes; 'sccl schema fabric' describes custom files.")
 
 
 Name = Annotated[

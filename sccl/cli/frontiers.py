@@ -64,7 +64,7 @@ def _print_sweep(console: Console, frontier: Frontier, spec: Spec) -> None:
         f"Class: {frontier.scope}"
     )
     if frontier.stopped == "interrupted":
-        console.print("[yellow]Interrupted: this is the part that was found.[/]")
+        console.print("[yellow]Interrupted: these are partial results.[/]")
     elif frontier.complete:
         state = completeness(frontier.classes[0].within)
         console.print(f"[green]{state.head}:[/] {state.rest}.")
@@ -105,7 +105,7 @@ def _print_limits(console: Console, frontier: Frontier, spec: Spec) -> None:
     _print_fastest(console, frontier)
     console.print(f"{frontier.seconds:.1f} s. Class: {frontier.scope}, any k, any C")
     if frontier.stopped == "interrupted":
-        console.print("[yellow]Interrupted: this is the part that was found.[/]")
+        console.print("[yellow]Interrupted: these are partial results.[/]")
     elif frontier.complete:
         console.print("[green]Complete:[/] no other S gives a smaller R/C, with any k and any C.")
     elif frontier.stopped == "max-steps":
@@ -170,7 +170,7 @@ def _print_classes(console: Console, frontier: Frontier, spec: Spec) -> None:
         seconds = f"{refuted} of halves refuted, {len(frontier.open)} open, {seconds}"
     console.print(seconds)
     if frontier.stopped == "interrupted":
-        console.print("[yellow]Interrupted: this is the part that was found.[/]")
+        console.print("[yellow]Interrupted: these are partial results.[/]")
     _print_open(console, frontier)
 
 

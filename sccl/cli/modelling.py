@@ -15,7 +15,7 @@ _MODEL = "Options of transformers"
 _EXPERTS = "Options of experts (moe)"
 _TABLES = "Options of recommendation models (dlrm)"
 _NETS = "Options of convolutional nets"
-_SPREAD = "Options of who does what"
+_SPREAD = "Options for the division of work"
 _SPEED = "Options of speed"
 
 Whole = int | None
@@ -39,7 +39,7 @@ class ModelParameters:
         Whole,
         typer.Option(
             help="Number of key/value heads of grouped-query attention.",
-            show_default="as many as heads",
+            show_default="the number of heads",
             rich_help_panel=_MODEL,
         ),
     ] = None
@@ -196,7 +196,7 @@ class ModelParameters:
         Whole,
         typer.Option(
             help="Number of ranks of the job.",
-            show_default="tp * pp * dp; a dlrm has to be told",
+            show_default="tp * pp * dp; required for a dlrm",
             rich_help_panel=_SPREAD,
         ),
     ] = None
@@ -204,7 +204,7 @@ class ModelParameters:
         Whole,
         typer.Option(
             help="Sequences of a microbatch, or samples or pictures of a rank.",
-            show_default="1; 64 pictures; a dlrm has to be told",
+            show_default="1; 64 pictures; required for a dlrm",
             rich_help_panel=_SPREAD,
         ),
     ] = None
@@ -232,7 +232,7 @@ class ModelParameters:
         Whole,
         typer.Option(
             help="Number of data-parallel replicas, d.",
-            show_default="1, or what --ranks leaves",
+            show_default="1, or the remainder of --ranks",
             rich_help_panel=_SPREAD,
         ),
     ] = None

@@ -62,7 +62,7 @@ def motif(
     its largest buffer of a rank, counted like --size.
     """
     if recipe is None and not json:
-        table = Table("Rule", "What it makes", "Of", title=f"Rules for {escape(collective)}")
+        table = Table("Rule", "Result", "Of", title=f"Rules for {escape(collective)}")
         for row in rule_rows(collective):
             table.add_row(*map(escape, row))
         out().print(table)
@@ -75,7 +75,7 @@ def motif(
     out().print(_table(made))
     says = f"{made.recipe} of {made.collective} among {made.ranks} ranks"
     does = "does" if len(made.motifs) == 1 else "do"
-    line = f"{counted(len(made.motifs), 'motif')} {does} what {says} is to do, in any order allowed"
+    line = f"{counted(len(made.motifs), 'motif')} {does} the work of {says}, in any order allowed"
     out().print(line, markup=False, soft_wrap=True)
 
 

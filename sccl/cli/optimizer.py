@@ -137,7 +137,7 @@ def _check(
         raise ParameterError("nothing is asked for: give --commit, --serve or --status")
     if serve and json:
         raise ParameterError(
-            "--serve goes on until it is interrupted, and --json prints one document: leave one out"
+            "--serve runs until it is interrupted, and --json prints one document: leave one out"
         )
     for name, value in (("deadline", deadline), ("seconds", seconds)):
         if not 0 < value <= 86_400:
@@ -161,7 +161,7 @@ def _show(shown: OptimizerOutput, *, json: bool) -> None:
     console.print(table)
     last = shown.last
     console.print(
-        "no iteration was told of"
+        "no iteration was reported"
         if last is None
         else f"iteration {last.iteration}, plan {last.version}: {duration_text(last.period_us)}, "
         f"{last.waited:.1%} of it waited",

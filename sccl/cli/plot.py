@@ -55,14 +55,14 @@ def plot(
             "-o",
             "--output",
             help=".html, .svg, .png or .pdf.",
-            show_default="an .svg in this folder, named by what it shows",
+            show_default="an .svg in this folder, named after its content",
         ),
     ] = None,
     what: Annotated[
         What | None,
         typer.Option(
             help="Kind of chart.",
-            show_default="frontier, utilisation, topology or timeline, by what FILE is",
+            show_default="frontier, utilisation, topology, or timeline, by the kind of FILE",
         ),
     ] = None,
     alpha_us: options.AlphaUs = None,
@@ -102,7 +102,7 @@ def picture(
     console = err()
     frontiers = lines_of([frontier])
     if not any(one.points for one in frontiers):
-        console.print(f"{on_a_line(path)} is not written: no point was found", markup=False)
+        console.print(f"{on_a_line(path)} is not written: there is no point", markup=False)
         return
     drawn = [charts.frontier_chart(frontiers)]
     if sum(len(one.points) for one in frontiers) <= charts.MOST_TIMES:
@@ -187,6 +187,6 @@ def _timed(schedule: Schedule, what: What) -> tuple[ChartType, str]:
 
         return schedule_chart(schedule), name
     raise ParameterError(
-        f"--what {what.value} draws algorithms, and {name!r} is none: leave --what out, for what "
-        "its links carry when"
+        f"--what {what.value} draws algorithms, and {name!r} is none: leave --what out to draw "
+        "the load of links over time"
     )

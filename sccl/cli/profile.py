@@ -112,7 +112,7 @@ def profile(
     ] = Repetitions.LEAST,
     name: Annotated[
         str | None,
-        typer.Option(help="Name of the machine.", show_default="the file's, or what was measured"),
+        typer.Option(help="Name of the machine.", show_default="the file's or the measured value"),
     ] = None,
     save: Save = None,
     output: Annotated[
@@ -152,7 +152,7 @@ def profile(
     else:
         told = {"ranks": ranks, "sizes": sizes, "chunks": chunks, "repeat": repeat, "mpi": mpi}
         told |= {"gpus": gpus or None, "save": save}
-        options.refuse(told, "--measurements gives what was measured")
+        options.refuse(told, "--measurements gives the measured values")
         found = read_measurements(measurements, known, name)
     made = profile_of(found, known, alike, max_misfit, take)
     if plot:

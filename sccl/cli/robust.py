@@ -106,7 +106,7 @@ def _named(case: SurvivedPart) -> str:
 def _print(found: RobustOutput) -> None:
     console = out()
     title = escape(on_a_line(f"{found.collective} on {found.topology}, without a part of it"))
-    table = Table("Failed", "Fewest steps", "Least R/C", title=title, title_justify="left")
+    table = Table("Failed", "Fewest steps", "Lowest R/C", title=title, title_justify="left")
     for name in ("Time per byte", "Seconds"):
         table.add_column(name, justify="right")
     for case in found.cases:

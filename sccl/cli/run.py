@@ -187,7 +187,7 @@ def tune(
     before = digests_of([project])
     if topo is not None:
         told = {"sizes": sizes, "repeat": repeat, "mpi": mpi}
-        options.refuse(told, "--topo says what links cost")
+        options.refuse(told, "--topo gives the costs of links")
         machine = resolve(topo)
         selection = tune_by_costs(project, machine, collective or ())
         if json:
@@ -198,7 +198,7 @@ def tune(
     times = _TUNE_REPEAT if repeat is None else repeat
     trial = trial_of(project, _TUNE_SIZES if sizes is None else sizes, times, collective or ())
     found = _built([project], mpi)
-    with err().status("measuring every program by itself"):
+    with err().status("measuring each program separately"):
         timings = list(timings_of([project], found, replace(trial, each=True)))
     selection = tune_project(project, found, timings)
     if json:

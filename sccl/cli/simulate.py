@@ -69,7 +69,7 @@ Steps = Annotated[
         "--stepping",
         help="Start of a send: pipelined (data have arrived and the link is free) or "
         "barrier (previous step has ended everywhere).",
-        show_default="pipelined; schedules and programs say when",
+        show_default="pipelined; schedules and programs have their own times",
     ),
 ]
 AlphaUs = Annotated[
@@ -191,7 +191,7 @@ def _steps(run: RunPart) -> str:
     if run.stepping:
         return run.stepping
     programs = any(part.program for part in run.collectives)
-    return "as the instructions say" if programs else "at the times of the schedule"
+    return "by the instructions" if programs else "at the times of the schedule"
 
 
 def _name(part: SimulatedPart) -> str:
@@ -212,7 +212,7 @@ def _print_path(console: Console, run: RunPart) -> None:
     for name in ("from (us)", "to (us)"):
         table.add_column(name, justify="right")
     table.add_column("chunk", justify="right")
-    for name in ("link", "why then", *(("file",) if several else ())):
+    for name in ("link", "reason", *(("file",) if several else ())):
         table.add_column(name)
     for i, step in shown[:_ENDS] + shown[-_ENDS:] if cut else shown:
         if cut and i == len(path) - _ENDS:
@@ -262,8 +262,8 @@ def _print_table(console: Console, runs: Sequence[RunPart]) -> None:
     for title in sorted(titles):
         console.print(f"{on_a_line(title)}", markup=False)
     console.print(
-        f"{_steps(runs[0])}, alpha {runs[0].alpha}; GB/s is size / time; the lower bound "
-        "holds for every schedule of such chunks",
+        f"{_steps(runs[0])}, alpha {runs[0].alpha}; GB/s is size / time; the lower bound holds "
+        "for every schedule of these chunks",
         soft_wrap=True,
     )
     console.print(table)

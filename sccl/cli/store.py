@@ -98,7 +98,7 @@ def export(
         answers = [answer for _, _, answer in opened.find(digest)]
     sat = [answer for answer in answers if isinstance(answer, Sat)]
     if not sat:
-        raise ParameterError(f"no solver has found an algorithm for the instance {digest}")
+        raise ParameterError(f"the store has no algorithm for the instance {digest}")
     write_atomically(output, text_of(algorithm_to_wire(sat[0].algorithm)))
     if json:
         inputs = plan_digests({"algorithm": sat[0].algorithm})
@@ -120,7 +120,7 @@ def gc(
 ) -> None:
     """Delete verdicts and give their space back."""
     if not (everything or unknown or older_than_days is not None):
-        raise ParameterError("say what to delete: --older-than-days, --unknown or --all")
+        raise ParameterError("select the rows to delete: --older-than-days, --unknown, or --all")
     with open_store(file) as opened:
         gone = opened.discard(older_than_days=older_than_days, unknown=unknown)
     if json:

@@ -173,7 +173,7 @@ def _print(shown: TacosOutput, found: Found) -> None:
         f"[bold]{us_text(shown.finish_us)}[/] ({counted(shown.sends, 'transfer')}, "
         f"{shown.seconds:.2f} s, seed {shown.seed}), alpha {shown.alpha}"
     )
-    each = " (each sent by itself)" if shown.alpha == "occupies" else ""
+    each = " (each sent separately)" if shown.alpha == "occupies" else ""
     each += f" within sketch {escape(on_a_line(shown.sketch))}" if shown.sketch else ""
     least = us_text(shown.bound_us)
     console.print(f"lower bound {least} for such chunks{each}: {met}")
@@ -188,5 +188,5 @@ def _kept(shown: TacosOutput) -> str:
         return "not kept: add -o FILE to write it"
     written = f"written to {on_a_line(shown.file)}"
     if not shown.recorded:
-        return f"{written}: what makes the schedule again, and not the schedule"
+        return f"{written}: the inputs that reproduce the schedule, not the schedule itself"
     return f"{written}; verify it with: sccl check {on_a_line(quote(shown.file))}"

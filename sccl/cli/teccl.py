@@ -249,10 +249,10 @@ def teccl(
 
 _COMBINED = {
     "reversal": "reversal: the dual read backwards, and of allreduce one phase after the other",
-    "overlap": "reversal: each chunk goes on as soon as it is reduced",
+    "overlap": "reversal: each chunk is sent as soon as it is reduced",
     "chains": "chains: each chunk is reduced on its way to a root, and copied from there",
-    "direct": "direct demands: each contribution goes by itself to where it is reduced",
-    "gathered": "gathering: each contribution goes by itself to all, and all reduce",
+    "direct": "direct demands: each contribution is sent separately to the rank that reduces it",
+    "gathered": "gathering: each contribution is sent separately to all ranks, and all reduce",
 }
 
 
@@ -279,14 +279,14 @@ def _print(shown: TecclOutput, each: str) -> None:
             f"{us_text(part.finish_us)}, alone at least {us_text(part.bound_us)}"
         )
     if shown.epochs is not None:
-        console.print(f"found in {counted(shown.epochs, 'epoch')} of {shown.epoch_us:g} us")
+        console.print(f"scheduled in {counted(shown.epochs, 'epoch')} of {shown.epoch_us:g} us")
     elif shown.by and shown.model in {Model.MILP, Model.ASTAR} and shown.by != shown.model:
-        ended = "its rounds did not end" if shown.model == Model.ASTAR else "it found none better"
-        console.print(f"found by {shown.by}, not by model {shown.model}: {ended}")
+        ended = "its rounds did not end" if shown.model == Model.ASTAR else "it improved nothing"
+        console.print(f"scheduled by {shown.by}, not by model {shown.model}: {ended}")
     if shown.bandwidth:
         console.print(
-            f"links have what {on_a_line(shown.bandwidth)} says: 'sccl check' and 'sccl simulate' "
-            "take these times as they are",
+            f"bandwidth varies by {on_a_line(shown.bandwidth)}: 'sccl check' and 'sccl simulate' "
+            "use these times unchanged",
             markup=False,
             soft_wrap=True,
         )

@@ -68,7 +68,7 @@ def time_limits(
     if certificate and found and not interrupted:
         certify(lambda path, _: certify_times(subject, found, path), certificate, quiet=json)
     elif certificate:
-        why = "interrupted" if interrupted else "nothing was found"
+        why = "interrupted" if interrupted else "no schedule"
         err().print(f"{why}: no certificate is written")
     if interrupted:
         raise typer.Exit(ExitCode.INTERRUPTED)

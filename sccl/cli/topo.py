@@ -186,14 +186,14 @@ def import_(
         str | None,
         typer.Option(
             help="GPU whose link speeds apply if the file has none, such as a100.",
-            show_default="by what the file says",
+            show_default="from the file",
         ),
     ] = None,
     alpha_us: Annotated[
         float | None,
         typer.Option(
             help="Latency of links in microseconds, if the file has none.",
-            show_default="of each kind of link, as is then said",
+            show_default="by kind of link, and printed",
         ),
     ] = None,
     chassis: Annotated[
@@ -240,7 +240,7 @@ def probe(
         float | None,
         typer.Option(
             help="Latency of links in microseconds.",
-            show_default="of each kind of link, as is then said",
+            show_default="by kind of link, and printed",
         ),
     ] = None,
     tools: Annotated[

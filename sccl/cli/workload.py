@@ -76,7 +76,7 @@ def import_(
         int | None,
         typer.Option(
             help="Number of ranks of the job, if no trace contains it.",
-            show_default="as traces say",
+            show_default="from the traces",
         ),
     ] = None,
     step: Annotated[
@@ -229,7 +229,7 @@ def print_workload(console: Console, part: WorkloadPart) -> None:
             told += f", {role.waits_across} of them for the iteration before"
         line = f"role {role.name}: {counted(role.ranks, 'rank')}, {told}"
         if not role.submits and not role.waits:
-            line = f"role {role.name}: {counted(role.ranks, 'rank')}, what they do is not known"
+            line = f"role {role.name}: {counted(role.ranks, 'rank')}, calls unknown"
         console.print(on_a_line(line), markup=False, soft_wrap=True)
     console.print(f"{part.dependencies} dependencies, {len(part.across)} across iterations")
     for dep in part.across[:_SHOWN]:

@@ -76,8 +76,8 @@ def spelled_out(wire: CustomCollectiveWire, where: str) -> SpelledOut:
     if len(told) + len(pairs) > 1 or wire.combining:
         others = [*told[1:], *pairs, *(["combining"] if wire.combining else [])]
         raise FormatError(
-            f"{where}: $.{told[0]} says all of the collective, and $.{others[0]} stands beside it: "
-            "leave one out"
+            f"{where}: $.{told[0]} describes the whole collective, and $.{others[0]} repeats a "
+            "part of it: leave one out"
         )
     counts = getattr(wire, told[0])
     _check_counts(counts, wire.ranks, f"{where}, $.{told[0]}")

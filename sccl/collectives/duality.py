@@ -211,8 +211,7 @@ def _require_single(spec: Spec) -> None:
         wanted = spec.post.of(chunk, spec.ranks)
         if len(wanted) != 1:
             raise CollectiveError(
-                f"collective {spec.name!r} combines and wants chunk {chunk} on {len(wanted)} "
-                "ranks: combining collectives are synthesised by their duals, which are known for "
-                "one rank per chunk and for allreduce, also in groups; split it into such "
-                "collectives"
+                f"collective {spec.name!r} reduces and ends with chunk {chunk} on {len(wanted)} "
+                "ranks: reductions are synthesized by their duals, which exist for one rank per "
+                "chunk and for allreduce, also in groups; split it into such collectives"
             )

@@ -201,11 +201,11 @@ def custom(wire: CustomCollectiveWire, where: str) -> Spec:
     post = pattern_of_pairs(told.post, chunks, f"{where}, $.post")
     moves = zip(post, pre, strict=True) if told.combining else zip(pre, post, strict=True)
     if all(there <= here for here, there in moves):
-        raise FormatError(f"{where}: every chunk is already where $.post wants it")
+        raise FormatError(f"{where}: every chunk is already at its destinations in $.post")
     if told.combining and (bad := [c for c, after in enumerate(post) if len(after) != 1]):
         raise FormatError(
-            f"{where}, $.post: chunk {bad[0]} is wanted on {len(post[bad[0]])} ranks; a combining "
-            "collective is synthesised as the inverse of its dual, which needs exactly one"
+            f"{where}, $.post: chunk {bad[0]} has {len(post[bad[0]])} destinations; a reduction "
+            "is synthesized as the inverse of its dual, which needs exactly one"
         )
     spec = Spec(
         wire.name,

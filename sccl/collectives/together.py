@@ -231,8 +231,8 @@ def _together(text: str, ranks: int) -> Spec:
     every = [part for _, parts in named_parts for part in parts]
     if len({part.combining for part in every}) > 1:
         raise CollectiveError(
-            f"collective {text!r}: some of its parts combine, and others do not; such are planned "
-            "one after the other"
+            f"collective {text!r}: some of its parts reduce, and others do not; plan these "
+            "separately"
         )
     counts = tuple(count for part in every for count in part.counts)
     if set(counts) == {1}:
@@ -330,8 +330,8 @@ def _groups(where: str, ranks: int, text: str) -> list[_Group]:
     seen = Counter(rank for group in groups for rank in group.ranks)
     if twice := sorted(rank for rank, times in seen.items() if times > 1):
         raise ParameterError(
-            f"collective {text!r}: rank {twice[0]} stands twice; a rank is in one group, and what "
-            "it does beside that is put to it with '+'"
+            f"collective {text!r}: rank {twice[0]} stands twice; a rank is in one group, so join "
+            "a concurrent collective with '+'"
         )
     return groups
 

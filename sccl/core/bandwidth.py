@@ -41,9 +41,9 @@ class BandwidthInterval:
     def __post_init__(self) -> None:
         if self.fraction > 1:
             raise ParameterError(
-                f"fraction is {float(self.fraction):g}, expected 0 to 1: the judge's clock knows "
-                "the machine, and takes no transfer that is faster than that; give the machine the "
-                "most that its links ever have, and what they have less of it here"
+                f"fraction is {float(self.fraction):g}, expected 0 to 1: verification uses the "
+                "machine's bandwidth as the maximum; give the machine its highest bandwidth, and "
+                "here the fraction that is left"
             )
         if self.fraction < 0:
             raise ParameterError(f"fraction is {float(self.fraction):g}, expected 0 to 1")

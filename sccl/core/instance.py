@@ -32,8 +32,8 @@ class Instance:
         self.collective.check_alike()
         if self.collective.combining:
             raise CollectiveError(
-                f"{self.collective.name} combines chunks, which SYNCOLL cannot express; "
-                "ask for its dual (sccl.transform does this)"
+                f"{self.collective.name} reduces chunks, which SYNCOLL cannot express; ask for "
+                "its dual (sccl.transform does this)"
             )
         if self.collective.ranks != self.topology.ranks:
             raise CollectiveError(

@@ -53,8 +53,8 @@ def legs_of(schedule: Schedule) -> Iterator[Leg]:
     if schedule.message is None:
         if schedule.topology.switches:
             raise ParameterError(
-                "schedule: it has switches and does not say which hops are of one message: give "
-                "one with the column 'message', as sccl tacos writes it"
+                "schedule: it has switches, but no column 'message' groups the hops of a message: "
+                "give a schedule with this column, as sccl tacos writes it"
             )
         for number, (start, arrives, chunk, link, reduce, first) in enumerate(_hops(schedule)):
             src, dst = schedule.topology.links[link].edge
@@ -85,8 +85,8 @@ def _of_message(schedule: Schedule, of: tuple[int, int], hops: list[_Hop]) -> It
     for i, (start, arrives, chunk, link, reduce, transfer) in enumerate(hops):
         if links[link].src != at:
             raise ParameterError(
-                f"schedule: message {of[0]} goes on from node {links[link].src} and is at node "
-                f"{at}: switches that copy are not told here, so give a message for each receiver"
+                f"schedule: message {of[0]} continues from node {links[link].src} but is at node "
+                f"{at}: a copy in a switch needs one message per receiver"
             )
         if at < ranks:
             begin, src, transfers, passed = start, at, [], []

@@ -74,8 +74,8 @@ class PcieMeasurements:
             a, b = pair.gpus
             if not 0 <= a < b < self.gpus:
                 raise ParameterError(
-                    f"pairs has GPUs {a} and {b}, expected two of 0 to {self.gpus - 1}, the lower "
-                    "one first (beside_nic has a row for each)"
+                    f"pairs has GPUs {a} and {b}, expected two of 0 to {self.gpus - 1} in "
+                    "ascending order, one for each row of beside_nic"
                 )
             if pair.gpus in seen:
                 raise ParameterError(f"pairs has GPUs {a} and {b} twice: put all into one row")
@@ -109,7 +109,7 @@ def copies_name(gpus: tuple[int, int]) -> str:
 
 def beside_name(gpu: int) -> str:
     """Return what messages call the copy of a GPU beside the loopback of a NIC."""
-    return f"GPU {gpu} beside the NIC"
+    return f"GPU {gpu} at the same time as the NIC"
 
 
 @dataclass(frozen=True, slots=True)

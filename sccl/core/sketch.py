@@ -78,8 +78,8 @@ class Relays:
     def __post_init__(self) -> None:
         if self.leaves_by and self.by_number:
             raise ParameterError(
-                "gpus_to_sender_rev_map and chunk_to_relay_map both say by whom chunks leave a "
-                "node: leave one out"
+                "gpus_to_sender_rev_map and chunk_to_relay_map both select the senders of a node: "
+                "leave one out"
             )
         if self.by_number and (self.by_number[0] < 1 or self.by_number[1] < 0):
             raise ParameterError(

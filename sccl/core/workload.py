@@ -221,8 +221,7 @@ def _checked(program: HostProgram, role: Role, ops: Mapping[str, AnyOp]) -> set[
                 raise ParameterError(f"{where}, which was submitted before: once an iteration")
             if not op.members.issuperset(role.ranks):
                 raise ParameterError(
-                    f"{where}, which does not have all ranks of the role in its group, or in one "
-                    "beside it"
+                    f"{where}, whose group, or a parallel group, lacks some ranks of the role"
                 )
             before.add(event.op)
         elif event.op not in (every if event.lag else before):

@@ -156,7 +156,7 @@ class CommOp:
         for group in self.beside:
             if len(group) != len(self.group) or len(set(group)) < len(group) or min(group) < 0:
                 raise ParameterError(
-                    f"{what}: a group beside is {_shown(group)}, expected {len(self.group)} "
+                    f"{what}: a parallel group is {_shown(group)}, expected {len(self.group)} "
                     f"different ranks from 0 on, as many as its group {_shown(self.group)} has"
                 )
             if twice := seen.intersection(group):
@@ -192,8 +192,8 @@ class CommOp:
             raise ParameterError(f"{what}: splits are of an alltoall, this is {self.collective}")
         if {len(self.splits), *map(len, self.splits)} != {ranks}:
             raise ParameterError(
-                f"{what}: splits are {len(self.splits)} rows, expected {ranks} rows of {ranks}, "
-                "what each rank of its group gives to each"
+                f"{what}: splits are {len(self.splits)} rows, expected {ranks} rows of {ranks}: "
+                "elements from each rank of its group to each"
             )
         if min(map(min, self.splits)) < 0 or max(map(sum, self.splits)) != self.count:
             raise ParameterError(

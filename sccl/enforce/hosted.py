@@ -103,7 +103,7 @@ class HostService:
             return "there is one rank"
         told = meeting.told([wish, *machine()])
         if any(one[1:] != told[0][1:] for one in told):
-            return "its ranks are on several machines, or told apart"
+            return "its ranks are on several machines, or isolated from each other"
         if any(one != told[0] for one in told):
             return f"{BUNDLES} is not the same on all ranks"
         return f"{BUNDLES} is 0" if wish == "0" else ""

@@ -78,17 +78,17 @@ class Peers:
             those = zip(ranks, keys, strict=True)
             missing = [rank for rank, key in those if not store.check([key])]
             raise ToolError(
-                f"{ranks_in_words(missing)} of {len(ranks)} did not come to the process group "
-                f"within {timeout.total_seconds():g} s: start all of them, or give all the same "
-                "WORLD_SIZE, as many as there are"
+                f"{ranks_in_words(missing)} of {len(ranks)} did not join the process group within "
+                f"{timeout.total_seconds():g} s: start all of them, and set WORLD_SIZE to their "
+                "number on all"
             ) from error
         decode = msgspec.json.Decoder(_Place).decode
         for other, told in zip(ranks, store.multi_get(keys), strict=True):
             its = self._places[other] = decode(told)
             if its.ranks != len(ranks):
                 raise ToolError(
-                    f"rank {ranks[place]} was told of {len(ranks)} ranks, and rank {other} of "
-                    f"{its.ranks}: give all the same WORLD_SIZE, as many as there are"
+                    f"rank {ranks[place]} expects {len(ranks)} ranks, and rank {other} expects "
+                    f"{its.ranks}: set WORLD_SIZE to the number of ranks on all"
                 )
 
     def gone(self, ranks: Iterable[int]) -> str:

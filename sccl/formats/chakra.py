@@ -56,7 +56,7 @@ def write(plans: Sequence[SizedPlan], options: MessageOptions) -> WrittenFiles:
     )
 
 
-sniff, read = only_written("a trace says how many bytes go where, not what they are")
+sniff, read = only_written("a trace has the number of bytes of each transfer, not their chunks")
 
 
 def traces(

@@ -21,7 +21,7 @@ from sccl.errors import TooLargeError
 from sccl.formats.contract import FormatOptions, SizedPlan, WrittenFiles, only_written
 
 NAME = "chrome-trace"
-ABOUT = "trace of what links carry, for Perfetto and chrome://tracing"
+ABOUT = "trace of the load of links over time, for Perfetto and chrome://tracing"
 SOURCE = "Trace Event Format, Google 2016"
 TAKES = (Schedule,)
 BY_SIZE = True
@@ -52,7 +52,7 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
     return WrittenFiles({"trace.json": text}, "open https://ui.perfetto.dev and drop {path} on it")
 
 
-sniff, read = only_written("a trace says what links carry, not what was to be done")
+sniff, read = only_written("a trace has the load of links, not the demand")
 
 
 def _plan(entry: SizedPlan) -> Schedule:

@@ -76,8 +76,8 @@ class WrittenFiles:
 
 
 NOT_SAID = (
-    "it does not say what is to be where in the end: judged is that it ends, that nothing is read "
-    "before it is written, and that no two steps touch a chunk at a time"
+    "its final state is not given: verified are termination, that nothing is read before it is "
+    "written, and that no two steps touch a chunk at the same time"
 )
 """The note on a program whose collective is not known."""
 

@@ -34,7 +34,7 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
     return WrittenFiles(files, f"libreoffice --calc {file}")
 
 
-sniff, read = only_written("a table of sends says neither machine nor collective")
+sniff, read = only_written("a table of sends has neither machine nor collective")
 
 
 def _rows(plan: Algorithm | Schedule) -> Iterator[str]:

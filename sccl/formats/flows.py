@@ -21,8 +21,8 @@ Flow = tuple[int, int, int]
 """(chunk, src, dst)."""
 
 ASSUMED = (
-    f"links are those that are used, each of one lane of {GB_PER_S:g} GB/s and {ALPHA_US} us: "
-    "their costs are not said"
+    f"links are the used ones, each with one lane of {GB_PER_S:g} GB/s and {ALPHA_US} us: the "
+    "file has no costs"
 )
 
 

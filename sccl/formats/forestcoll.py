@@ -101,7 +101,7 @@ def read(content: bytes, where: str) -> Foreign:
     flows = list(_flows(trees, rank, unit))
     algorithm = algorithm_of_flows(machine, collective, flows)
     about = f"{len(trees)} trees of ForestColl: allgather of {len(nodes)} GPUs, {len(flows)} sends"
-    notes = [ASSUMED, "trees became steps: a chunk goes on in the step after it came"]
+    notes = [ASSUMED, "trees became steps: a chunk is forwarded in the step after its arrival"]
     if machine.budgets:
         notes.append(f"{len(machine.budgets)} hops of several paths are shared, as one lane each")
     if nodes != [str(number) for number in range(len(nodes))]:

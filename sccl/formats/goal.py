@@ -48,7 +48,7 @@ def write(plans: Sequence[SizedPlan], options: MessageOptions) -> WrittenFiles:
     return WrittenFiles(files, command, (note,))
 
 
-sniff, read = only_written("GOAL says how many bytes go where, not what they are")
+sniff, read = only_written("GOAL has the number of bytes of each transfer, not their chunks")
 
 
 def _lines(plan: SizedPlan, awaiting: Awaiting) -> Iterator[str]:

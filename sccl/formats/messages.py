@@ -29,8 +29,8 @@ class MessageOptions(FormatOptions, frozen=True, kw_only=True):
     awaiting: Annotated[
         Awaiting,
         Meta(
-            description="What a send waits for: data (all that came of its chunk) or step (all "
-            "that came in earlier steps)."
+            description="Dependency of a send: data (all arrivals of its chunk) or step (all "
+            "arrivals of earlier steps)."
         ),
     ] = Awaiting.DATA
 

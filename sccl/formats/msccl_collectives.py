@@ -106,8 +106,8 @@ def _added(own: list[Move], address: int, where: str) -> Move:
     wanted = own[0][1]
     if any(post != wanted for _, post in own) or len(set(contributors)) < len(contributors):
         raise FormatError(
-            f"{where}: what is added up at address {address} differs by rank, as in a scan, which "
-            "sccl has not: expected one sum of one chunk from each rank"
+            f"{where}: the sum at address {address} differs by rank, as in a scan, which sccl "
+            "does not have: expected one sum of one chunk from each rank"
         )
     return as_ranks(contributors), wanted
 

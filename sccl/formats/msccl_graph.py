@@ -287,7 +287,10 @@ class _Builder:
         for s in range(index, len(blocks[block].steps)):
             if blocks[block].steps[s].tells:
                 return (*after, self.number[rank, block, s]), ""
-        return (), f"waits for thread block {block}, step {index}, which tells nobody (hasdep is 0)"
+        return (
+            (),
+            f"waits for thread block {block}, step {index}, which signals nobody (hasdep is 0)",
+        )
 
     def _moves(
         self,

@@ -81,7 +81,7 @@ def write(plans: Sequence[SizedPlan], options: FormatOptions) -> WrittenFiles:  
         InputError: a send stores where something is to be added to, or it is too large.
     """
     files: dict[str, bytes] = {}
-    notes = ["machines have neither costs nor sizes there: those of the plan are left out"]
+    notes = ["the format has no costs and no sizes: those of the plan are left out"]
     for plan in plans:
         algorithm = plan.plan
         assert isinstance(algorithm, Algorithm)
@@ -125,8 +125,8 @@ def read(content: bytes, where: str) -> Foreign:
     sent = 1 + max((address for step in file.steps for address, *_ in step.sends), default=0)
     if wanted.combining and len(wanted.moves) == 1 and sent > chunks:
         notes.append(
-            f"it states {chunks} chunks and sends {sent}, as what 'msccl compose allreduce' makes: "
-            f"taken for {sent}"
+            f"it states {chunks} chunks and sends {sent}, like the output of 'msccl compose "
+            f"allreduce': read with {sent}"
         )
         chunks = sent
     collective, numbers = numbered(wanted, chunks, file.collective, where)

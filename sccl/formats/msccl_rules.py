@@ -142,7 +142,7 @@ def _lexical(content: bytes) -> Iterator[str]:
         yield "it has tabs, which parsers do not skip: write spaces"
     tags = re.findall(r"<[^>]*>", plain)
     if any("\n" in tag for tag in tags):
-        yield "an element goes over several lines, which parsers do not read: write it on one"
+        yield "an element spans several lines, which parsers do not read: write it on one"
     if any(re.search(r'\s=|=\s|="[^"]*"\s\s+\w|\'', tag) for tag in tags):
         yield "an element has spaces around = or several between attributes, or single quotes"
     if any(tag.count("=") > MAX_ATTRIBUTES for tag in tags):

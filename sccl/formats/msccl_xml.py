@@ -77,7 +77,7 @@ class MscclOptions(FormatOptions, frozen=True, kw_only=True):
     """What can be told."""
 
     dialect: Annotated[
-        Dialect, Meta(description="Whose runtime it is for: msccl, azure or rccl.")
+        Dialect, Meta(description="Runtime for which it is written: msccl, azure, or rccl.")
     ] = Dialect.RCCL
     protocol: Annotated[
         Transport,
@@ -96,7 +96,7 @@ class MscclOptions(FormatOptions, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=MOST_INSTANCES,
-            description="How often it runs beside itself, each time on a part of every chunk.",
+            description="Number of parallel copies, each for a part of every chunk.",
         ),
     ] = 1
 

@@ -77,7 +77,7 @@ class MscclppOptions(FormatOptions, frozen=True, kw_only=True):
 
     version: Annotated[
         Version,
-        Meta(description="Of MSCCL++: 0.9, or head (2026-08), which cuts small chunks rightly."),
+        Meta(description="MSCCL++ version: 0.9, or head (2026-08), with correct small slices."),
     ] = Version.HEAD
     protocol: Annotated[
         PlanProtocol,
@@ -99,7 +99,7 @@ class MscclppOptions(FormatOptions, frozen=True, kw_only=True):
         Meta(
             ge=1,
             le=MAX_BLOCKS,
-            description="How often it runs beside itself, each time on a part of every chunk.",
+            description="Number of parallel copies, each for a part of every chunk.",
         ),
     ] = 1
 
@@ -225,7 +225,7 @@ def _checked(plan: PlanPart, name: str) -> bytes:
         wrong += [fault.message for fault in (*calling.faults, *run_graph(calling.graph).faults)]
     if wrong and plan.inplace:
         raise ParameterError(
-            f"{name}: in place it overwrites what is still to be read ({wrong[0]}): leave "
+            f"{name}: in place it overwrites data that are still to be read ({wrong[0]}): leave "
             "in_place out"
         )
     if wrong:
@@ -240,9 +240,11 @@ def _notes(plan: PlanPart, gpus: Sequence[GpuPart]) -> list[str]:
         f"buffer has {plan.min_message_size} to {plan.max_message_size} bytes, a multiple of "
         f"{ALIGNMENT * chunks}: others are refused"
     )
-    found = [room, f"for {plan.written_for}; the executor adds up, whatever else is told"]
+    found = [room, f"for {plan.written_for}; MSCCL++'s executor supports sum only"]
     if any(channel.channel_type == "port" for gpu in gpus for channel in gpu.channels):
-        found.append("what leaves a node goes over port channels, which need its proxy and IB")
+        found.append(
+            "transfers between nodes use port channels, which need MSCCL++'s proxy and InfiniBand"
+        )
     return found
 
 

@@ -307,7 +307,7 @@ def _op_not_there(block: BlockPart, op: OpPart) -> Iterator[str]:
     if op.name not in OPERATIONS:
         yield "is no operation that the executor knows"
     if any(inner.ops for inner in op.ops) or (op.ops and op.iter_context is None):
-        yield "holds operations that hold others, or does not say in what pieces they go"
+        yield "contains operations with operations inside, or lacks the sizes of their pieces"
     kind = op.channel_type or "none"
     if kind not in KINDS:
         yield f"is over a channel of kind {kind[:20]!r}"

@@ -94,7 +94,7 @@ def block_rules(block: BlockPart) -> list[str]:
     for kind in ("memory", "port", "switch"):
         have, fix = len(block.channels_of(kind)), "give its peers to more thread blocks"
         counts.append((f"{kind} channels", have, MAX_CHANNEL, fix))
-        have, fix = len(block.buffers_of(kind)), "give what it writes to more thread blocks"
+        have, fix = len(block.buffers_of(kind)), "divide its writes among more thread blocks"
         counts.append((f"remote buffers ({kind})", have, MAX_CHANNEL, fix))
     found = [
         f"{n} {what}, and there is room for {most}: {fix}"
@@ -135,7 +135,7 @@ def _wrong(op: OpPart, *, piped: bool) -> Iterator[str]:
     if op.name == "get" and [p.index for p in op.src_buff] != [p.index for p in op.dst_buff]:
         yield "it reads at the index of its destination and writes at that of its source: write put"
     if op.name == "ppkt" and ported:
-        yield "it sends what the first plan of the process has there: write rppkt"
+        yield "it sends the packet that the first plan of the process has there: write rppkt"
     if piped and op.name in PACKETS:
         yield "in a pipeline packets go whole each time: write it outside"
 
@@ -180,8 +180,8 @@ def _overlaps(plan: PlanPart) -> Iterator[str]:
     for rank, held in packets.items():
         if both := held & data[rank]:
             yield (
-                f"rank {rank}: what is written as packets and as data meets {min(both)} chunks "
-                "into scratch, as a packet is twice as long as its data: keep them apart"
+                f"rank {rank}: packets and data overlap {min(both)} chunks into scratch, as a "
+                "packet is twice as long as its data: keep them apart"
             )
 
 

@@ -38,13 +38,15 @@ class Threads:
         if op.name in {"signal", "rlxsignal", "sem_release"} and (
             self.written or self.read or self.by_packets
         ):
-            text = "comes before all threads have done what it tells of: put nop before it"
+            text = (
+                "comes before all threads have finished the work that it signals: put nop before it"
+            )
         elif moves and (reads or writes) and self.waited:
             text = "comes before all threads know that the wait is over: put nop before it"
         elif (reads & self.written or writes & (self.read | self.written)) or (
             op.name not in PACKETS and (reads | writes) & self.by_packets
         ):
-            text = "touches what other threads of the block may not have done with: put nop before"
+            text = "touches data that other threads of the block may still use: put nop before"
         self.waited |= op.name in WAITS or op.name == "sem_acquire"
         if op.name in PACKETS:  # of these a thread does the same words
             self.by_packets |= reads | writes

@@ -79,8 +79,8 @@ def read(content: bytes, where: str) -> Foreign:
     for _, chunk, src, begin, end in flows:
         if not {src, begin, end} <= rank.keys():
             raise FormatError(
-                f"{where}: chunk {chunk} of {src} goes over {begin}->{end}, and one of these has "
-                "no demand: switches are expected after 'via'"
+                f"{where}: chunk {chunk} of {src} passes {begin}->{end}, and one of these has no "
+                "demand: switches are expected after 'via'"
             )
     collective, chunk_of = _collective(demands, rank, where)
     for _, chunk, src, *_ends in flows:
@@ -90,7 +90,7 @@ def read(content: bytes, where: str) -> Foreign:
     machine = machine_of(f"teccl-{len(nodes)}", len(nodes), [(a, b) for *_, a, b in ordered])
     algorithm = algorithm_of_flows(machine, collective, [row[1:] for row in ordered])
     about = f"a schedule of TE-CCL: {collective.name} of {len(nodes)} GPUs, {len(flows)} transfers"
-    notes = [ASSUMED, "epochs became steps: a chunk goes on in the step after it came"]
+    notes = [ASSUMED, "epochs became steps: a chunk is forwarded in the step after its arrival"]
     if nodes != list(range(len(nodes))):
         notes.append(f"its GPUs are numbered up to {nodes[-1]}: ranks are in their order")
     used = {_name_of(fields, _FLOWS), _name_of(fields, _PATHS)}
@@ -163,5 +163,5 @@ def _collective(
         numbers = {(c, s): rank[min(d)] * ranks + rank[s] for (c, s), d in wanted.items()}
         return named("alltoall", ranks).at(ranks), numbers
     raise FormatError(
-        f"{where}: its demands are those of neither allgather nor alltoall of one chunk a pair"
+        f"{where}: its demands match neither allgather nor alltoall with one chunk per pair"
     )

@@ -149,7 +149,7 @@ def _wrong(line: str) -> Iterator[str]:
         return
     fields = _fields(line)
     if not _LEAST <= len(fields) <= _MOST:
-        does = "passes over it" if len(fields) < _LEAST else "ignores all after the tenth"
+        does = "ignores it" if len(fields) < _LEAST else "ignores all after the tenth"
         yield f"{len(fields)} fields, expected {_LEAST} to {_MOST}: the plugin {does}"
         return
     if "" in fields:

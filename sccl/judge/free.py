@@ -175,5 +175,5 @@ class _Given:
         count = len(self.step) * self.group.size
         if count == self.algorithm.num_sends:
             return None
-        text = f"it says that it has {self.algorithm.num_sends} sends, and has {count}"
+        text = f"it states {self.algorithm.num_sends} sends, and has {count}"
         return Violation("range", text)

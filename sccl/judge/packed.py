@@ -99,14 +99,14 @@ def _unfit(schedule: PackedSchedule) -> Violation | None:
     if not collective.combining:
         if not any(reduces):
             return None
-        return Violation("conflict", f"a pass reduces, but {collective.name} does not combine")
+        return Violation("conflict", f"a pass reduces, but {collective.name} does not")
     if not reduces[0] or any(reduces[1:]):
-        text = f"{collective.name} combines, and not the first pass alone reduces"
+        text = f"{collective.name} reduces, so the first pass, and only that one, must reduce"
         return Violation("incomplete", text)
     if collective.pre.kind is not RelationKind.ALL or not _is_single(_middle_of(collective)):
         text = (
-            f"{collective.name} as one of your own is not judged in packed form: only sums of all "
-            "ranks, each wanted on one of them or on all"
+            f"custom collective {collective.name} is not verified in packed form: expected a sum "
+            "of all ranks for each chunk, on one rank or on all"
         )
         return Violation("collective", text)
     return None

@@ -110,7 +110,7 @@ def _miscounted(algorithm: SymmetricAlgorithm, count: int) -> list[Violation]:
     """Return that the number of all sends is not what is said, if so."""
     if count == algorithm.num_sends:
         return []
-    text = f"it says that it has {algorithm.num_sends} sends, and has {count}"
+    text = f"it states {algorithm.num_sends} sends, and has {count}"
     return [Violation("range", text)]
 
 
@@ -150,7 +150,7 @@ def require_valid(plan: P, made_by: str, told: Told = lambda *_: None) -> P:
     if found := violations(plan, told):
         what = "an algorithm" if isinstance(plan, KSynchronous) else "a schedule"
         raise JudgeError(
-            f"{made_by} gave {what} that the judge rejects "
+            f"{made_by} returned {what} that fails verification "
             f"({counted(len(found), 'violation')}, first: {found[0].message}); this is a defect, "
             "please report it with the command you ran"
         )

@@ -58,7 +58,7 @@ def _malformed(algorithm: Algorithm) -> Iterator[Violation]:
             text = f"{describe(send)}: that step, chunk or rank does not exist"
             yield Violation("range", text, send.step, send.chunk, send.dst)
         elif send.reduce and not algorithm.collective.combining:
-            text = f"{describe(send)} reduces, but {algorithm.collective.name} does not combine"
+            text = f"{describe(send)} reduces, but {algorithm.collective.name} does not"
             yield Violation("conflict", text, send.step, send.chunk, send.dst)
 
 

@@ -42,7 +42,9 @@ def first_violation(
         CollectiveError: the collective combines.
     """
     if collective.combining:
-        raise CollectiveError(f"{collective.name} combines: its sends cannot be judged as a stream")
+        raise CollectiveError(
+            f"{collective.name} reduces: its sends cannot be verified as a stream"
+        )
     for step, rounds in enumerate(rounds_per_step):
         if rounds < 1:
             text = f"step {step} has {rounds} rounds, at least 1 expected"

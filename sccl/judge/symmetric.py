@@ -253,7 +253,7 @@ class _Given:
         count = int(self.sizes[self.row].sum()) * self.action.group.ranks
         if count == self.algorithm.num_sends:
             return None
-        text = f"it says that it has {self.algorithm.num_sends} sends, and has {count}"
+        text = f"it states {self.algorithm.num_sends} sends, and has {count}"
         return Violation("range", text)
 
 

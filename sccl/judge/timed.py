@@ -180,7 +180,7 @@ class _Run:
     def start(self, transfer: TimedSend) -> Iterator[Violation]:
         """Let a transfer begin, with what its sender has."""
         if transfer.reduce and not self.collective.combining:
-            text = f"{transfer} reduces, but {self.collective.name} does not combine"
+            text = f"{transfer} reduces, but {self.collective.name} does not"
             yield _of(transfer, "conflict", text, transfer.dst)
             return
         if self._passes(transfer.message, transfer.src):

@@ -239,7 +239,7 @@ class _State:
             rank, element = self.table.rank(place), self.table.element(place)
             return f"rank {rank} has nothing of element {element}"
         if (other := self._writer(number, own.read)) >= 0:
-            return f"it reads what motif {other} writes, and does not wait for it"
+            return f"it reads data that motif {other} writes, and does not wait for it"
         total = np.bitwise_or.reduceat(values, own.first, axis=0)
         if motif.combines and (twice := self._twice(values, total, own)):
             return twice
@@ -264,13 +264,13 @@ class _State:
     def _written(self, number: int, own: _Pieces, total: _Words) -> str:
         """Write what targets get; return what is wrong with that."""
         if (other := self._writer(number, own.write)) >= 0:
-            return f"it writes what motif {other} has in use, and does not wait for it"
+            return f"it writes data that motif {other} uses, and does not wait for it"
         allowed = self.before[number].copy()
         allowed[number // 64] |= _bit(np.array(number))
         readers = np.bitwise_or.reduce(self.read[own.write], axis=0) & ~allowed
         if readers.any():
             other = int(np.unpackbits(readers.view(np.uint8), bitorder="little").argmax())
-            return f"it writes what motif {other} has in use, and does not wait for it"
+            return f"it writes data that motif {other} uses, and does not wait for it"
         self.has[own.write] = total[own.row]
         differs = np.flatnonzero((self.has[own.write] != total[own.row]).any(axis=1))
         if len(differs):

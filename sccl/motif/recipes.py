@@ -116,7 +116,7 @@ def _term(name: str, told: str) -> Term:
     if name == MERGE and not told:
         return Term(name)
     if name == MERGE:
-        raise ParameterError(f"merge({told:.60}): expected merge, which is told nothing")
+        raise ParameterError(f"merge({told:.60}): expected merge, without parameters")
     if name == "seg" and len(parts) == 1 and (size := _SIZE.fullmatch(parts[0])):
         return Term(name, most_bytes=int(size[1]) * _UNITS[size[2]])
     rule = _RULES[name]
@@ -128,7 +128,7 @@ def _term(name: str, told: str) -> Term:
         raise ParameterError(
             f"{name}({told:.60}): expected {name}({rule.told})"
             if rule.told
-            else f"{name}({told:.60}): expected {name}, which is told nothing"
+            else f"{name}({told:.60}): expected {name}, without parameters"
         )
     return Term(name, tuple(tuple(map(int, part.split("+"))) for part in parts))
 

@@ -93,7 +93,7 @@ def _exchanged(places: int, count: int, splits: Sequence[Sequence[int]]) -> tupl
     sizes = [size for row in splits for size in row]
     if min(sizes) < 0 or not 1 <= sum(sizes) <= MOST_ELEMENTS:
         raise ParameterError(
-            f"splits have {min(sizes)} elements at the least and {sum(sizes)} in all, expected 0 "
+            f"splits have a minimum of {min(sizes)} elements and {sum(sizes)} in all, expected 0 "
             f"or more, and 1 to {MOST_ELEMENTS} in all"
         )
     return tuple(accumulate(sizes, initial=0))

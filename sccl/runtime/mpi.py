@@ -57,9 +57,9 @@ def find_mpi(folder: Path | None = None) -> Mpi:
     place = mpi_folder(folder)
     if place:
         return Mpi(place, _is_open_mpi(place))
-    where = f"in {folder}" if folder else "beside Python or on PATH"
+    where = f"in {folder}" if folder else "next to Python or on PATH"
     raise ToolError(
-        f"no MPI found {where} (mpicxx and mpirun are needed): pip install 'sccl[mpi]', or on "
+        f"MPI is missing {where} (mpicxx and mpirun are needed): pip install 'sccl[mpi]', or on "
         "Debian apt-get install libmpich-dev, or name its folder with --mpi"
     )
 

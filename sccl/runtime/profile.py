@@ -114,7 +114,7 @@ def timings_of(
     try:
         return tuple(LinkTiming(*row, tuple(us)) for row, us in found.items())
     except ParameterError as error:
-        raise ToolError(f"profile printed what cannot be: {error}") from error
+        raise ToolError(f"profile printed an impossible value: {error}") from error
 
 
 def _timed(line: str) -> tuple[_Row, float]:

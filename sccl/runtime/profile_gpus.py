@@ -77,7 +77,7 @@ def gpu_profiler(notify: Callable[[str], None] = lambda _: None) -> Iterator[Gpu
     target, compiler = _compiler()
     make = shutil.which("make")
     if make is None:
-        raise ToolError("no make found: install it (Debian, Ubuntu: apt-get install make)")
+        raise ToolError("make is missing: install it (Debian, Ubuntu: apt-get install make)")
     with tempfile.TemporaryDirectory(prefix="sccl-profile-") as place:
         folder = Path(place)
         write_folder(folder, profiler_files(target), last="Makefile")
@@ -102,8 +102,8 @@ def _compiler() -> tuple[str, str]:
         if shutil.which(compiler):
             return target, compiler
     raise ToolError(
-        f"no {' and no '.join(own.values())} found, which --gpus needs: install the CUDA toolkit "
-        "or HIP's compiler ('sccl doctor' says how), or give --ranks to measure MPI ranks"
+        f"{' and no '.join(own.values())} is missing, which --gpus needs: install the CUDA "
+        "toolkit or HIP's compiler (see 'sccl doctor'), or give --ranks to measure MPI ranks"
     )
 
 

@@ -122,7 +122,7 @@ def _make(
 ) -> None:
     make = shutil.which("make")
     if make is None:
-        raise ToolError("no make found: install it (Debian, Ubuntu: apt-get install make)")
+        raise ToolError("make is missing: install it (Debian, Ubuntu: apt-get install make)")
     failed = f"building {project.directory} failed"
     lines_made = lines_of([make, "-s", *words], project.directory, environment, lambda _: failed)
     with closing(lines_made) as lines:

@@ -123,8 +123,8 @@ class Messages:
             )
         if (same := np.flatnonzero(self.src == self.dst)).size:
             raise ParameterError(
-                f"messages, row {same[0]}: it goes from {self.src[same[0]]} to itself, expected "
-                "two nodes"
+                f"messages, row {same[0]}: its source and destination are both "
+                f"{self.src[same[0]]}, expected two nodes"
             )
         if not self.at_least[self.more.message].all():
             raise ParameterError("messages: one carries several chunks, and has no time of its own")

@@ -81,7 +81,7 @@ def _paths(topology: Topology, src: Numbers, dst: Numbers) -> tuple[Numbers, Num
         if (lengths[-1] == UNREACHED).any():
             raise UnreachableError(
                 f"topology {topology.name!r}: no path of links leads from node "
-                f"{group[lengths[-1].argmin()]} to node {node}, and a message goes there; add the "
+                f"{group[lengths[-1].argmin()]} to node {node}, and a message needs one; add the "
                 "links, or leave it out"
             )
         paths.append(np.empty(lengths[-1].sum(), np.int64))

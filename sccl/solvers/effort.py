@@ -55,7 +55,7 @@ class Effort:
     @property
     def why_used_up(self) -> str:
         """Return the reason of an Unknown whose units are spent."""
-        return f"nothing found with an effort of {self.units:g}"
+        return f"no schedule within a budget of {self.units:g}"
 
 
 class Spending:

@@ -33,7 +33,9 @@ def cheapest_most(arcs: Ints, capacities: Ints, costs: Ints, ends: tuple[int, in
     solver.set_node_supply(source, most)
     solver.set_node_supply(sink, -most)
     if solver.solve_max_flow_with_min_cost() != solver.OPTIMAL:
-        raise SolverError("OR-Tools found no cheapest flow; this is a defect, please report it")
+        raise SolverError(
+            "OR-Tools returned no minimum-cost flow; this is a defect, please report it"
+        )
     return np.asarray(solver.flows(numbers), np.int64)
 
 
@@ -64,7 +66,9 @@ class Flows:
             SolverError: the solver gave up.
         """
         if self._solver.solve(source, sink) != self._solver.OPTIMAL:
-            raise SolverError("OR-Tools found no largest flow; this is a defect, please report it")
+            raise SolverError(
+                "OR-Tools returned no maximum flow; this is a defect, please report it"
+            )
         return int(self._solver.optimal_flow())
 
     def cut(self) -> list[int]:

@@ -54,7 +54,7 @@ class Network:
         self._solver.set_arcs_capacity(self._arcs, capacities)
         status = self._solver.solve(source, sink)
         if status != SimpleMaxFlow.OPTIMAL:
-            raise SolverError(f"a greatest flow was not found ({status.name})")
+            raise SolverError(f"the solver returned no maximum flow ({status.name})")
         near, far = np.zeros(self.nodes, np.bool_), np.ones(self.nodes, np.bool_)
         near[self._solver.get_source_side_min_cut()] = True
         far[self._solver.get_sink_side_min_cut()] = False

@@ -136,7 +136,7 @@ def main(seed: int, nodes: int | None, gap: float, engine: str) -> None:
             model, _TYPES[Engine(engine)], params=_parameters(seed, nodes, gap, engine)
         )
     except RuntimeError as error:  # so it is without Gurobi's library, or its licence
-        reason = "its library is not found" if _UNLOADED in str(error) else str(error)
+        reason = "its library is missing" if _UNLOADED in str(error) else str(error)
         problem = f"{reason}; give another one, or install it, with its licence"
         sys.stdout.write(json.dumps({"problem": problem}))
         return

@@ -72,7 +72,7 @@ class Connection:
         elif now - self._served > _WORKERLESS_S:
             raise ToolError(
                 f"the scheduler at {self._address} has lost all its workers; start some, and run "
-                "the command again: it goes on from what the store has kept"
+                "the command again: it continues from the stored verdicts"
             )
 
     def failed(self, error: Exception) -> ScclError:
@@ -85,8 +85,8 @@ class Connection:
 
     def _lost(self) -> ToolError:
         return ToolError(
-            f"the Dask scheduler at {self._address} does not answer any more; start it, and run "
-            "the command again: it goes on from what the store has kept"
+            f"the Dask scheduler at {self._address} no longer answers; start it, and run the "
+            "command again: it continues from the stored verdicts"
         )
 
 
@@ -108,9 +108,9 @@ def connected(cluster: Cluster) -> Iterator[Connection]:
         logging.getLogger(f"distributed.{name}").setLevel(logging.CRITICAL)
     if not cluster.is_encrypted:
         warnings.warn(
-            f"the cluster at {cluster.address} is used without TLS: whoever reaches its scheduler "
-            "can run code on the workers and in this process; give --tls-ca, --tls-cert and "
-            "--tls-key, or use a network of your own",
+            f"the cluster at {cluster.address} is used without TLS: anyone who reaches its "
+            "scheduler can run code on the workers and in this process; give --tls-ca, --tls-cert "
+            "and --tls-key, or use a private network",
             ScclWarning,
             stacklevel=2,
         )

@@ -42,8 +42,8 @@ def unreached(topology: Topology, spec: Spec) -> UnreachableError | None:
     named = ", ".join(f"{src}->{dst}" for src, dst in links)
     add = f"add links, as {named}" if gap else f"add {counted(len(links), 'link')}: {named}"
     return UnreachableError(
-        f"topology {topology.name!r}: no path leads from rank {first[0]} to rank {first[1]}, where "
-        f"{spec.name} wants what is there: {add}"
+        f"topology {topology.name!r}: no path leads from rank {first[0]} to rank {first[1]}, "
+        f"where {spec.name} needs its data: {add}"
     )
 
 

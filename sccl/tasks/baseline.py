@@ -25,9 +25,11 @@ class BaselinePart(Part, frozen=True, kw_only=True):
     """A classical algorithm."""
 
     name: str
-    about: Annotated[str, Meta(description="What it is, in a line.")]
+    about: Annotated[str, Meta(description="Description in one line.")]
     source: Annotated[str, Meta(description="The paper or code that defines it.")]
-    collectives: Annotated[tuple[str, ...], Meta(description="Those that the source defines.")]
+    collectives: Annotated[
+        tuple[str, ...], Meta(description="Collectives that the source defines.")
+    ]
 
 
 class BaselineResultPart(Part, frozen=True, kw_only=True):
@@ -38,19 +40,23 @@ class BaselineResultPart(Part, frozen=True, kw_only=True):
     chunks: Count
     steps: Count
     rounds: Annotated[int | None, Meta(description="null: a hop is no link, so it has times.")]
-    bandwidth_cost: Annotated[FractionText | None, Meta(description="R/C; null: likewise.")]
-    sends: Count
-    transfers: Annotated[int, Meta(ge=0, description="Over links: of a hop as many as its way.")]
-    size_bytes: Annotated[
-        int, Meta(ge=1, description="Of a rank's buffer, which C chunks make up.")
+    bandwidth_cost: Annotated[
+        FractionText | None, Meta(description="R/C; null: a hop is no link, so it has times.")
     ]
-    alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
+    sends: Count
+    transfers: Annotated[
+        int, Meta(ge=0, description="Transfers over links: a hop counts once per link of its path.")
+    ]
+    size_bytes: Annotated[
+        int, Meta(ge=1, description="Size of a rank's buffer, which has C chunks.")
+    ]
+    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
     stepping: Annotated[Literal["pipelined", "barrier"], Meta(description="When steps start.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     algorithm_gb_per_s: Annotated[float, Meta(ge=0, description="Size / time, 10^9 bytes/s.")]
     bound_us: Annotated[
         float | None,
-        Meta(description="Nothing takes less, whatever its chunks; null: it is not known."),
+        Meta(description="Lower bound for all chunkings; null: unknown."),
     ]
     gap: Annotated[float | None, Meta(description="finish_us / bound_us - 1.")]
     file: FileText | None

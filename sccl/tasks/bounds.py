@@ -51,14 +51,16 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
     scope: Annotated[str, Meta(description="The class it is about; empty: all algorithms.")]
     certificate: BoundsCertificateWire
     classes: Annotated[
-        tuple[ClassBoundsPart, ...] | UnsetType, Meta(description="Of allreduce: of a class.")
+        tuple[ClassBoundsPart, ...] | UnsetType, Meta(description="For allreduce: its family.")
     ] = UNSET
     limit: Annotated[
         ProvedLimitWire | UnsetType, Meta(description="With --steps: the limit of R/C there.")
     ] = UNSET
     every: Annotated[
         ProvedLimitWire | UnsetType,
-        Meta(description="With --steps, of allreduce: what no algorithm of any class beats there."),
+        Meta(
+            description="With --steps, for allreduce: lower bound for every allreduce with that S."
+        ),
     ] = UNSET
     attained: Annotated[
         AttainedPart | UnsetType, Meta(description="Where a construction is known.")

@@ -28,9 +28,9 @@ class ImportOutput(Output, frozen=True, kw_only=True):
     """What 'sccl import' read and wrote."""
 
     kind: Literal["import"] = "import"
-    format: Annotated[str, Meta(description="Whose format the file is of.")]
+    format: Annotated[str, Meta(description="Name of the file's format.")]
     about: str
-    notes: Annotated[tuple[str, ...], Meta(description="What was assumed, or has to be known.")]
+    notes: Annotated[tuple[str, ...], Meta(description="Assumptions and limits of the result.")]
     collective: str
     topology: str
     ranks: Count
@@ -92,7 +92,9 @@ def _algorithm(strange: Strange, topology: Topology | None) -> Algorithm:
     if plan is None:
         raise FormatError(f"{strange.file}: {strange.foreign.about}, and no plan")
     if not isinstance(plan, Algorithm):
-        raise FormatError(f"{strange.file}: it holds times, and no steps: 'sccl check' judges it")
+        raise FormatError(
+            f"{strange.file}: it has times, and no steps: verify it with 'sccl check'"
+        )
     if topology is None:
         return plan
     rows = [(2 * s.step, 2 * s.step + 1, s.chunk, s.src, s.dst, s.reduce) for s in plan.sends]
@@ -108,9 +110,7 @@ def _of_program(file: Path, program: StepProgram, topology: Topology | None) -> 
     from sccl.transform.levels import algorithm_of_rows  # noqa: PLC0415 - NumPy is slow to load
 
     if program.collective.name == "custom":
-        raise FormatError(
-            f"{file}: it does not say what is to be where in the end, as an algorithm has to"
-        )
+        raise FormatError(f"{file}: its final state is not given, which an algorithm needs")
     rows = _rows(file, program)
     edges = [(src, dst) for *_, src, dst, _ in rows]
     machine = topology or machine_of("imported", program.collective.ranks, edges)

@@ -53,7 +53,7 @@ class CertifiedCollectivePart(Part, frozen=True, kw_only=True):
 
     name: str
     root: int | None
-    custom: Annotated[bool, Meta(description="It is not what its name stands for elsewhere.")]
+    custom: Annotated[bool, Meta(description="The name stands for something else in sccl.")]
     unit: Annotated[int, Meta(description="The smallest C it can have.")]
     digest: str
 

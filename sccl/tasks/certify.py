@@ -82,7 +82,7 @@ def certify_frontier(
     certified, scope = found, ""
     if found.several:
         certified = equal_halves(topology, spec, found.covered or Range(), settings)
-        scope = f"{certified.scope}; of any two halves, and of every class, what is proved by S"
+        scope = f"{certified.scope}; for any two halves, and every family, the claims proved by S"
     file = write_certificate(
         topology,
         spec,
@@ -138,7 +138,11 @@ def certify_times(subject: Subject, found: Mapping[int, Found], folder: Path) ->
         for size, proved in made.least.items()
         if (known := found[size].bound.least) is not None and proved < known * (1 - _ROUNDED)
     ]
-    scope = f"by cuts alone, which say less than was found, {'; '.join(less)}" if less else ""
+    scope = (
+        f"by cuts only, with lower bounds below those of the search: {'; '.join(less)}"
+        if less
+        else ""
+    )
     return WrittenCertificate(made.file, scope)
 
 

@@ -63,18 +63,18 @@ class CheckedFilePart(Part, frozen=True, kw_only=True):
     ]
     alpha: Annotated[
         Alpha | None,
-        Meta(description="What links do during alpha, of schedules."),
+        Meta(description="For schedules: whether alpha occupies the link or travels."),
     ]
     violations: tuple[ViolationPart, ...]
     format: Annotated[
-        str | None, Meta(description="Whose format it is, as 'sccl export' names it; null: sccl's.")
+        str | None, Meta(description="Name of its format in 'sccl export'; null: sccl's format.")
     ]
-    about: Annotated[str, Meta(description="What it is, of files of others.")]
+    about: Annotated[str, Meta(description="Description of a foreign file.")]
     notes: Annotated[
-        tuple[str, ...], Meta(description="What some runtime trips over, or was assumed.")
+        tuple[str, ...], Meta(description="Problems in some runtimes, and assumptions.")
     ]
     refused: Annotated[
-        tuple[str, ...], Meta(description="Why no runtime takes it; empty: one would.")
+        tuple[str, ...], Meta(description="Reason why no runtime accepts it; or empty.")
     ]
 
 

@@ -36,7 +36,7 @@ class CodegenOutput(Output, frozen=True, kw_only=True):
     ranks: Count
     algorithms: Count
     collectives: tuple[str, ...]
-    files: Annotated[tuple[str, ...], Meta(description="Names of what was written there.")]
+    files: Annotated[tuple[str, ...], Meta(description="Names of the written files.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def compared_subject(machine: Topology, collective: str | Spec, root: str | int 
     try:
         return subject_of(machine, collective, root)
     except TopologyError as error:
-        note = f"compared as it is, by those who take such machines: {error}"
+        note = f"compared without changes, by contenders that support such machines: {error}"
         return Subject(machine, spec_of(machine, collective, root), (note,))
 
 
@@ -125,7 +125,7 @@ def compare(
     found.systems = [System(one.name, one.what, one.about, why=NOT_REACHED) for one in entrants]
     pairs = zip(entrants, found.systems, strict=True)
     try:
-        told("what nothing beats")
+        told("the lower bound")
         found.least = least_curve(contest.topology, contest.spec, cuts, found.sizes)
         for done, (entrant, system) in enumerate(sorted(pairs, key=_quick_first)):
             system.why = ""
@@ -200,7 +200,7 @@ def _run(
 def _nothing(entrant: Entrant) -> str:
     if entrant.what == "file":
         return "it is a schedule of another size, and its times are for that alone"
-    return "it found no algorithm that can be written down"
+    return "it returned no algorithm that can be written"
 
 
 def _add(timed: TimedPlan, size: int, system: System, found: Comparison) -> None:

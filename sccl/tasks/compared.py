@@ -26,7 +26,7 @@ class StandingPart(Part, frozen=True, kw_only=True):
     time_us: float
     algorithm_gb_per_s: GbPerS
     gap: Gap
-    plan: Annotated[str, Meta(description="Its fastest plan, in words.")]
+    plan: Annotated[str, Meta(description="Description of its fastest plan.")]
 
 
 class ComparedSystemPart(Part, frozen=True, kw_only=True):
@@ -34,20 +34,25 @@ class ComparedSystemPart(Part, frozen=True, kw_only=True):
 
     name: str
     what: Literal["synthesiser", "baseline", "file"]
-    about: Annotated[str, Meta(description="Its source, or what it is, in a line.")]
-    seconds: Annotated[Seconds, Meta(description="That its plans took, which no two runs share.")]
-    times: Annotated[tuple[StandingPart, ...], Meta(description="Of the sizes that it has.")]
-    why: Annotated[str, Meta(description="Why sizes are missing, or all; empty: none is.")]
+    about: Annotated[str, Meta(description="Source or description, in one line.")]
+    seconds: Annotated[
+        Seconds, Meta(description="Seconds of its synthesis, which differ between runs.")
+    ]
+    times: Annotated[
+        tuple[StandingPart, ...],
+        Meta(description="Results by size, for the sizes that it supports."),
+    ]
+    why: Annotated[str, Meta(description="Reason why some or all sizes are missing; or empty.")]
 
 
 class ComparedSizePart(Part, frozen=True, kw_only=True):
     """Who is fastest at a size."""
 
-    size_bytes: Annotated[Count, Meta(description="Of a rank's buffer, L.")]
-    bound_us: Annotated[float, Meta(description="Nothing takes less, whatever its chunks.")]
+    size_bytes: Annotated[Count, Meta(description="Size of a rank's buffer, L.")]
+    bound_us: Annotated[float, Meta(description="Lower bound for all chunkings.")]
     bound_by: Annotated[
         Literal["cuts", "prices"],
-        Meta(description="What shows it: cuts of the machine and R/C, or prices of links in time."),
+        Meta(description="Proof: cuts of the machine and R/C, or prices of links in time."),
     ]
     winner: Annotated[str | None, Meta(description="The first of several; null: nobody has one.")]
     time_us: float | None
@@ -63,11 +68,11 @@ class CompareOutput(Output, frozen=True, kw_only=True):
     kind: Literal["compare"] = "compare"
     collective: str
     topology: str
-    alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
+    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
     seed: Annotated[int, Meta(ge=0)]
     sizes: tuple[ComparedSizePart, ...]
     systems: tuple[ComparedSystemPart, ...]
-    ended: Annotated[str, Meta(description="Why it ended before all was tried; empty: it did not.")]
+    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
     plot: FileText | None
     tuner: Annotated[TunerPart | None, Meta(description="Rules for NCCL's tuner, if asked for.")]
 

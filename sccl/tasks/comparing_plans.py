@@ -26,8 +26,8 @@ class ComparedSearchPart(Part, frozen=True, kw_only=True):
     """What a search came to."""
 
     search: str
-    about: Annotated[str, Meta(description="What it does, and whose it is.")]
-    period_us: Annotated[float, Meta(ge=0, description="From an iteration to the next.")]
+    about: Annotated[str, Meta(description="Description and source.")]
+    period_us: Annotated[float, Meta(ge=0, description="Time from one iteration to the next.")]
     gap: Annotated[
         float | None,
         Meta(description="The part by which the period is above the bound; null: none is known."),
@@ -42,10 +42,13 @@ class ComparePlansOutput(Output, frozen=True, kw_only=True):
     workload: str
     fabric: str
     collectives: Count
-    bound_us: Annotated[float, Meta(ge=0, description="No plan of these options takes less.")]
-    binding: Annotated[str, Meta(description="What shows the bound.")]
+    bound_us: Annotated[
+        float,
+        Meta(ge=0, description="Lower bound on the period over all plans with these options."),
+    ]
+    binding: Annotated[str, Meta(description="Constraint that gives the bound.")]
     searches: Annotated[tuple[ComparedSearchPart, ...], Meta(description="The best first.")]
-    ended: Annotated[str, Meta(description="Why it ended before all were done; or empty.")]
+    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
     file: Annotated[FileText | None, Meta(description="The picture, if any.")]
 
 
@@ -134,8 +137,8 @@ def _compared(planner: Planner, name: str, *, options: bool) -> tuple[ComparedSe
         ended, faults = "interrupted", faults_in(plan, options=False)
     if faults:
         raise ScclError(
-            f"a plan of {plan.workload.name} by {name} was refused by the judge: "
-            f"{faults[0].message}; this is a defect of sccl"
+            f"a plan of {plan.workload.name} by {name} failed verification: {faults[0].message}; "
+            "this is a defect of sccl"
         )
     found = ComparedSearchPart(
         search=name,

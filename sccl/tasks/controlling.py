@@ -234,7 +234,7 @@ class Controller:
             version = self.propose(self._former)
             self._back.add(version)
             self._took_us[self._does] = self._rule.measured_us or 0.0
-            self._tell(f"{advice.why}: plan {version} goes back to the plan before")
+            self._tell(f"{advice.why}: plan {version} returns to the previous plan")
         elif advice.wish is Wish.PLAN and self._planning is None and self._active is not None:
             self._tell(f"{advice.why}: planning anew")
             self._planning = planner(self._active, self._reader.costs())
@@ -248,16 +248,16 @@ class Controller:
                 return
             self._weigh(content)
         except ScclError as error:
-            self._tell(f"no other plan was found: {error}")
+            self._tell(f"there is no other plan: {error}")
         self._rule.planned()
         self._end_planning()
 
     def _weigh(self, content: bytes) -> None:
-        script = script_in(content, "the plan that was found")
+        script = script_in(content, "the new plan")
         period_us = script.period_us
-        claimed = f"a plan of {duration_text(period_us)} an iteration was found"
+        claimed = f"a plan with {duration_text(period_us)} per iteration is available"
         if _does(script) == self._does:
-            self._tell("no better plan was found than the active one")
+            self._tell("no plan improves on the active one")
         elif self._rule.worth(max(period_us, self._took_us.get(_does(script), 0.0))):
             self._tell(f"{claimed}, and is proposed as plan {self.propose(content)}")
         else:

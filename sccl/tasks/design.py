@@ -47,8 +47,8 @@ class DesignPart(Part, frozen=True, kw_only=True):
         str, Meta(description="'sccl topo show NAME'; of allreduce once for each way to do it.")
     ]
     steps: Count
-    bandwidth: Annotated[FractionText, Meta(description="R/C that is attained in so many steps.")]
-    by: Annotated[str, Meta(description="What attains it.")]
+    bandwidth: Annotated[FractionText, Meta(description="R/C attained with this number of steps.")]
+    by: Annotated[str, Meta(description="Algorithm or construction that attains it.")]
     best: Annotated[bool, Meta(description="No other here is as good in one and better in both.")]
 
 
@@ -61,10 +61,10 @@ class DesignOutput(Output, frozen=True, kw_only=True):
     degree: Count
     seed: int
     moore_steps: Annotated[int, Meta(ge=0, description="No network of the size has fewer steps.")]
-    bandwidth: Annotated[FractionText, Meta(description="Nor a smaller R/C.")]
+    bandwidth: Annotated[FractionText, Meta(description="Lower bound on R/C for such networks.")]
     networks: Annotated[tuple[DesignPart, ...], Meta(description="By steps, then by R/C.")]
     tried: Annotated[int, Meta(ge=0, description="Networks that were looked at.")]
-    ended: Annotated[str, Meta(description="Why it ended before all were tried; or empty.")]
+    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
     file: Annotated[FileText | None, Meta(description="The network that was written.")] = None
     picture: Annotated[FileText | None, Meta(description="The picture, if any.")] = None
 
@@ -177,8 +177,8 @@ def check_design(collective: str, ranks: int, degree: int) -> None:
     """
     if collective not in COLLECTIVES:
         raise ParameterError(
-            f"collective is {collective!r}, expected {IN_WORDS}: of others it is not known "
-            "without search what networks attain"
+            f"collective is {collective!r}, expected {IN_WORDS}: for others the attained costs "
+            "need a search"
         )
     if not 2 <= ranks <= min(MOST_RANKS, MAX_RANKS):
         raise ParameterError(f"ranks is {ranks}, expected 2 to {MOST_RANKS}")

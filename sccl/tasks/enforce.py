@@ -30,8 +30,8 @@ RECORD, SCRIPT, TAKEN = "SCCL_RECORD", "SCCL_SCRIPT", ".taken"
 """As :mod:`sccl.enforce.session` has them, which needs torch."""
 
 _ASK = (
-    "let it say init_process_group('sccl'), and import sccl.torch where torch loads no extensions "
-    "by itself"
+    "call init_process_group('sccl') in it, and import sccl.torch if torch loads no extensions by "
+    "itself"
 )
 
 
@@ -39,12 +39,12 @@ class EnforceOutput(Output, frozen=True, kw_only=True):
     """What 'sccl enforce' did with a job."""
 
     kind: Literal["enforce"] = "enforce"
-    command: Annotated[tuple[str, ...], Meta(description="What was run.")]
-    plan: Annotated[FileText | None, Meta(description="That it kept to, if any.")]
-    understood: Annotated[tuple[str, ...], Meta(description="What was recorded, by rank.")]
-    assumed: Annotated[tuple[str, ...], Meta(description="What was taken for granted for that.")]
-    file: Annotated[FileText | None, Meta(description="That was written, if any.")]
-    workload: Annotated[WorkloadWire | None, Meta(description="That was recorded, if any.")]
+    command: Annotated[tuple[str, ...], Meta(description="Command of the job.")]
+    plan: Annotated[FileText | None, Meta(description="Plan that it followed, if any.")]
+    understood: Annotated[tuple[str, ...], Meta(description="Recorded calls, by rank.")]
+    assumed: Annotated[tuple[str, ...], Meta(description="Assumptions about the recording.")]
+    file: Annotated[FileText | None, Meta(description="Written file, if any.")]
+    workload: Annotated[WorkloadWire | None, Meta(description="Recorded workload, if any.")]
 
 
 def run_job(
@@ -64,8 +64,8 @@ def run_job(
     """
     if not words or shutil.which(words[0]) is None:
         raise InputError(
-            f"there is no command {words[0] if words else ''!r:.200}: give what starts the job, as "
-            "in: sccl enforce --record w.json -- torchrun job.py"
+            f"there is no command {(words[0] if words else '')!r:.200}: give the command that "
+            "starts the job, as in: sccl enforce --record w.json -- torchrun job.py"
         )
     out = _STDERR if aside else None
     with running(words, end, env={**os.environ, **environment}, stdout=out) as process:
@@ -125,7 +125,7 @@ def _imported(folder: Path, output: Path) -> ImportedWorkload:
     files = sorted(folder.glob("rank-*.json"), key=lambda file: int(file.stem[5:]))
     if not files:
         raise InputError(
-            f"the job recorded nothing: {_ASK}; it has to let go of its groups, or to end by itself"
+            f"the job recorded nothing: {_ASK}; it must destroy its groups, or end normally"
         )
     return import_workload(files, TraceHints(), output.name.partition(".")[0], output)
 

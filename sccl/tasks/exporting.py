@@ -44,7 +44,7 @@ class EntryPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """A plan, and for which buffers it was written."""
 
     name: str
-    min_bytes: Annotated[int, Meta(ge=0, description="Of a rank's buffer; inclusive.")]
+    min_bytes: Annotated[int, Meta(ge=0, description="Size of a rank's buffer; inclusive.")]
     max_bytes: Annotated[int | None, Meta(description="Inclusive; null: all that are larger.")]
 
 
@@ -54,10 +54,10 @@ class ExportOutput(Output, frozen=True, kw_only=True):
     kind: Literal["export"] = "export"
     format: str
     path: FileText
-    files: Annotated[tuple[str, ...], Meta(description="Names of what lies there, if a folder.")]
+    files: Annotated[tuple[str, ...], Meta(description="Names of the files, if it is a folder.")]
     plans: tuple[EntryPart, ...]
-    command: Annotated[str, Meta(description="That runs what was written.")]
-    notes: Annotated[tuple[str, ...], Meta(description="What has to be known of it.")]
+    command: Annotated[str, Meta(description="Command that runs the written files.")]
+    notes: Annotated[tuple[str, ...], Meta(description="Limits and assumptions of the files.")]
     bytes: Count
 
 
@@ -165,7 +165,7 @@ def _step(
             f"{' or '.join(sorted(formats.OF_STEPS))}"
         )
     if len(training) > 1 or rest:
-        raise InputError(f"{one.file}: it is a training plan: export each by itself")
+        raise InputError(f"{one.file}: it is a training plan: export each one separately")
     from sccl.train.jobs import all_waits  # noqa: PLC0415 - loads NumPy
 
     timeline = right_timeline(one)

@@ -192,8 +192,8 @@ def refuse_foreign(path: Path) -> None:
 
     if form := foreign_format(path):
         raise FormatError(
-            f"{path}: it is in the format {form.NAME}, not in sccl's own: 'sccl check {path}' "
-            f"judges it, 'sccl import {path} -o ours.json' makes a plan of it that all verbs take"
+            f"{path}: it is in the format {form.NAME}, not in sccl's: verify it with 'sccl check "
+            f"{path}', or convert it for all verbs with 'sccl import {path} -o ours.json'"
         )
     if not is_packed(path) and not _is_json(path):
         from sccl.tasks.foreign import refuse_no_plan  # noqa: PLC0415 - likewise

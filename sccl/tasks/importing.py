@@ -26,17 +26,19 @@ class TopoImportOutput(Output, frozen=True, kw_only=True):
     """What 'sccl topo import' or 'sccl topo probe' read, and may have written."""
 
     kind: Literal["topo-import"] = "topo-import"
-    format: Annotated[str, Meta(description="Of the file: one of 'sccl topo import --help'.")]
-    understood: Annotated[tuple[str, ...], Meta(description="What the file says.")]
+    format: Annotated[
+        str, Meta(description="Format of the file: one of 'sccl topo import --help'.")
+    ]
+    understood: Annotated[tuple[str, ...], Meta(description="Content of the file.")]
     assumed: Annotated[
-        tuple[str, ...], Meta(description="What it does not say, and where that is from.")
+        tuple[str, ...], Meta(description="Assumed values that the file lacks, with their sources.")
     ]
     ranks: Count
     links: Count
     unreachable: Annotated[
         tuple[int, int] | None, Meta(description="Two ranks with no path between them, if any.")
     ]
-    file: Annotated[FileText | None, Meta(description="That was written, if any.")]
+    file: Annotated[FileText | None, Meta(description="Written file, if any.")]
     topology: Annotated[TopologyWire, Meta(description="The machine, as its file has it.")]
 
 
@@ -100,8 +102,8 @@ def _refuse_others(content: bytes, text: str, where: str) -> None:
 
         if plan := formats.who_reads(content):
             raise FormatError(
-                f"{where}: it is a plan ({plan.NAME}), and no machine: 'sccl check {where}' judges "
-                "it, 'sccl import' makes an algorithm of it"
+                f"{where}: it is a plan ({plan.NAME}), and no machine: verify it with 'sccl check "
+                f"{where}', or convert it to an algorithm with 'sccl import'"
             )
 
 
@@ -115,8 +117,8 @@ def with_network(read: Read, chassis: int | None, network: Path | None) -> Read:
         return read
     if chassis is None or network is None:
         raise ParameterError(
-            "--chassis and --network belong together: how many of the machine, and what joins them "
-            "(its shape: 'sccl schema network')"
+            "--chassis and --network belong together: the number of machines, and the network "
+            "between them (its shape: 'sccl schema network')"
         )
     wire = parse(read_text(network), NetworkWire, str(network))
     found = read.imported
@@ -144,7 +146,7 @@ def _cards(wire: NetworkWire, found: Imported, where: str) -> tuple[Cards, tuple
         users = tuple(nic.ranks for nic in found.nics if nic.ranks)
     else:
         users = tuple((rank,) for rank in range(ranks))
-        assumed.append(f"a NIC for each GPU; 'nics' of {where} says otherwise")
+        assumed.append(f"one NIC per GPU; 'nics' of {where} overrides it")
     speed = _told(wire.gb_per_s, [n.gb_per_s for n in found.nics], f"{where}: give 'gb_per_s'")
     alpha_us = _told(wire.alpha_us, [n.alpha_us for n in found.nics], f"{where}: give 'alpha_us'")
     check_cost(f"{where}: ", alpha_us, speed, error=FormatError)

@@ -25,7 +25,8 @@ class TopoInferOutput(Output, frozen=True, kw_only=True):
         tuple[tuple[Count, ...], ...], Meta(description="The GPUs that share a PCIe switch.")
     ]
     nic_gpus: Annotated[
-        tuple[Count, ...], Meta(description="Those on the switch of the NIC; none: it has its own.")
+        tuple[Count, ...],
+        Meta(description="GPUs on the switch of the NIC; empty: the NIC has its own."),
     ]
     visible_devices: Annotated[
         tuple[Count, ...] | None,

@@ -30,8 +30,8 @@ def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:
     whole = expand(algorithm)
     if found := violations(whole):
         raise InputError(
-            f"{where}: the judge rejects this algorithm ({counted(len(found), 'violation')}, "
-            f"the first: {found[0].message}); see all with 'sccl check'"
+            f"{where}: this algorithm fails verification ({counted(len(found), 'violation')}, the "
+            f"first: {found[0].message}); see all with 'sccl check'"
         )
     return whole
 
@@ -50,14 +50,14 @@ def judged_schedule(schedule: AnySchedule, where: str) -> Schedule:
 
     if isinstance(schedule, packed.PackedSchedule) and schedule.num_sends > packed.MAX_PART:
         raise TooLargeError(
-            f"{where}: it has {schedule.num_sends} transfers, and for this up to "
-            f"{packed.MAX_PART} are unpacked: 'sccl check' judges it as it is, and 'sccl part' "
-            "takes those of a chunk, a rank or some time"
+            f"{where}: it has {schedule.num_sends} transfers, and this verb unpacks up to "
+            f"{packed.MAX_PART}: verify it with 'sccl check', or take those of a chunk, a rank, "
+            "or a time with 'sccl part'"
         )
     if found := violations(schedule):
         raise InputError(
-            f"{where}: the judge rejects this schedule ({counted(len(found), 'violation')}, "
-            f"the first: {found[0].message}); see all with 'sccl check'"
+            f"{where}: this schedule fails verification ({counted(len(found), 'violation')}, the "
+            f"first: {found[0].message}); see all with 'sccl check'"
         )
     if isinstance(schedule, packed.PackedSchedule):
         return schedule.part(Excerpt())

@@ -29,7 +29,9 @@ class LabChannelPart(Part, frozen=True, kw_only=True):
     """A channel of the lab."""
 
     name: str
-    bits_per_s: Annotated[int, Meta(ge=1, description="That each rank sends, and receives.")]
+    bits_per_s: Annotated[
+        int, Meta(ge=1, description="Bits per second that each rank sends, and receives.")
+    ]
 
 
 class LabOutput(Output, frozen=True, kw_only=True):
@@ -40,7 +42,9 @@ class LabOutput(Output, frozen=True, kw_only=True):
     ranks: Count
     limiter: Annotated[
         Literal["namespaces", "bucket"],
-        Meta(description="Interfaces are limited; or what keeps to a token bucket, alone."),
+        Meta(
+            description="Whether interfaces are limited, or only senders that use a token bucket."
+        ),
     ]
     exit_codes: Annotated[
         tuple[int | None, ...],

@@ -26,30 +26,30 @@ class MotifPart(Part, frozen=True, kw_only=True):
     number: Count
     collective: str
     groups: Annotated[int, Meta(ge=1, description="Groups that do it at once.")]
-    ranks: Annotated[int, Meta(ge=2, description="Of the largest of them.")]
+    ranks: Annotated[int, Meta(ge=2, description="Size of the largest of them.")]
     group_ranks: Annotated[
-        tuple[Annotated[int, Meta(ge=1)], ...], Meta(description="Of each of them.")
+        tuple[Annotated[int, Meta(ge=1)], ...], Meta(description="Size of each of them.")
     ]
     bytes: Annotated[
         int,
         Meta(
             ge=1,
-            description="Of all elements that it moves, each once: of an alltoall what all ranks "
-            "give to others, of an allreduce what they sum up.",
+            description="Number of distinct elements that it moves: for an alltoall, the elements "
+            "sent to other ranks; for an allreduce, the summed elements.",
         ),
     ]
     rank_bytes: Annotated[
         int,
         Meta(
             ge=1,
-            description="Of the largest buffer that a rank has of it, counted as size_bytes: all "
-            "of an allreduce, a broadcast or a reduce; what a rank gets of an allgather; what it "
-            "gives in a reducescatter or an alltoall, to itself, too; what the root has of a "
-            "gather or a scatter.",
+            description="Bytes of a rank's largest buffer, counted as size_bytes: the whole "
+            "buffer for allreduce, broadcast, and reduce; the output for allgather; "
+            "the input for reducescatter and alltoall, including a rank's part for "
+            "itself; the root's buffer for gather and scatter.",
         ),
     ]
     after: Annotated[tuple[Count, ...], Meta(description="Motifs that end before it begins.")]
-    channel: Annotated[str, Meta(description="That it has to take; empty: any.")] = ""
+    channel: Annotated[str, Meta(description="Channel that it must use; empty: any.")] = ""
 
 
 class MotifOutput(Output, frozen=True, kw_only=True):
@@ -57,15 +57,16 @@ class MotifOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["motif"] = "motif"
     digest: Annotated[
-        str, Meta(description="sha256 of what follows: the collective, and what is made of it.")
+        str, Meta(description="sha256 of the following fields: the collective and its motifs.")
     ] = ""
     collective: str
     ranks: Annotated[int, Meta(ge=2)]
-    item_bytes: Annotated[int, Meta(ge=1, description="Of an element.")]
+    item_bytes: Annotated[int, Meta(ge=1, description="Size of an element, in bytes.")]
     root: Annotated[int | None, Meta(description="Null: the first, if there has to be one.")]
-    size_bytes: Annotated[int, Meta(ge=1, description="Of the largest buffer of a rank.")]
+    size_bytes: Annotated[int, Meta(ge=1, description="Size of a rank's largest buffer.")]
     merged: Annotated[
-        tuple[int, ...], Meta(description="Likewise, of each of several that are merged into one.")
+        tuple[int, ...],
+        Meta(description="The same for each of several collectives that are merged into one."),
     ] = ()
     recipe: str
     motifs: tuple[MotifPart, ...]

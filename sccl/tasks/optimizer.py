@@ -27,14 +27,14 @@ class ProposedPart(Part, frozen=True, kw_only=True):
     decision: Literal["commit", "abort", "open"]
     yes: Annotated[int, Meta(ge=0, description="Ranks that can run it.")]
     no: Annotated[int, Meta(ge=0, description="Ranks that cannot.")]
-    why: Annotated[str, Meta(description="What the first of these says; or empty.")]
+    why: Annotated[str, Meta(description="Reason of the first rank that cannot run it; or empty.")]
 
 
 class MeasuredIterationPart(Part, frozen=True, kw_only=True):
     """The last iteration of which all ranks have told."""
 
     iteration: Count
-    version: Annotated[int, Meta(ge=0, description="Of the plan it ran under; 0: none.")]
+    version: Annotated[int, Meta(ge=0, description="Version of the plan it ran under; 0: none.")]
     period_us: float
     waited: Annotated[float, Meta(ge=0, description="The part of it that a rank waited.")]
 
@@ -44,13 +44,18 @@ class OptimizerOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["optimizer"] = "optimizer"
     run: str
-    generation: Annotated[int, Meta(description="Which life of the job; a restart begins one.")]
+    generation: Annotated[
+        int, Meta(description="Generation of the job: a restart begins a new one.")
+    ]
     ranks: Count
     committed: Annotated[
-        bool | None, Meta(description="Whether the plan of --commit was; null: none was given.")
+        bool | None,
+        Meta(description="Whether the plan of --commit was committed; null: none was given."),
     ] = None
     plans: tuple[ProposedPart, ...]
-    last: Annotated[MeasuredIterationPart | None, Meta(description="Null: none was told.")] = None
+    last: Annotated[MeasuredIterationPart | None, Meta(description="Null: none was reported.")] = (
+        None
+    )
 
 
 def optimizer_output(
@@ -116,7 +121,7 @@ def plan_to_commit(file: Path) -> tuple[TrainingPlan, dict[str, str]]:
         raise InputError(f"{file} is no training plan: make one with 'sccl plan'")
     if faults := faults_of_training(plans[0]):
         raise InputError(
-            f"{file}: the judge refuses this plan: {faults[0].message}; see all with 'sccl check "
+            f"{file}: this plan fails verification: {faults[0].message}; see all with 'sccl check "
             f"{file}'"
         )
     return plans[0].plan, training_digests(plans)

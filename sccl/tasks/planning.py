@@ -39,13 +39,16 @@ class TrainingPlanOutput(Output, frozen=True, kw_only=True):
     workload: str
     fabric: str
     search: str
-    period_us: Annotated[float, Meta(ge=0, description="From an iteration to the next.")]
-    bound_us: Annotated[float, Meta(ge=0, description="No plan of these options takes less.")]
+    period_us: Annotated[float, Meta(ge=0, description="Time from one iteration to the next.")]
+    bound_us: Annotated[
+        float,
+        Meta(ge=0, description="Lower bound on the period over all plans with these options."),
+    ]
     gap: Annotated[
         float | None,
         Meta(description="The part by which the period is above the bound; null: none is known."),
     ]
-    binding: Annotated[str, Meta(description="What shows the bound.")]
+    binding: Annotated[str, Meta(description="Constraint that gives the bound.")]
     baseline_us: Annotated[
         float, Meta(ge=0, description="As submitted, each collective by its fastest option.")
     ]
@@ -59,10 +62,10 @@ class TrainingPlanOutput(Output, frozen=True, kw_only=True):
     seconds: Seconds
     compilation_seconds: Annotated[
         float,
-        Meta(ge=0, description="Of these, for compilation at a first use: no part of --seconds."),
+        Meta(ge=0, description="Of these, compilation at the first use, which --seconds excludes."),
     ] = 0.0
     seed: Count
-    ended: Annotated[str, Meta(description="Why it ended before the search did; or empty.")]
+    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
     file: FileText | None
 
 
@@ -121,7 +124,7 @@ def plan_training(
         faults, timeline = verdict_on(plan, settings.planner, settings.measured, options=options)
         if faults or timeline is None:
             raise ScclError(
-                f"a plan of {workload.name} on {fabric.name} was refused by the judge: "
+                f"a plan of {workload.name} on {fabric.name} failed verification: "
                 f"{faults[0].message}; this is a defect of sccl"
             )
         return plan, timeline.finish_ns()

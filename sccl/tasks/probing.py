@@ -119,8 +119,8 @@ def probe_machine(
     names = ", ".join(vendor.tool for vendor in _VENDORS)
     where = f"in {tools}" if tools else "on the PATH"
     raise ToolError(
-        f"none of {names} is {where}: on the machine itself, 'nvidia-smi topo -m > topo.txt' or "
-        "'rocm-smi --showtopo > topo.txt' writes what 'sccl topo import topo.txt' reads"
+        f"none of {names} is {where}: on the machine itself, write 'nvidia-smi topo -m > "
+        "topo.txt' or 'rocm-smi --showtopo > topo.txt', then run 'sccl topo import topo.txt'"
     )
 
 

@@ -48,14 +48,14 @@ class FittedLinkPart(Part, frozen=True, kw_only=True):
     misfit: Annotated[
         float, Meta(description="The median error of its measurements, in proportion.")
     ]
-    cost: Annotated[Count, Meta(description="Which of 'costs' it has in the machine.")]
+    cost: Annotated[Count, Meta(description="Index of the link's costs in 'costs'.")]
 
 
 class SharedCostPart(Part, frozen=True, kw_only=True):
     """What links cost that are alike."""
 
     alpha_us: float
-    gb_per_s: Annotated[float, Meta(description="Of a link with all its lanes.")]
+    gb_per_s: Annotated[float, Meta(description="Bandwidth of a link with all its lanes.")]
     links: Count
 
 
@@ -66,9 +66,7 @@ class ProfileOutput(Output, frozen=True, kw_only=True):
     name: str
     ranks: Count
     timings: Annotated[Count, Meta(description="Rows that were fitted, each of some repetitions.")]
-    take: Annotated[
-        Literal["least", "median"], Meta(description="Which of the repetitions were fitted.")
-    ]
+    take: Annotated[Literal["least", "median"], Meta(description="Repetitions that were fitted.")]
     links: tuple[FittedLinkPart, ...]
     costs: tuple[SharedCostPart, ...]
     measurements: Annotated[FileText | None, Meta(description="Where timings were kept.")]

@@ -106,8 +106,8 @@ def _program(where: str, lowered: LoweredWire, wire: ProgramWire) -> Program:
     """
     if lowered.collective not in names():
         raise FormatError(
-            f"{where}: {lowered.collective} is a collective of your own, of which its file does "
-            "not say what it does; simulate its algorithm"
+            f"{where}: {lowered.collective} is a custom collective whose demand is not in its "
+            "file; simulate its algorithm"
         )
     spec = named(lowered.collective, len(wire.ranks), lowered.root)
     collective = spec.at(lowered.chunks)

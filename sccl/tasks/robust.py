@@ -90,7 +90,7 @@ class ReachedPart(Part, frozen=True, kw_only=True):
     """An algorithm that is still there."""
 
     steps: Count
-    bandwidth: Annotated[FractionText, Meta(description="R/C, or the limit that it comes near.")]
+    bandwidth: Annotated[FractionText, Meta(description="R/C, or the limit that it approaches.")]
     chunks: Annotated[int | None, Meta(description="C; null: none was written down.")]
     rounds: int | None
     proved: Annotated[bool, Meta(description="Whether nothing of its class dominates it.")]
@@ -103,16 +103,16 @@ class ReachedPart(Part, frozen=True, kw_only=True):
 class SurvivedPart(Part, frozen=True, kw_only=True):
     """What is left after a failure."""
 
-    failed: Annotated[str, Meta(description="What failed; empty: nothing.")]
+    failed: Annotated[str, Meta(description="Failed links or ranks; empty: none.")]
     alike: Annotated[tuple[str, ...], Meta(description="Other failures that come to the same.")]
     points: Annotated[
         tuple[ReachedPart, ...], Meta(description="The frontier, by ascending S; empty: none.")
     ]
     slowdown: Annotated[
-        float | None, Meta(description="The least R/C, by that of the whole machine.")
+        float | None, Meta(description="Lowest R/C divided by that of the whole machine.")
     ]
     undecided: Annotated[bool, Meta(description="Whether some candidate stayed undecided.")]
-    why: Annotated[str, Meta(description="Why there is no algorithm; else empty.")]
+    why: Annotated[str, Meta(description="Reason why there is no algorithm; or empty.")]
     seconds: Seconds
 
 
@@ -125,7 +125,7 @@ class RobustOutput(Output, frozen=True, kw_only=True):
     cases: Annotated[
         tuple[SurvivedPart, ...], Meta(description="The whole machine, then failures, worst first.")
     ]
-    ended: Annotated[str, Meta(description="Why it ended before all were tried; or empty.")]
+    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
     file: Annotated[FileText | None, Meta(description="The picture, if any.")] = None
 
 
@@ -283,7 +283,7 @@ def _case(
         points=tuple(map(_reached, found.points)),
         slowdown=None,
         undecided=bool(found.open),
-        why="" if found.points else "none was found",
+        why="" if found.points else "there is none",
         seconds=round(time.perf_counter() - began, 3),
     )
     here = _time_per_byte(subject, part)

@@ -48,7 +48,7 @@ class CheckedPart(Part, frozen=True, kw_only=True):
     collective: str
     sizes: Count
     contenders: Count
-    compared: Annotated[str, Meta(description="What was compared with what.")]
+    compared: Annotated[str, Meta(description="Scope of the comparison.")]
 
 
 class SwitchPart(Part, frozen=True, kw_only=True):
@@ -101,8 +101,8 @@ class TuneOutput(Output, frozen=True, kw_only=True):
 
 _LARGEST = 1 << 40  # bytes
 _COMPARED = (
-    "every byte of every rank's output was compared with what the definition of the collective "
-    "makes of inputs that tell ranks, blocks and places apart"
+    "every byte of every rank's output was compared with the definition of the collective, on "
+    "inputs that identify ranks, blocks and places"
 )
 
 
@@ -179,8 +179,8 @@ def timings_of(
     if timing is None:
         low, high = trial.sizes
         raise ParameterError(
-            f"sizes is '{low}..{high}', of which none was measured: what is reduced are numbers of "
-            "4 bytes, so give sizes of at least that"
+            f"sizes is '{low}..{high}', of which none was measured: reductions use numbers of 4 "
+            "bytes, so give sizes of at least that"
         )
 
 

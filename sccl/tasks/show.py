@@ -49,7 +49,7 @@ class ShownPart(Part, frozen=True, kw_only=True):
 
     file: FileText
     digest_matches: Annotated[bool, Meta(description="The file is as sccl wrote it.")]
-    violations: Annotated[int, Meta(description="What the judge objects to: see sccl check.")]
+    violations: Annotated[int, Meta(description="Violations: see sccl check.")]
     topology: str
     collective: str
     chunks: int
@@ -81,7 +81,7 @@ class ShownSchedulePart(Part, frozen=True, kw_only=True):
 
     file: FileText
     digest_matches: Annotated[bool, Meta(description="The file is as sccl wrote it.")]
-    violations: Annotated[int, Meta(description="What the judge objects to: see sccl check.")]
+    violations: Annotated[int, Meta(description="Violations: see sccl check.")]
     topology: str
     collective: str
     chunks: int
@@ -102,7 +102,7 @@ class ShowOutput(Output, frozen=True, kw_only=True):
     schedules: tuple[ShownSchedulePart, ...]
     training: Annotated[tuple[ShownTrainingPart, ...], Meta(description="Training plans.")] = ()
     options: Annotated[
-        tuple[OfferedOptionsWire, ...], Meta(description="What is offered for workloads.")
+        tuple[OfferedOptionsWire, ...], Meta(description="Options offered for workloads.")
     ] = ()
 
 

@@ -39,7 +39,7 @@ class LanePart(Part, frozen=True, kw_only=True):
     name: str
     computes: bool
     busy_us: _Us
-    share: Annotated[float, Meta(ge=0, le=1, description="Of the period.")]
+    share: Annotated[float, Meta(ge=0, le=1, description="Fraction of the period.")]
 
 
 class ShownTrainingPart(Part, frozen=True, kw_only=True):
@@ -57,7 +57,7 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
     ]
     prologue_us: Annotated[
         float,
-        Meta(description="That the first iterations take more than as many that repeat; or less."),
+        Meta(description="Time of the first iterations beyond as many periods; may be negative."),
     ]
     fluid_us: Annotated[
         float, Meta(ge=0, description="An iteration, if motifs share bandwidth as fluids do.")
@@ -69,11 +69,11 @@ class ShownTrainingPart(Part, frozen=True, kw_only=True):
     links_apart_us: Annotated[
         float | None,
         Meta(
-            description="Likewise, if each motif has all links to itself: the rest is messages "
-            "that wait for those of other motifs."
+            description="The same, if each motif has all links to itself; the difference is "
+            "messages that wait for other motifs."
         ),
     ]
-    links_note: Annotated[str, Meta(description="Why that is not told; or empty.")]
+    links_note: Annotated[str, Meta(description="Reason why it is not known; or empty.")]
     bound_us: _Us
     gap: float | None
     binding: str
@@ -164,7 +164,7 @@ def models_told(shown: ShownTrainingPart) -> tuple[str, str]:
 
     links = f"not simulated link by link: {shown.links_note}"
     if shown.links_us is not None:
-        links = f"{said(shown.links_us)}, if all that they send goes over links, one by one"
+        links = f"{said(shown.links_us)}, with all messages simulated link by link"
     if shown.links_us is not None and shown.links_apart_us is not None and shown.period_us:
         apart = more(shown.links_apart_us)
         if {apart, more(shown.links_us)} != {"+0.00%"}:

@@ -274,27 +274,27 @@ def _check_fits(sources: Sequence[Source], size_bytes: int | None, terms: Terms)
         if source.topology != first.topology:
             raise ParameterError(
                 f"{first.name} is for {first.topology.name!r} and {source.name} for "
-                f"{source.topology.name!r}: what runs together has to be for one machine"
+                f"{source.topology.name!r}: plans that run together must be for one machine"
             )
         if isinstance(source.plan, Schedule):
             _check_schedule(source.name, source.plan, terms)
         if isinstance(source.plan, Program) and terms.stepping is not None:
             raise ParameterError(
-                f"{source.name}: it is a program, whose instructions say what each waits for: "
+                f"{source.name}: it is a program, whose instructions have their own dependencies: "
                 "leave --stepping out"
             )
     ticks = {(s.plan.tick_ps, s.plan.model) for s in sources if isinstance(s.plan, Schedule)}
     if len(ticks) > 1:
         raise ParameterError(
-            f"{first.name} and those after it are schedules of several ticks or alphas: what runs "
-            "together has to go by one clock"
+            f"{first.name} and those after it are schedules of several ticks or alphas: schedules "
+            "that run together need one tick and one alpha"
         )
 
 
 def _check_schedule(name: str, schedule: Schedule, terms: Terms) -> None:
     if terms.stepping is not None:
         raise ParameterError(
-            f"{name}: it is a schedule, which has times in place of steps: leave --stepping out"
+            f"{name}: it is a schedule, which has times instead of steps: leave --stepping out"
         )
     if terms.model not in {None, schedule.model}:
         raise ParameterError(

@@ -26,21 +26,21 @@ class SimulatedPart(Part, frozen=True, kw_only=True):
     """A collective that ran, alone or with others."""
 
     file: FileText
-    program: Annotated[str | None, Meta(description="Which of the file's; null: it is no program.")]
+    program: Annotated[str | None, Meta(description="Program of the file; null: it is no program.")]
     collective: str
     topology: str
     chunks: Annotated[int, Meta(ge=1, description="C.")]
     size_bytes: Annotated[int, Meta(ge=1, description="L, which C chunks make up.")]
     chunk_bytes: Annotated[
-        int | None, Meta(description="Of every chunk, rounded up; null: they differ.")
+        int | None, Meta(description="Size of every chunk, rounded up; null: they differ.")
     ]
     messages: Count
     finish_us: Annotated[float, Meta(ge=0, description="When the last of it arrives.")]
     algorithm_gb_per_s: Annotated[float, Meta(ge=0, description="L / finish, 10^9 bytes/s.")]
     bound_us: Annotated[
-        float | None, Meta(description="No schedule of it finishes earlier; null: none is known.")
+        float | None, Meta(description="Lower bound on its completion time; null: unknown.")
     ]
-    bound: Annotated[str, Meta(description="What shows that, or why no bound is known.")]
+    bound: Annotated[str, Meta(description="Proof of the bound, or the reason why there is none.")]
     gap: Annotated[float | None, Meta(description="finish_us / bound_us - 1.")]
 
 
@@ -50,7 +50,7 @@ class BusiestPart(Part, frozen=True, kw_only=True):
     link: Annotated[tuple[int, int], Meta(description="[src, dst].")]
     busy_us: Us
     busy: Share
-    bytes: Annotated[int, Meta(ge=0, description="That it carried.")]
+    bytes: Annotated[int, Meta(ge=0, description="Bytes that it carried.")]
 
 
 class PathPart(Part, frozen=True, kw_only=True):
@@ -73,25 +73,27 @@ class PathPart(Part, frozen=True, kw_only=True):
         ),
     ]
     with_chunks: Annotated[
-        tuple[int, ...], Meta(description="That it carries together with the chunk, as one.")
+        tuple[int, ...], Meta(description="Chunks that it carries together with this one.")
     ] = ()
 
 
 class RunPart(Part, frozen=True, kw_only=True):
     """A simulation."""
 
-    collectives: Annotated[tuple[SimulatedPart, ...], Meta(description="That ran at once.")]
-    alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
+    collectives: Annotated[
+        tuple[SimulatedPart, ...], Meta(description="Plans that ran at the same time.")
+    ]
+    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
     stepping: Annotated[
         Literal["pipelined", "barrier"] | None,
         Meta(
-            description="When sends start. pipelined: when their data are there, in the order of "
-            "steps on each link. barrier: when the step before has ended. null: schedules and "
-            "programs say when."
+            description="Start of sends. pipelined: when their data arrive, in the order of steps "
+            "on each link. barrier: when the previous step ends. null: schedules and "
+            "programs have their own times."
         ),
     ]
     finish_us: Annotated[float, Meta(ge=0, description="When the last of all arrives.")]
-    utilisation: Annotated[Share, Meta(description="Of all links, on average.")]
+    utilisation: Annotated[Share, Meta(description="Average over all links.")]
     busiest: BusiestPart | None
     critical_path: tuple[PathPart, ...]
 
@@ -100,8 +102,12 @@ class SimulateOutput(Output, frozen=True, kw_only=True):
     """What 'sccl simulate' found."""
 
     kind: Literal["simulate"] = "simulate"
-    alpha_us: Annotated[float | None, Meta(description="Of all links; null: the machine's.")]
-    gb_per_s: Annotated[float | None, Meta(description="Of all lanes; null: the machine's.")]
+    alpha_us: Annotated[
+        float | None, Meta(description="Latency of all links; null: the machine's.")
+    ]
+    gb_per_s: Annotated[
+        float | None, Meta(description="Bandwidth of all lanes; null: the machine's.")
+    ]
     runs: tuple[RunPart, ...]
     plot: FileText | None
 

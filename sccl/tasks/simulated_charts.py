@@ -208,7 +208,7 @@ def _busy_links(run: Run, shares: Shares) -> BusyLinks:
 
 
 def _notes(run: Run, shown: int) -> Iterator[str]:
-    yield f"{run.stepping or 'by its own times'}, alpha {run.timeline.clock.model}"
+    yield f"{run.stepping or 'scheduled times'}, alpha {run.timeline.clock.model}"
     links = len(run.timeline.topology.links)
     if shown < links:
         yield f"{shown} of {links} links: those of the critical path, then the busiest"

@@ -32,13 +32,17 @@ class FittedSketchOutput(Output, frozen=True, kw_only=True):
         tuple[int, int] | None, Meta(description="Ways between nodes: those left, and all.")
     ]
     symmetries: Annotated[
-        int | None, Meta(description="That its rotations make up, the identity among them.")
+        int | None,
+        Meta(description="Number of symmetries that its rotations generate, with the identity."),
     ]
     collective: str | None
     collective_chunks: Annotated[
-        int | None, Meta(description="Of the collective; of one that combines, of its dual.")
+        int | None,
+        Meta(description="Number of chunks of the collective, for reductions of its dual."),
     ]
-    planned_chunks: Annotated[int | None, Meta(description="Of which the others are images.")]
+    planned_chunks: Annotated[
+        int | None, Meta(description="Number of chunks that represent the others.")
+    ]
 
 
 class SketchCheckOutput(FittedSketchOutput, frozen=True, kw_only=True):

@@ -18,8 +18,8 @@ _LINE = 84
 """Characters below the title of a drawing."""
 
 _POLICIES = {
-    HyperedgePolicy.MOST: "of the quickest routes, those over the most connections are taken",
-    HyperedgePolicy.LEAST: "of the quickest routes, those over the fewest connections are taken",
+    HyperedgePolicy.MOST: "of the fastest routes, those over the most connections are used",
+    HyperedgePolicy.LEAST: "of the fastest routes, those over the fewest connections are used",
     HyperedgePolicy.FREE: "any connections may be used",
 }
 
@@ -43,7 +43,7 @@ def rows_of(sketch: Sketch, fit: FittedSketch | None) -> list[tuple[str, str]]:
     rows = [("nodes", str(sketch.nodes))]
     if fit is not None:
         rows.append(("machine", f"{fit.topology.name}, nodes of {counted(fit.local, 'rank')}"))
-    size = "not said" if sketch.size_bytes is None else bytes_text(sketch.size_bytes)
+    size = "not set" if sketch.size_bytes is None else bytes_text(sketch.size_bytes)
     rows += [("chunks of a part", str(sketch.chunks)), ("size of a buffer", size)]
     for edge in sketch.hyperedges:
         rows.append(("switch", f"ranks {spans(edge.local)}: {edge.policy.value}"))
@@ -153,11 +153,11 @@ def _of_relays(fit: FittedSketch) -> Iterator[str]:
     for sender, share in relays.shares:
         if share > 1:
             yield (
-                f"Number {sender} has 1/{share} of the bandwidth between nodes: what it sends "
-                f"there takes {share} times as long."
+                f"Number {sender} has 1/{share} of the bandwidth between nodes: its transfers "
+                f"there take {share} times as long."
             )
     if relays.own_first:
-        yield "What a sender has itself leaves before what it passes on."
+        yield "A sender sends its own chunks before forwarded ones."
 
 
 def _of_switches(fit: FittedSketch) -> Iterator[str]:
@@ -172,8 +172,8 @@ def _of_switches(fit: FittedSketch) -> Iterator[str]:
 def _of_symmetries(fit: FittedSketch, chunks: SketchedChunks | None) -> Iterator[str]:
     for one in fit.sketch.rotations:
         yield (
-            f"Symmetry [{one.offset}, {one.size}]: in each {one.size} ranks, what a rank does the "
-            f"one {one.offset} after it does, too, with the chunks that stand for its own."
+            f"Symmetry [{one.offset}, {one.size}]: in each {one.size} ranks, the rank "
+            f"{one.offset} after a rank repeats its sends, with the corresponding chunks."
         )
     if chunks is None:
         if fit.sketch.rotations:
@@ -194,7 +194,7 @@ def _of_sizes(sketch: Sketch) -> Iterator[str]:
         f"Each part that a rank sends or is to get is cut into {counted(sketch.chunks, 'chunk')}."
     )
     if sketch.size_bytes is not None:
-        yield f"A rank's buffer has {bytes_text(sketch.size_bytes)} where nothing else is said."
+        yield f"A rank's buffer has {bytes_text(sketch.size_bytes)} by default."
 
 
 def notes_of(fit: FittedSketch) -> tuple[str, ...]:

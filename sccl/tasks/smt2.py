@@ -43,7 +43,6 @@ def _class_of(question: Question) -> str:
     if not question.scope:
         return ""
     return (
-        f"; One half of {question.scope},\n"
-        f"; of S={question.steps} steps and R={question.rounds} rounds in all: unsat says nothing "
-        "of algorithms of other classes.\n"
+        f"; One half of {question.scope},\\n; of S={question.steps} steps and R={question.rounds} "
+        "rounds in all: unsat proves nothing about other families.\\n"
     )

@@ -131,7 +131,7 @@ def _facts(shown: ShownTrainingPart) -> list[tuple[str, str, str]]:
     gap = "proved" if shown.proved else gap
     return [
         ("Iteration", duration_text(shown.period_us), "from one to the next"),
-        ("At least", least, shown.binding if shown.bound_us else ""),
+        ("Lower bound", least, shown.binding if shown.bound_us else ""),
         ("Gap", gap, "of period and bound"),
         ("Search", shown.search, f"seed {shown.seed}"),
     ]
@@ -139,7 +139,7 @@ def _facts(shown: ShownTrainingPart) -> list[tuple[str, str, str]]:
 
 def _what(call: CommOp) -> str:
     size = bytes_text(call.size_bytes)
-    beside = f", and {len(call.beside)} such groups beside" if call.beside else ""
+    beside = f", and {len(call.beside)} such parallel groups" if call.beside else ""
     return f"{call.collective} of {size} among {len(call.group)} ranks{beside}"
 
 

@@ -63,11 +63,9 @@ class Steps(StrEnum):
 class TacclPhasePart(Part, frozen=True, kw_only=True):
     """How one phase went, step by step."""
 
-    relaxed_us: Annotated[float, Meta(description="Of its routes: no order of them takes less.")]
-    by: Annotated[str, Meta(description="Which order, or which model, found its schedule.")]
-    tried: Annotated[
-        dict[str, float], Meta(description="What each order, and each model, came to.")
-    ]
+    relaxed_us: Annotated[float, Meta(description="Lower bound for all orders of its routes.")]
+    by: Annotated[str, Meta(description="Order or model that produced the schedule.")]
+    tried: Annotated[dict[str, float], Meta(description="Result of each order and each model.")]
 
 
 class TacclOutput(Output, frozen=True, kw_only=True):
@@ -77,22 +75,24 @@ class TacclOutput(Output, frozen=True, kw_only=True):
     collective: str
     topology: str
     size_bytes: Annotated[
-        int, Meta(ge=1, description="Of a rank's buffer, which C chunks make up.")
+        int, Meta(ge=1, description="Size of a rank's buffer, which has C chunks.")
     ]
     chunks: Count
-    sketch: Annotated[str, Meta(description="Which sketch the schedule keeps to.")]
-    alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
+    sketch: Annotated[str, Meta(description="Sketch that the schedule obeys.")]
+    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
     bound_us: Annotated[
-        float, Meta(description="No schedule of such chunks finishes earlier, within no sketch.")
+        float, Meta(description="Lower bound for all schedules of these chunks, in any sketch.")
     ]
-    bound_of: Annotated[str, Meta(description="Which schedules the bound is about.")]
+    bound_of: Annotated[str, Meta(description="Schedules that the bound covers.")]
     proved: Annotated[bool, Meta(description="The bound is met.")]
     phases: tuple[TacclPhasePart, ...]
     sends: Annotated[int, Meta(ge=0, description="Transfers of a chunk over a link.")]
     seconds: Seconds
     seed: Annotated[int, Meta(ge=0)]
-    ended: Annotated[str, Meta(description="Why it ended before its effort was spent; or empty.")]
+    ended: Annotated[
+        str, Meta(description="Reason why it ended before its budget was used; or empty.")
+    ]
     file: FileText | None
     sketch_file: FileText | None
 

@@ -35,12 +35,12 @@ class TacosOutput(Output, frozen=True, kw_only=True):
     collective: str
     topology: str
     size_bytes: Annotated[
-        int, Meta(ge=1, description="Of a rank's buffer, which C chunks make up.")
+        int, Meta(ge=1, description="Size of a rank's buffer, which has C chunks.")
     ]
     chunks: Count
-    alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
+    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
-    bound_us: Annotated[float, Meta(description="No schedule of such chunks finishes earlier.")]
+    bound_us: Annotated[float, Meta(description="Lower bound for all schedules of these chunks.")]
     proved: Annotated[bool, Meta(description="The bound is met.")]
     sketch: Annotated[
         str | None, Meta(description="The sketch that bound and schedule keep to; null: none.")
@@ -48,9 +48,14 @@ class TacosOutput(Output, frozen=True, kw_only=True):
     sends: Annotated[int, Meta(ge=0, description="Transfers over links.")]
     seconds: Seconds
     seed: Annotated[int, Meta(ge=0)]
-    ended: Annotated[str, Meta(description="Why it ended before all seeds were tried; or empty.")]
+    ended: Annotated[
+        str, Meta(description="Reason why it ended before all seeds were tried; or empty.")
+    ]
     recorded: Annotated[
-        bool, Meta(description="The file holds the schedule, else what it is made again by.")
+        bool,
+        Meta(
+            description="Whether the file holds the schedule, or only the inputs that reproduce it."
+        ),
     ] = True
     again: Annotated[str, Meta(description="The command that makes the same schedule.")] = ""
     file: FileText | None

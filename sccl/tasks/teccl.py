@@ -40,9 +40,9 @@ class TenantPart(Part, frozen=True, kw_only=True):
     """When one of several collectives has finished."""
 
     collective: str
-    priority: Annotated[int, Meta(ge=1, description="What it is worth that it finishes soon.")]
+    priority: Annotated[int, Meta(ge=1, description="Weight in the weighted mean completion time.")]
     finish_us: Annotated[float, Meta(description="When its last chunk arrives.")]
-    bound_us: Annotated[float, Meta(description="No plan of it alone takes less.")]
+    bound_us: Annotated[float, Meta(description="Lower bound for this collective alone.")]
 
 
 class TecclOutput(Output, frozen=True, kw_only=True):
@@ -52,35 +52,37 @@ class TecclOutput(Output, frozen=True, kw_only=True):
     collective: str
     topology: str
     size_bytes: Annotated[
-        int, Meta(ge=1, description="Of a rank's buffer, which C chunks make up.")
+        int, Meta(ge=1, description="Size of a rank's buffer, which has C chunks.")
     ]
     chunks: Count
-    model: Annotated[str, Meta(description="Which model it was asked of.")]
-    switch: Annotated[str, Meta(description="What switches do.")]
+    model: Annotated[str, Meta(description="Requested model.")]
+    switch: Annotated[str, Meta(description="Capability of switches.")]
     epoch_us: Annotated[float | None, Meta(description="How long an epoch of the model is.")]
-    epochs: Annotated[int | None, Meta(description="In how many of them the schedule was found.")]
-    alpha: Annotated[Alpha, Meta(description="What links do during alpha.")]
+    epochs: Annotated[int | None, Meta(description="Number of epochs of the schedule.")]
+    alpha: Annotated[Alpha, Meta(description="Whether alpha occupies the link or travels.")]
     finish_us: Annotated[float, Meta(description="When the last chunk arrives.")]
-    bound_us: Annotated[float, Meta(description="No schedule of such chunks finishes earlier.")]
+    bound_us: Annotated[float, Meta(description="Lower bound for all schedules of these chunks.")]
     tenants: Annotated[
         tuple[TenantPart, ...],
-        Meta(description="Of several collectives with priorities; else none."),
+        Meta(description="Results of concurrent collectives with priorities; else empty."),
     ] = ()
     weighted_us: Annotated[
         float | None,
-        Meta(description="The mean of their finishes by priority, which is to be least; or null."),
+        Meta(description="Weighted mean of their completion times, which is minimized; or null."),
     ] = None
     weighted_bound_us: Annotated[
-        float | None, Meta(description="No schedule of such chunks has a lower mean; or null.")
+        float | None, Meta(description="Lower bound on this mean; or null.")
     ] = None
-    bound_of: Annotated[str, Meta(description="Which schedules the bound is about, and who says.")]
+    bound_of: Annotated[str, Meta(description="Schedules that the bound covers, and its source.")]
     proved: Annotated[bool, Meta(description="The bound is met; with priorities that of the mean.")]
     sends: Annotated[int, Meta(ge=0, description="Transfers over links.")]
     seconds: Seconds
     seed: Annotated[int, Meta(ge=0)]
-    ended: Annotated[str, Meta(description="Why it ended before its effort was spent; or empty.")]
+    ended: Annotated[
+        str, Meta(description="Reason why it ended before its budget was used; or empty.")
+    ]
     bandwidth: Annotated[
-        FileText | None, Meta(description="What says when links have less; null: they never do.")
+        FileText | None, Meta(description="File with the reduced bandwidth of links; null: none.")
     ] = None
     sketch: Annotated[
         str | None, Meta(description="The sketch that bound and schedule keep to; null: none.")
@@ -89,13 +91,13 @@ class TecclOutput(Output, frozen=True, kw_only=True):
     by: Annotated[
         str | None,
         Meta(
-            description="What found it: list scheduling, which models begin with, or the model "
-            "that bettered it; null of what combines."
+            description="Method that produced it: list scheduling, the initial schedule of the "
+            "models, or a model; null for reductions."
         ),
     ] = None
     combined: Annotated[
         str | None,
-        Meta(description="How the best of what combines was found; null: that of what does not."),
+        Meta(description="For reductions: method of the best schedule; else null."),
     ] = None
 
 

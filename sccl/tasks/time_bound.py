@@ -72,7 +72,7 @@ def time_bound(
     clock = Clock.of(topology, clock.sizes[0], clock.model, clock.tick_ps)
     size = clock.sizes[0]
     about = f"chunks of {size} bytes over the links of each rank and group, and the farthest way"
-    alone = "" if together else ", each chunk sent by itself"
+    alone = "" if together else ", each chunk sent separately"
     found: list[TimeBound] = []
     ticks = _by_links(topology, spec, collective, clock, together=together)
     if ticks is not None:
@@ -80,11 +80,11 @@ def time_bound(
     for machine in _models(topology, clock.model) if topology.ranks <= MOST_RANKS else ():
         us = least_time(machine, spec, clock.model).us(served)
         ticks = math.ceil(us * 10**6 / clock.tick_ps)
-        found.append(TimeBound(ticks, "cuts of the machine and R/C, whatever the chunks"))
+        found.append(TimeBound(ticks, "cuts of the machine and R/C, for every chunk count"))
     if not found:
         raise TooLargeError(
-            f"no bound is known for chunks that are sent together through what {topology.name!r} "
-            f"has of budgets or switches, with more than {MOST_RANKS} ranks"
+            f"no bound is known for chunks that are sent together through {topology.name!r}'s "
+            f"budgets or switches, with more than {MOST_RANKS} ranks"
         )
     return max(found, key=lambda bound: bound.ticks)
 

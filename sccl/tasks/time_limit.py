@@ -35,9 +35,9 @@ UNITS = 12.0
 class TimePointPart(Part, frozen=True, kw_only=True):
     """What is known at a size."""
 
-    size_bytes: Annotated[int, Meta(ge=1, description="Of a rank's buffer.")]
+    size_bytes: Annotated[int, Meta(ge=1, description="Size of a rank's buffer.")]
     bound_us: Annotated[
-        float | None, Meta(description="No plan of any chunks finishes earlier; null: none yet.")
+        float | None, Meta(description="Lower bound for plans with any chunks; null: none yet.")
     ]
     finish_us: Annotated[
         float | None, Meta(description="When the schedule's last chunk arrives; null: none yet.")
@@ -46,7 +46,7 @@ class TimePointPart(Part, frozen=True, kw_only=True):
     chunks: Annotated[int | None, Meta(description="C of the schedule.")]
     sends: Annotated[int | None, Meta(description="Transfers over links.")]
     seconds: Seconds
-    ended: Annotated[str, Meta(description="Why it ended before its time; or empty.")]
+    ended: Annotated[str, Meta(description="Reason why it ended early; or empty.")]
     file: FileText | None
 
 
@@ -105,10 +105,13 @@ def least_times(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and
             """Tell of a progress."""
             least, us = getattr(event, "least_us", None), getattr(event, "us", None)
             if least is not None and us is not None:
-                best = f"found {us:.6g} us" if us < float("inf") else "nothing found yet"
+                best = f"found {us:.6g} us" if us < float("inf") else "no schedule yet"
                 told(f"{bytes_text(size)}: at least {least:.6g} us, {best}")
             elif sends := getattr(event, "kept_sends", 0):
-                told(f"{bytes_text(size)}: interrupted; what was found is judged, {sends} sends")
+                told(
+                    f"{bytes_text(size)}: interrupted; {sends} sends of the best schedule are "
+                    "being verified"
+                )
 
         try:
             with compiling(first):

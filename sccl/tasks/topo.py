@@ -45,7 +45,7 @@ class ChangedOutput(Output, frozen=True, kw_only=True):
     name: str
     ranks: Count
     links: Count
-    labels: Annotated[tuple[str, ...], Meta(description="What each rank was called before.")]
+    labels: Annotated[tuple[str, ...], Meta(description="Previous name of each rank.")]
     unreachable: Annotated[
         tuple[int, int] | None, Meta(description="Two ranks with no path between them, if any.")
     ]

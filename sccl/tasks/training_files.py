@@ -177,7 +177,7 @@ def right_timeline(one: LoadedTraining) -> StepTimeline:
     wrong = faults[0].message if faults else ""
     if timeline is None or (wrong := wrong or _runs_otherwise(one, timeline)):
         raise InputError(
-            f"{one.file}: the judge refuses this plan: {wrong}; see all with 'sccl check "
+            f"{one.file}: this plan fails verification: {wrong}; see all with 'sccl check "
             f"{one.file}'"
         )
     return timeline

@@ -30,9 +30,9 @@ OURS = {"multi-ring": "ring", "double-binary-tree": "tree", "pat": "pat"}
 """What NCCL calls classical algorithms."""
 
 ASSUMED = (
-    "times are sccl's, pipelined as is best; NCCL cuts and pipelines in its own way",
+    "times come from sccl's model with optimal pipelining; NCCL divides and pipelines differently",
     "tree: two binary trees of all ranks; NCCL's are chains within a node",
-    "protocol: simple, the only one of which times say something",
+    "protocol: simple, the only one that modelled times describe",
     f"channels: {OWN_CHANNELS}, which leaves NCCL its own number, as -1 does not",
     "not compared: nvls and collnet, which need switches that add up",
 )
@@ -52,8 +52,8 @@ class TunerPart(Part, frozen=True, kw_only=True):
     """Rules for NCCL's tuner."""
 
     file: FileText
-    command: Annotated[str, Meta(description="That uses them, with nccl-tests.")]
-    notes: Annotated[tuple[str, ...], Meta(description="What was assumed, and who is faster.")]
+    command: Annotated[str, Meta(description="Command that uses them, with nccl-tests.")]
+    notes: Annotated[tuple[str, ...], Meta(description="Assumptions, and faster contenders.")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,9 @@ class CollectivesPart(Part, frozen=True, kw_only=True):
         int, Meta(ge=1, description="Different ones, those that do the same at once among them.")
     ]
     operations: Annotated[int, Meta(ge=1)]
-    bytes: Annotated[int, Meta(ge=0, description="Of all, the largest buffer of a rank each.")]
+    bytes: Annotated[
+        int, Meta(ge=0, description="Sum of the sizes, each counted as a rank's largest buffer.")
+    ]
     least_bytes: Count
     most_bytes: Count
     uneven: Annotated[int, Meta(ge=0, description="With splits of their own.")]
@@ -66,7 +68,7 @@ class RolePart(Part, frozen=True, kw_only=True):
     ranks: Annotated[int, Meta(ge=1)]
     submits: Count
     waits: Count
-    waits_across: Annotated[int, Meta(ge=0, description="For what an earlier iteration submits.")]
+    waits_across: Annotated[int, Meta(ge=0, description="For submissions of an earlier iteration.")]
 
 
 class WorkloadPart(Part, frozen=True, kw_only=True):
@@ -77,7 +79,7 @@ class WorkloadPart(Part, frozen=True, kw_only=True):
     ranks: Annotated[int, Meta(ge=1)]
     iteration_us: Annotated[float | None, Meta(description="As traced; null: it was not.")]
     left_out_us: Annotated[
-        float | None, Meta(description="Of that, time that is in no operation; null: not told.")
+        float | None, Meta(description="Of that, time in no operation; null: unknown.")
     ]
     roles: tuple[RolePart, ...]
     collectives: tuple[CollectivesPart, ...]
@@ -97,13 +99,11 @@ class WorkloadImportOutput(Output, frozen=True, kw_only=True):
     """What 'sccl workload import' read, and may have written."""
 
     kind: Literal["workload-import"] = "workload-import"
-    formats: Annotated[tuple[str, ...], Meta(description="Of the traces, one for each rank.")]
-    understood: Annotated[tuple[str, ...], Meta(description="What the traces say, by rank.")]
-    assumed: Annotated[
-        tuple[str, ...], Meta(description="What they do not say, and what was taken for it.")
-    ]
+    formats: Annotated[tuple[str, ...], Meta(description="Files of the traces, one for each rank.")]
+    understood: Annotated[tuple[str, ...], Meta(description="Content of the traces, by rank.")]
+    assumed: Annotated[tuple[str, ...], Meta(description="Assumed values that the traces lack.")]
     unread: Annotated[tuple[str, ...], Meta(description="Parts of the traces that were not used.")]
-    file: Annotated[FileText | None, Meta(description="That was written, if any.")]
+    file: Annotated[FileText | None, Meta(description="Written file, if any.")]
     workload: Annotated[WorkloadWire, Meta(description="The workload, as its file has it.")]
 
 
@@ -112,13 +112,13 @@ class WorkloadMakeOutput(Output, frozen=True, kw_only=True):
 
     kind: Literal["workload-make"] = "workload-make"
     family: str
-    preset: Annotated[str | None, Meta(description="Whose parameters were taken, or changed.")]
-    about: Annotated[str, Meta(description="Where those are from, and what was assumed.")]
+    preset: Annotated[str | None, Meta(description="Preset whose parameters were used or changed.")]
+    about: Annotated[str, Meta(description="Sources and assumptions of the sizes.")]
     parameters: Annotated[
         dict[str, bool | int | float | str | tuple[int, ...]],
         Meta(description="All of them, as options of the command line are named."),
     ]
-    file: Annotated[FileText | None, Meta(description="That was written, if any.")]
+    file: Annotated[FileText | None, Meta(description="Written file, if any.")]
     workload: Annotated[WorkloadWire, Meta(description="The workload, as its file has it.")]
 
 

@@ -42,8 +42,8 @@ def resolve(text: str) -> Topology:
         return generated(text)
     if text not in catalogue_names() and isfile(text):  # noqa: PTH113 - never raises
         raise FormatError(
-            f"{text} is a file, and those of machines end in .json: 'sccl topo import {text} -o "
-            "my.json' makes one of what tools print"
+            f"{text} is a file, and machine files end in .json: 'sccl topo import {text} -o "
+            "my.json' converts the output of tools"
         )
     if text not in catalogue_names():
         known = (*catalogue_names(), *(m.name for m in makers()))
@@ -52,7 +52,7 @@ def resolve(text: str) -> Topology:
         )
         if text in known:
             example = next(m.example for m in makers() if m.name == text)
-            hint = f"it is a generator, so give it what it needs, as in {example!r}"
+            hint = f"it is a generator, so give its parameters, as in {example!r}"
             known = ()
         raise unknown_name("topology", text, known, hint)
     return load_topology(data_dir("topologies") / f"{text}.json")

@@ -312,11 +312,11 @@ _EXPANSIONS = (
         "linegraph",
         "[TIMES:]MACHINE",
         "linegraph:2:circulant:16:3,4",
-        "its lanes as ranks, each linked to what it runs into",
+        "line graph: its lanes become ranks, each linked to the lanes that follow it",
         _line_graphs,
     ),
     MachineExpansion(
-        "copies", "NUMBER:MACHINE", "copies:2:ring:5", "so many copies of each rank", _copies
+        "copies", "NUMBER:MACHINE", "copies:2:ring:5", "several copies of each rank", _copies
     ),
     MachineExpansion("power", "NUMBER:MACHINE", "power:2:dgx1", "its Cartesian power", _power),
     MachineExpansion(

@@ -212,7 +212,7 @@ def wiring_of(generator: Generator, arguments: str) -> Wiring:
     if not sign:
         return wiring
     return replace(
-        wiring, dimensions=with_costs(wiring.dimensions, costs), costs="costs as its name says"
+        wiring, dimensions=with_costs(wiring.dimensions, costs), costs="costs from its name"
     )
 
 

@@ -168,8 +168,8 @@ def _alike(cards: Cards) -> Counter[tuple[int, ...]]:
     for rank, count in ranks.items():
         if count > 1:
             raise ParameterError(
-                f"GPU {rank} shares several NICs with different GPUs each, which this network does "
-                "not say: give each NIC the same GPUs or others, or join them by rails"
+                f"GPU {rank} shares several NICs with different GPUs each, which this network "
+                "cannot express: give each NIC the same GPUs or others, or join them by rails"
             )
     return found
 

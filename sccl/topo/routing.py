@@ -113,7 +113,7 @@ def _shared(
         twice = next(ends for ends in found if found.count(ends) > 1)
         raise ParameterError(
             f"topology {topology.name!r}: the route from {twice[0]} to {twice[1]} passes budget "
-            f"{budget.name!r} twice, which cannot be said by links that share it: give other routes"
+            f"{budget.name!r} twice, which links that share it cannot express: give other routes"
         )
     return tuple(found)
 
@@ -125,8 +125,8 @@ def _hops(route: Route) -> Iterator[Edge]:
 def _check_size(topology: Topology) -> None:
     if topology.ranks > min(_MAX_RANKS, MAX_PAIRED):
         raise ParameterError(
-            f"topology {topology.name!r} has {topology.ranks} ranks, and routes of messages are "
-            f"told of at most {_MAX_RANKS}: give a smaller machine"
+            f"topology {topology.name!r} has {topology.ranks} ranks, and routes are printed for "
+            f"at most {_MAX_RANKS}: give a smaller machine"
         )
 
 

@@ -93,9 +93,9 @@ def _check_plain(topology: Topology) -> None:
     for switch in topology.switches:
         if not switch.plain:
             raise TopologyError(
-                f"topology {topology.name!r}: switch {switch.name!r} copies or holds chunks, and "
-                "links with budgets of ranks do not say what it then carries; give its name alone, "
-                "for a switch that forwards and holds nothing"
+                f"topology {topology.name!r}: switch {switch.name!r} copies or stores chunks, and "
+                "links with budgets between ranks cannot express its load; give only its name, "
+                "for a switch that forwards and stores nothing"
             )
 
 
@@ -105,9 +105,9 @@ def _check_cascades(topology: Topology) -> None:
             first, second = (_name(topology, node) for node in link.edge)
             raise TopologyError(
                 f"topology {topology.name!r}: switch {first} leads to switch {second}, and links "
-                "with budgets of ranks do not say what such a cascade carries; where it does not "
-                "block, model it as one switch that every rank is linked to, else as links between "
-                "the ranks with a budget for each trunk"
+                "with budgets between ranks cannot express the load of such a cascade; if it does "
+                "not block, model it as one switch with a link to every rank, else as links "
+                "between the ranks with a budget for each trunk"
             )
 
 
@@ -154,10 +154,10 @@ def _check_ways(topology: Topology, planes: Sequence[_Plane]) -> None:
         for edge in plane.edges():
             if edge in ways:
                 raise TopologyError(
-                    f"topology {topology.name!r}: rank {edge[0]} reaches rank {edge[1]} over "
-                    f"{ways[edge]} and over {name}, of which each has lanes of its own; links with "
-                    "budgets do not say that exactly: leave one of the ways out, or write links "
-                    "between the ranks with the budgets that hold"
+                    f"topology {topology.name!r}: rank {edge[0]} reaches rank {edge[1]} through "
+                    f"{ways[edge]} and through {name}, which have separate lanes; links with "
+                    "budgets cannot express that exactly: remove one of the routes, or write "
+                    "links between the ranks with the budgets that hold"
                 )
             ways[edge] = name
 
@@ -221,7 +221,7 @@ def _likes(edge: Edge, beside: dict[int, tuple[int, ...]]) -> list[Edge]:
 def _refused(topology: Topology, budget: Budget, why: str) -> str:
     return (
         f"topology {topology.name!r}, budget {budget.name!r}: it {why}, which budgets of links "
-        "between ranks do not say exactly; take it out, or model the switches as links"
+        "between ranks cannot express exactly; take it out, or model the switches as links"
     )
 
 

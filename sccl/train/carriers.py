@@ -256,7 +256,7 @@ CARRIERS = (
         "direct",
         NAMES,
         _direct,
-        "from each rank to each that wants it, at once; an allreduce in two steps",
+        "from each rank to each destination at once; an allreduce in two steps",
     ),
     MotifCarrier(
         "ring",

@@ -131,7 +131,7 @@ def _wrong_choice(step: StepProblem, plan: CyclicPlan) -> str:
     missing = sorted(set(wanted) - set(plan.order))
     if missing:
         return f"its order leaves out motif {missing[0][1]} of op {step.ops[missing[0][0]].name!r}"
-    return "its order has a motif twice, or one that there is not"
+    return "its order has a motif twice, or an unknown one"
 
 
 def _wrong_order(problem: CyclicProblem, plan: CyclicPlan) -> str:

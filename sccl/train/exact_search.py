@@ -72,6 +72,6 @@ def refuse_many(problem: CyclicProblem) -> None:
     motifs = sum(len(option.motifs) for op in problem.step.ops for option in op.options)
     if motifs > MOST_ALONE:
         raise ParameterError(
-            f"search 'exact' is for {MOST_ALONE} motifs of all options at the most, and there are "
-            f"{motifs}: take 'sgs', which solves exactly what is small, or lower --max-motifs"
+            f"search 'exact' is for at most {MOST_ALONE} motifs of all options, and there are "
+            f"{motifs}: take 'sgs', which solves small steps exactly, or lower --max-motifs"
         )

@@ -212,8 +212,8 @@ class OptionFinder:
                 tried.append(_after(first, recipe))
             else:
                 refused[_after(first, recipe)] = (
-                    f"it cuts what takes {least / 1000:.4g} us into {count}, and launching each "
-                    f"takes {launch / 1000:.4g}: expected {_LEAST_LAUNCHES} times as much of each"
+                    f"it divides {least / 1000:.4g} us into {count}, and launching each takes "
+                    f"{launch / 1000:.4g}: expected {_LEAST_LAUNCHES} times as much of each"
                 )
         return tried
 

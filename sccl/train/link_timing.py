@@ -190,7 +190,7 @@ def _sent(
                     known[key] = _Sent(channel, planned=tuple(scheduled(k, machine) for k in rows))
             else:
                 raise ParameterError(
-                    f"{by} is carried by {motif.carrier!r:.60}, whose messages are not told"
+                    f"{by} is carried by {motif.carrier!r:.60}, whose messages are unknown"
                 )
             found[name, number] = known[key]
             total += times * known[key].rows

@@ -133,7 +133,7 @@ def _gates(
         for when, _, user in waits.values():
             if when > 0 or (when == 0 and user == op.id):
                 raise ParameterError(
-                    f"operation {op.id!r} finds no room before {user!r} has used what it holds, in "
-                    f"a memory of {bytes_text(limit_bytes)}: give more"
+                    f"operation {op.id!r} has no memory before {user!r} has used the results that "
+                    f"it holds, in {bytes_text(limit_bytes)}: give more"
                 )
             yield Dependency(user, op.id, -when)

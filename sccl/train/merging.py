@@ -88,7 +88,10 @@ def wrong_merges(plan: TrainingPlan) -> Iterator[str]:
     rows = merged_rows(plan.workload)
     if plan.asked is None:
         if rows:
-            yield f"{rows[0][0]!r:.60} and others are one, and no workload is told that has them"
+            yield (
+                f"{rows[0][0]!r:.60} and others are merged, and the workload that has them "
+                "separately is missing"
+            )
         return
     offered = set(offered_rows(plan.asked, plan.merge_bytes))
     for row in rows:
@@ -103,7 +106,9 @@ def wrong_merges(plan: TrainingPlan) -> Iterator[str]:
         return
     try:
         if with_merged(plan.asked, rows) != plan.workload:
-            yield "what is run is not what was asked, with some collectives as one"
+            yield (
+                "the executed workload differs from the requested one: some collectives are merged"
+            )
     except InputError as error:
         yield str(error)
 

@@ -177,7 +177,7 @@ def wrong_in_bound(problem: CyclicProblem, bound: PeriodBound, effort: Effort = 
             return wrong
         ticks = proved_by(proof.program, proof.prices)
     ticks = min(ticks, bound.limit or ticks)
-    return "" if bound.ticks <= ticks else f"it says {bound.ticks} ticks, and {ticks} are proved"
+    return "" if bound.ticks <= ticks else f"it claims {bound.ticks} ticks, and {ticks} are proved"
 
 
 def _wrong_circle(circle: Circle) -> str:

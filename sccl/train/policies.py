@@ -202,20 +202,20 @@ def _room(step: StepProblem) -> Whole:
 POLICIES: dict[str, Policy] = {
     "fifo": Policy("in the order of submission, as PyTorch does", _fifo),
     "lifo": Policy(
-        "what was submitted last goes first, cut as is best for all alike, as ByteScheduler does "
-        "(BS+ of SYNDICATE's evaluation)",
+        "the last submission goes first, divided equally for all, as in ByteScheduler (BS+ of "
+        "SYNDICATE's evaluation)",
         _by_order(_last_first, cut=True),
     ),
     "p3": Policy(
-        "what the next iteration comes to first goes first (P3: priority by layer)",
+        "the collective that the next iteration needs first goes first (P3: priority by layer)",
         _by_order(_needed_first, cut=True),
     ),
     "tictac": Policy(
-        "what lets most computation start goes first (after TicTac's rule)",
+        "the collective that enables most computation goes first (after TicTac's rule)",
         _by_order(_unlocking, cut=False),
     ),
     "ho": Policy(
-        "by critical path, cut as is best for all alike (hand-ordered, of SYNDICATE's evaluation)",
+        "by critical path, divided equally for all (hand-ordered, of SYNDICATE's evaluation)",
         _critical,
     ),
     "s-exec": Policy("options are searched, the order is that of submission", _options_alone),

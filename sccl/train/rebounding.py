@@ -37,8 +37,8 @@ def wrong_bound(
         if option not in offered.of[name]:
             return (
                 f"operation {name!r:.60} takes {option.recipe}, which is none of its "
-                f"{len(offered.of[name])} options with {plan.max_motifs} motifs at the most: no "
-                "bound is of such plans"
+                f"{len(offered.of[name])} options with at most {plan.max_motifs} motifs: the "
+                "bound does not cover such plans"
             )
     if not plan.bound_ns:
         return ""
@@ -49,7 +49,7 @@ def wrong_bound(
     problem = job.problem
     least = least_period(problem)
     if wrong := wrong_in_bound(problem, least):
-        return f"what is to prove it does not: {wrong}"
+        return f"the proof does not hold: {wrong}"
     if plan.bound_ns > least.ticks:
         return f"{least.ticks} ns are proved ({least.binds}), claimed are {plan.bound_ns}"
     return ""

@@ -151,7 +151,7 @@ def motifs_made(op: CommOp, option: Option) -> tuple[Motif, ...]:
     wholes = wholes_of(op)
     if wholes is None:
         if option.recipe != "whole" or len(option.motifs) != 1:
-            raise InputError("nothing moves, so that there is nothing to split")
+            raise InputError("no data moves, so there is nothing to split")
         return ()
     made = tuple(motifs_of(wholes, recipe_of(option.recipe), ITEM_BYTES[op.dtype]))
     waits, claimed = [one.after for one in made], [motif.after for motif in option.motifs]

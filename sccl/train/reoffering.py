@@ -64,8 +64,8 @@ def _other(told: Sequence[Option], offered: Sequence[Option]) -> str:
         if one != other:
             return (
                 f"option {number} is {other.recipe} of {len(other.motifs)} motifs and {other.ns} "
-                f"ns, told is {one.recipe} of {len(one.motifs)} and {one.ns}, or of other loads"
+                f"ns, given is {one.recipe} of {len(one.motifs)} and {one.ns}, or with other loads"
             )
     if len(told) == len(offered):
         return ""
-    return f"it has {len(offered)} options, told are {len(told)}"
+    return f"it has {len(offered)} options, and {len(told)} are given"

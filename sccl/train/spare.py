@@ -55,7 +55,7 @@ class SpareChannel:
         """
         own = loads[: len(self.left)]
         if (own > 0)[self.left <= 0].any():
-            raise ParameterError("it goes over what others have in use")
+            raise ParameterError("it uses capacity that others occupy")
         over = own > self.left
         if not over.any():
             return ns, loads

@@ -93,7 +93,7 @@ class CostTable:
             if not carriers & {*known, *_PLANNED}:
                 raise ParameterError(
                     f"{self.where}: {collective} of {ranks} ranks has option {option!r:.60}, "
-                    f"expected a channel ({', '.join(channels)}) and what carries it there "
+                    f"expected a channel ({', '.join(channels)}) and its carrier there "
                     f"({', '.join(known)})"
                 )
 
@@ -167,7 +167,7 @@ def _row(line: list[str]) -> tuple[Key, int, float]:
         raise ParameterError(str(unknown_name("collective", collective, COLLECTIVES, known)))
     if len(option.split()) < 2:
         raise ParameterError(
-            f"option is {option!r:.60}, expected a channel and what carries it, such as 'gpu ring'"
+            f"option is {option!r:.60}, expected a channel and its carrier, such as 'gpu ring'"
         )
     numbers = [_whole("ranks", ranks, 2), _whole("bytes", size, 1)]
     if not re.fullmatch(_NUMBER, us) or not 0 < float(us) <= MOST_US:

@@ -55,7 +55,7 @@ def invert(algorithm: Algorithm, collective: Collective) -> Algorithm:
         if not collective.combining and len(algorithm.collective.wanted(chunk) - sources) > 1:
             raise NotInvertibleError(
                 f"chunk {chunk} of {algorithm.collective.name} ends on several ranks, so its "
-                f"inverse reduces and cannot be {collective.name}, which does not combine"
+                f"inverse reduces and cannot be {collective.name}, which does not reduce"
             )
     last = algorithm.steps - 1
     inverse = replace(

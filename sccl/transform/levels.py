@@ -131,8 +131,8 @@ def _check_kept(legs: Iterable[Leg]) -> None:
         if hops == 1:
             return
         raise ParameterError(
-            f"schedule: message {number} has {hops} hops, and an algorithm has none that keep "
-            "nothing of what they pass on; give a schedule of single hops"
+            f"schedule: message {number} has {hops} hops, and hops of an algorithm store the data "
+            "that they forward; give a schedule of single hops"
         )
 
 
@@ -219,8 +219,8 @@ def _give_steps(
     while raise_(transfers, events) | _raise_parties(transfers, parties):
         if max(t.step for t in transfers) > len(transfers):
             raise ParameterError(
-                "schedule: what is overwritten and what is sent depend on one another in a circle, "
-                "which steps cannot tell; only its times can"
+                "schedule: overwrites and sends depend on one another in a cycle, which steps "
+                "cannot order; only times can"
             )
 
 

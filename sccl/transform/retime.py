@@ -99,9 +99,9 @@ def timed(
         found = _put_off(sends, topology, clock, Stepping.BARRIER)
     if found is None:
         raise TooLargeError(
-            f"{sends.collective.name} on topology {topology.name!r}: some sends reach ranks that "
-            f"have not sent on what they reduce it into, still after {MOST_ROUNDS} rounds of "
-            "putting them off: give fewer chunks or another algorithm"
+            f"{sends.collective.name} on topology {topology.name!r}: some sends arrive before "
+            "their receiver has sent the value that they are reduced into, even after "
+            f"{MOST_ROUNDS} rounds of postponing: give fewer chunks or another algorithm"
         )
     return found.schedule(sends.collective)
 

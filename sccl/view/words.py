@@ -39,8 +39,8 @@ class Extent:
 
 _NOT_THE_END = Extent("Not the end", "more steps or effort may give a smaller R/C")
 _MORE_STEPS = Extent("Not the end", "more steps may give a smaller R/C")
-_INTERRUPTED = Extent("Interrupted", "this is the part that was found")
-_RUN = " Run the allgather; each rank then reduces what it has (codegen makes an allgather of it)."
+_INTERRUPTED = Extent("Interrupted", "these are partial results")
+_RUN = " Run the allgather; each rank then reduces the buffers (codegen generates the allgather)."
 
 
 def completeness(within: Range | None) -> Extent:

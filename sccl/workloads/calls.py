@@ -85,9 +85,7 @@ def _keys(rank: int, trace: RankTrace, world: int, assumed: dict[str, None]) -> 
         else:
             group = _group(call, trace, world)
             if not (call.group or call.group_size or trace.of_all) and world > 1:
-                assumed["of a collective that tells no ranks it is taken to be of all of them"] = (
-                    None
-                )
+                assumed["a collective without ranks in the trace has all ranks"] = None
             group = group if call.end is None else _pair(rank, call.end, group, trace.where)
         sent = call.end is not None
         found.append((group, count[group, sent], sent))
@@ -105,7 +103,7 @@ def _group(call: Call, trace: RankTrace, world: int) -> tuple[int, ...]:
         return tuple(range(world))
     raise FormatError(
         f"{trace.where}: {call.collective} of a group of {call.group_size} of {world} ranks, and "
-        "which they are is not told: trace from the beginning, where groups are made"
+        "the members are not in the trace: trace from the beginning, where groups are created"
     )
 
 
@@ -180,22 +178,24 @@ def _op(op_id: str, key: _Key, of_rank: Mapping[int, Call], assumed: dict[str, N
     counts = [_elements(one, len(group)) for one in of_rank.values()]
     known = [one for one in counts if one is not None]
     if not known:
-        raise ParameterError(f"{_shown(key)}: how many elements it is about is not told")
+        raise ParameterError(f"{_shown(key)}: the trace does not give the number of elements")
     count, splits = max(known), _splits(op_id, group, of_rank, assumed)
     if splits:
         count = max(map(sum, splits))
     elif call.collective in IN_BLOCKS and count % len(group):
-        assumed[f"{op_id}: what each gives to each is not told: as much, rounded up"] = None
+        assumed[f"{op_id}: each rank sends equal parts to each, rounded up (not in the trace)"] = (
+            None
+        )
         count = -(-count // len(group)) * len(group)
     root = call.root
     if call.collective in ROOTED and root is None:
-        assumed["roots of collectives are not told: the first rank of the group"] = None
+        assumed["the root is the first rank of the group (not in the trace)"] = None
         root = 0
     if root is not None and root >= len(group):
         raise ParameterError(f"{_shown(key)}: its root is place {root} of {len(group)}")
     reduce = next((one.reduce for one in of_rank.values() if one.reduce), "")
     if call.collective in COMBINING and not reduce:
-        assumed["what combines elements is not told: sums"] = None
+        assumed["the reduction operator is sum (not in the trace)"] = None
     return CommOp(
         op_id,
         call.collective,
@@ -218,14 +218,16 @@ def _splits(
     """
     told = {rank: _row(call, len(group), op_id) for rank, call in of_rank.items()}
     if call := next((one for one in of_rank.values() if one.splits_unknown), None):
-        assumed[f"{call.splits_unknown}: as much to each"] = None
+        assumed[f"{call.splits_unknown}: equal parts for each"] = None
     if all(len(set(row)) == 1 for row in told.values()) and len(set(told.values())) <= 1:
         return ()
     if any(not row for row in told.values()):
         return ()
     if len(told) < len(group):
         left = counted(len(group) - len(told), "rank")
-        assumed[f"{op_id}: {left} not traced give as much to each as rank {min(told)} does"] = None
+        assumed[
+            f"{op_id}: {left} without a trace send as much to each as rank {min(told)} does"
+        ] = None
     rows = tuple(told.get(rank, told[min(told)]) for rank in group)
     for place, rank in enumerate(group):
         if rank not in of_rank or not of_rank[rank].gets or len(told) < len(group):

@@ -80,16 +80,16 @@ def _shifted(call: Call, model: int, rank: int, world: int, where: str) -> Call:
         return call
     if call.end is not None:
         raise InputError(
-            f"{where}: rank {model} sends to, or gets from, one other rank, and what other ranks "
-            "do is not told by that: give the traces of all ranks"
+            f"{where}: rank {model} sends to, or receives from, one other rank, and its trace "
+            "does not show the calls of other ranks: give the traces of all ranks"
         )
     first, stride = call.first_stride or (-1, 0)
     group = call.group or tuple(range(first, first + stride * call.group_size, stride or 1))
     if not group or _group_in_mesh(model, group, world) != group:
         shown = ", ".join(map(str, group[:_SHOWN])) or f"{call.group_size} ranks"
         raise InputError(
-            f"{where}: which groups of {world} ranks are like ({shown}), in which rank {model} "
-            f"calls {call.collective}, is not told by that: give the traces of all ranks"
+            f"{where}: rank {model} calls {call.collective}, and its trace does not show the "
+            f"corresponding groups of {world} ranks ({shown}): give the traces of all ranks"
         )
     return replace(call, group=_group_in_mesh(rank, group, world), first_stride=None)
 

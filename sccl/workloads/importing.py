@@ -17,7 +17,7 @@ from sccl.workloads.readers import MAX_RANKS, TraceReader, WantedStep
 from sccl.workloads.readers.group_list import GroupList, group_list
 from sccl.workloads.readers.rank_trace import HOST, Call, CallSpan, Kernel, RankTrace
 
-_IN_ORDER = "of which ranks traces are, is not told: 0, 1, and so on, as they were given"
+_IN_ORDER = "ranks of the traces are 0, 1, and so on, in the given order (not in the traces)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ def read_workload(
     if not any(trace.calls() for trace in found):
         others = f" and {counted(len(found) - 1, 'other')}" if len(found) > 1 else ""
         raise InputError(
-            f"{found[0].where}{others}: there are no collectives in what was taken of it: trace a "
-            "job of several ranks, or take another --step"
+            f"{found[0].where}{others}: the selected part has no collectives: trace a job of "
+            "several ranks, or take another --step"
         )
     if not found[0].of_all:
         by_rank = named_groups(by_rank, world, listed, alike=hints.alike)
@@ -174,8 +174,7 @@ def _read(
             others.append((reader, where, content))
     if hints.host_time and not found and others:
         raise InputError(
-            f"{others[0][1]}: what the host does is read of traces of Kineto alone: leave "
-            "--host-time out"
+            f"{others[0][1]}: only Kineto traces have the time of the host: leave --host-time out"
         )
     wanted = WantedStep(found[0].step, marked=False) if found else WantedStep(hints.step)
     found += [reader.read(content, where, wanted) for reader, where, content in others]
@@ -196,18 +195,19 @@ def _by_rank(found: Sequence[RankTrace], hints: TraceHints) -> list[RankTrace]:
     if len(found) > 1 and (alone := [one for one in found if one.of_all]):
         other = next(one for one in found if one is not alone[0])
         raise InputError(
-            f"{alone[0].where}: it tells of all ranks ({alone[0].format}), and {other.where} of a "
-            f"job by itself ({other.format}), whose sizes and times are not those: give one of them"
+            f"{alone[0].where}: it describes all ranks ({alone[0].format}), and {other.where} "
+            f"a job by itself ({other.format}), whose sizes and times differ: give one "
+            "of them"
         )
     unknown = [one for one in found if one.rank is None]
     paired_up = len(found) - len(unknown) <= 1 and len(unknown) <= 2
     if unknown and not (paired_up and {one.format for one in found} >= {u.format for u in unknown}):
         raise InputError(
-            f"{unknown[0].where}: of which rank it is, is not told: give the traces of all ranks "
-            "with their distributed information, or one of them with --rank"
+            f"{unknown[0].where}: its rank is not in the trace: give the traces of all ranks with "
+            "their distributed information, or one of them with --rank"
         )
     told = next((one.rank for one in found if one.rank is not None), hints.rank)
-    note = "of which rank the trace is, is not told: rank 0" if told is None else ""
+    note = "the trace is of rank 0 (not in the trace)" if told is None else ""
     named = [
         replace(one, rank=told or 0, assumed=(*one.assumed, *((note,) if note else ())))
         if one.rank is None
@@ -288,7 +288,7 @@ def _check_groups(trace: RankTrace) -> None:
         ranks = max(call.group_size, _last(call) + 1)
         if ranks > trace.world:
             raise InputError(
-                f"{trace.where}: the job is said to have {trace.world} ranks, and "
+                f"{trace.where}: the job has {trace.world} ranks by the trace, and "
                 f"{call.collective} is called by a group of {call.group_size}, up to rank "
                 f"{ranks - 1}: give the trace as it was written"
             )
@@ -316,15 +316,15 @@ def _world(
                 f"{hints.ranks}: leave --ranks out"
             )
         if told > hints.ranks:
-            raise InputError(f"--ranks is {hints.ranks}, and the traces tell of {told} ranks")
+            raise InputError(f"--ranks is {hints.ranks}, and the traces have {told} ranks")
         return hints.ranks, ()
     if told > MAX_RANKS:
-        raise TooLargeError(f"traces tell of {told} ranks, and up to {MAX_RANKS} are read")
+        raise TooLargeError(f"the traces have {told} ranks, and up to {MAX_RANKS} are supported")
     if told:
         return told, ()
     last = 1 + max(one.rank or 0 for one in found)
     if len(found) > 1:
-        return last, (f"how many ranks the job has is not told: {last}, as traces were given",)
+        return last, (f"the job has {last} ranks, the number of traces (not in the traces)",)
     if not found[0].calls():
         return last, ()  # what is wrong with it is said elsewhere
-    raise InputError(f"{found[0].where}: how many ranks the job has is not told: give --ranks N")
+    raise InputError(f"{found[0].where}: the number of ranks is not in the traces: give --ranks N")

@@ -65,13 +65,13 @@ def program_of(trace: RankTrace) -> tuple[tuple[Line, ...], tuple[str, ...]]:
     assumed = []
     if any(e.request is None for e in trace.events if isinstance(e, (Call, Awaited))) and places:
         assumed.append(
-            "for which call a wait is, is not told: one that follows a call of its thread at once "
-            "is for that, any other, and those for broadcasts, for the oldest that none was for"
+            "the trace does not match waits to calls: a wait right after a call of its thread is "
+            "for that call, waits of broadcasts and others for the oldest unmatched call"
         )
     if left:
         assumed.append(
-            f"nothing waits for {counted(len(left), 'call')} by itself: what the main thread "
-            "does next does, or the end of the step"
+            f"no wait for {counted(len(left), 'call')}: the next work of the main thread waits "
+            "for it, or the end of the step"
         )
     return tuple(_with_waits(lines, left, trace.main)), tuple(assumed)
 
@@ -131,8 +131,8 @@ def _steps_ago(request: int, of_group: Mapping[str, dict[int, int]], where: str)
         if lag <= MOST_LAG and request + lag * each in requests:
             return requests[request + lag * each], lag
     raise InputError(
-        f"{where}: it waits for request {request}, which neither this step submits before that "
-        "nor, by its number, one before it: trace whole steps, or take another --step"
+        f"{where}: it waits for request {request}, which was submitted neither earlier in this "
+        "step nor in the previous one: trace whole steps, or take another --step"
     )
 
 

@@ -68,12 +68,12 @@ def test_wrong_plans_say_so(tmp_path: Path) -> None:
     assert plan.violations() == [
         "period: an iteration follows upon the one before in 14500 ns, claimed are 14000"
     ]
-    assert "the judge refuses it" in plan._repr_html_()
+    assert "the plan fails verification" in plan._repr_html_()
     for show in (plan.timeline, plan.plot, plan.to_dataframe):
-        with pytest.raises(sccl.InputError, match="the judge refuses this plan"):
+        with pytest.raises(sccl.InputError, match="this plan fails verification"):
             show()
     for write in (plan.explore, plan.save_timeline):
-        with pytest.raises(sccl.InputError, match="the judge refuses this plan"):
+        with pytest.raises(sccl.InputError, match="this plan fails verification"):
             write(tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
 

@@ -402,7 +402,7 @@ def test_a_problem_of_equal_halves_says_so() -> None:
     asked = ("--topo", "ring:4", "--chunks", "4", "--steps", "4", "--rounds", "4")
     text = sccl("smt2", "--collective", "allreduce", *asked)[1]
     assert text.startswith("; One half of reducescatter-then-allgather compositions of equal")
-    assert "S=4 steps and R=4 rounds in all: unsat says nothing" in text
+    assert "S=4 steps and R=4 rounds in all: unsat proves nothing" in text
     assert "One half" not in sccl("smt2", "--collective", "allgather", *asked)[1]
 
 

@@ -227,7 +227,7 @@ def test_files_of_other_machines_collectives_and_alphas_are_refused(tmp_path: Pa
     broken["sends"] = broken["sends"][1:]
     file.write_text(json.dumps(broken))
     code, _, err = sccl(*ASKED, *words, "--file", file)
-    assert (code, "the judge rejects this algorithm" in err) == (2, True)
+    assert (code, "this algorithm fails verification" in err) == (2, True)
 
 
 def test_what_was_found_by_then_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +252,7 @@ def test_what_was_found_by_then_is_kept(tmp_path: Path, monkeypatch: pytest.Monk
     assert len(list(tmp_path.glob("*.json"))) == 4
     assert (tmp_path / "p.svg").exists()
     code, out, _ = sccl(*ASKED, *words)
-    assert (code, "interrupted: this is what was found by then." in out) == (130, True)
+    assert (code, "interrupted: these are partial results." in out) == (130, True)
 
 
 def test_a_synthesiser_whose_time_has_run_out_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -277,4 +277,4 @@ def test_a_nic_by_itself_is_told_and_contradictions_too(tmp_path: Path) -> None:
     half = replace(shown, beside_nic=((6.0,), *shown.beside_nic[1:]))
     code, said, why = run("topo", "infer", pcie_file(tmp_path, half))
     assert (code, said) == (2, "")
-    assert "a VM: GPU 0 beside the NIC (6 GB/s) shares its switch" in why
+    assert "a VM: GPU 0 at the same time as the NIC (6 GB/s) shares its switch" in why

@@ -126,7 +126,7 @@ def test_sentences_say_all_that_a_sketch_does(file: Path) -> None:
         "8 of the 16 ranks of a node send to other nodes: 1 to 0, 3 to 2,",
         "r // 2 * 2 + 1",
         "Number 1 has 1/2 of the bandwidth between nodes",
-        "What a sender has itself leaves before what it passes on",
+        "A sender sends its own chunks before forwarded ones",
         "Ranks 0 to 15 of each node are joined by a switch, up to 240 connections (uc-min)",
         "the fewest connections",
         "allgather moves 64 chunks; with 16 symmetries 4 of them are planned",

@@ -245,7 +245,10 @@ def test_what_is_not_recorded_is_made_again(tmp_path: Path) -> None:
     file = tmp_path / "result.json"
     words = ("--seed", "3", "--restarts", "2")
     code, out, _ = sccl(*ASKED, *words, "--no-record", "-o", file)
-    assert (code, "what makes the schedule again, and not the schedule" in out) == (0, True)
+    assert (code, "the inputs that reproduce the schedule, not the schedule itself" in out) == (
+        0,
+        True,
+    )
     kept = json.loads(file.read_text())
     assert (kept["recorded"], kept["seed"], kept["file"]) == (False, 3, str(file))
     name, *again = shlex.split(kept["again"])

@@ -102,7 +102,7 @@ def test_links_that_have_less_are_scheduled_around(tmp_path: Path) -> None:
     assert code == 0
     assert "3 us (4 transfers" in out
     assert "the bound is met" in out
-    assert f"links have what {file} says: 'sccl check' and 'sccl simulate' take these times" in out
+    assert f"bandwidth varies by {file}: 'sccl check' and 'sccl simulate' use these times" in out
     simulated = json.loads(sccl("simulate", tmp_path / "s.json", "--json")[1])
     assert simulated["runs"][0]["finish_us"] == 3
     shown = json.loads(sccl("teccl", *words, "--bandwidth", file, "--json")[1])
@@ -113,9 +113,12 @@ def test_links_that_have_less_are_scheduled_around(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("{}", "expected a bandwidth file (its shape: 'sccl schema bandwidth')"),
-        ('{"intervals": [{"from_us": 1, "fraction": 2}]}', "the judge's clock knows the machine"),
+        (
+            '{"intervals": [{"from_us": 1, "fraction": 2}]}',
+            "verification uses the machine's bandwidth",
+        ),
         ('{"intervals": [{"links": [[0, 2]], "from_us": 1, "fraction": 0}]}', "link 0->2 is not a"),
-        ('{"intervals": [{"from_us": 0, "fraction": 0}]}', "nothing comes from rank 0 to rank 1"),
+        ('{"intervals": [{"from_us": 0, "fraction": 0}]}', "no data reach rank 1 from rank 0"),
     ],
 )
 def test_a_bandwidth_that_cannot_be_is_refused(text: str, says: str, tmp_path: Path) -> None:
@@ -162,5 +165,5 @@ def test_effort_that_is_spent_is_what_to_give_more_of() -> None:
     words = ("--model", "milp", "--epochs", "60", "--effort", "1e-9")
     code, out, err = sccl(*ASKED, *words)
     assert (code, out) == (3, "")
-    assert err.startswith("unknown: nothing found with an effort of 1e-09, and no schedule by then")
+    assert err.startswith("unknown: no schedule within a budget of 1e-09, and no schedule by then")
     assert err.endswith("give it more effort\n")

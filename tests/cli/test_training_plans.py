@@ -55,7 +55,7 @@ def test_a_wrong_plan_is_refused_by_all(tmp_path: Path) -> None:
     for words in (("show", file), ("plot", file, "-o", picture)):
         code, _, err = sccl(*words)
         assert code == 2
-        assert "the judge refuses this plan: an iteration follows upon" in " ".join(err.split())
+        assert "this plan fails verification: an iteration follows upon" in " ".join(err.split())
         assert "sccl check" in err
     assert not picture.exists()
 
@@ -317,7 +317,7 @@ def test_options_are_offered_anew(tmp_path: Path) -> None:
     fewer = {**row, "options": row["options"][:-1]}
     for edit, says in (
         ({"options": [fast, *told["options"][1:]]}, "option: operation 'one': option 0 is whole"),
-        ({"ops": [fewer]}, f"it has {len(row['options'])} options, told are"),
+        ({"ops": [fewer]}, f"it has {len(row['options'])} options, and"),
         ({"ops": [{**row, "refused": []}]}, "recipe: operation 'one': other recipes are refused"),
     ):
         file.write_text(json.dumps({**told, **edit}))

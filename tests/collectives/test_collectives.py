@@ -150,12 +150,12 @@ def test_custom_chunk_counts_add_up() -> None:
         ({"pre": [[0, 0]], "post": [[0, 7]]}, "rank 7"),
         ({"pre": [[0, 0], [0, 0]], "post": [[0, 1]]}, "$.pre[1]: the pair [0, 0] stands twice"),
         ({"pre": [[0, -1]], "post": [[0, 1]]}, "$.pre[0][1]"),
-        ({"pre": [[0, 0]], "post": [[0, 0]]}, "already where"),
+        ({"pre": [[0, 0]], "post": [[0, 0]]}, "already at its destinations"),
         ({"pre": [[0, 0]], "post": [[0, 1]], "ranks": 4}, "for 4 ranks, the topology has 3"),
         ({"pre": [[0, 0]], "post": [[0, 1]], "name": "allgather"}, "sccl's own"),
         (
             {"pre": [[0, 0]], "post": [[0, 1], [0, 2]], "combining": True},
-            "wanted on 2 ranks",
+            "has 2 destinations",
         ),
     ],
 )

@@ -49,7 +49,7 @@ def combining(pre: Relation, post: Relation, chunks: int, **more: Any) -> Spec:
     ],
 )
 def test_what_has_no_known_dual_is_refused(spec: Spec) -> None:
-    with pytest.raises(CollectiveError, match="known for one rank per chunk and for allreduce"):
+    with pytest.raises(CollectiveError, match="exist for one rank per chunk and for allreduce"):
         dual_of(spec)
 
 

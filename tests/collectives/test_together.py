@@ -135,7 +135,7 @@ def test_they_are_planned_over_links_of_others_too(text: str, synthesiser: str) 
         ("alltoall@8x1", "of 2 ranks or more"),
         ("alltoall@0-3/3-5", "rank 3 stands twice"),
         ("allreduce@2x4+reduce", "some of its parts are reduced for all ranks of a group"),
-        ("allgather+reduce", "some of its parts combine"),
+        ("allgather+reduce", "some of its parts reduce"),
         ("alltoall@0/1-3", "group '0' has one rank"),
         ("alltoall@0-8", "ascending ones from 0 to 7"),
         ("alltoall@5-2", "ascending ones from 0 to 7"),

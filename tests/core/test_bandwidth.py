@@ -68,7 +68,7 @@ def test_numbers_are_the_decimals_that_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("interval", "says"),
     [
-        ('"from_us": 1, "to_us": 2, "fraction": 1.5', r"fraction is 1.5, .* the judge's clock"),
+        ('"from_us": 1, "to_us": 2, "fraction": 1.5', r"fraction is 1.5, .* verification"),
         ('"from_us": 1, "to_us": 2, "fraction": -1', "fraction is -1, expected 0 to 1$"),
         ('"from_us": 2, "to_us": 2, "fraction": 0', "it lasts from 2 to 2 us, expected a begin"),
         ('"from_us": -1, "fraction": 0', "it lasts from -1 to 0 us"),

@@ -155,7 +155,7 @@ def test_a_file_of_another_kind_is_named_and_so_is_what_was_expected(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"kind": "solve"}', "$.kind says 'solve'; expected a topology file"),
+        ('{"kind": "solve"}', "$.kind is 'solve'; expected a topology file"),
         ('{"kind": "topology", "nane": "x"}', "`nane` (did you mean `name`?); expected a topology"),
         ('{"kind": "topology", "\\n": 1}', "unknown field `?`; expected a topology"),
         ("[1]", "Expected `object`, got `array`; expected a topology file"),

@@ -148,7 +148,7 @@ def forged(content: bytes, old: str, new: str) -> bytes:
         ('"chunk_bits": 16', '"chunk_bits": 8', "chunk_bits"),
         ('"passes": ..stores..', '"passes": []', "passes"),
         ('"passes": ..stores..', '"passes": ["sends"]', "passes"),
-        ('"finish": [0-9]+', '"finish": 1', "its head says that it finishes at tick 1"),
+        ('"finish": [0-9]+', '"finish": 1', "its header states a finish at tick 1"),
         ('"ranks": 12', '"ranks": 13', "is made for 12 ranks|is made for 13 ranks"),
         ('"kind": "packed-schedule"', '"kind": "schedule"', "it holds a schedule"),
         ('"alpha": "occupies"', '"alpha": "travels"', "chunks that arrive as links become free"),

@@ -63,7 +63,7 @@ def test_any_timeline_comes_back(seed: int) -> None:
         (("spans", 1, 1, 7), "span 1: the plan has no motif 7 of "),
         (("spans", 1, 3, 9), "span 1: it is on lane 9, and there are 3, 0 to 2"),
         (("spans", 0, 5, -1), ">= 0"),
-        (("prologue_ns", 3), "prologue_ns is 3, expected what spans of the first iterations"),
+        (("prologue_ns", 3), "prologue_ns is 3, expected the time of iterations"),
         (("spans", []), "length >= 1"),
         (("plan", "ops", 0, "option", 7), "plan: operation 'batch' takes option 7"),
     ],
@@ -86,7 +86,7 @@ def test_a_timeline_without_its_first_iterations_is_none(tmp_path: Path) -> None
     told = json.loads(text_of(timeline_to_wire(plan, timeline_of(plan))))
     told["spans"] = [[row[0], row[1], row[2] + 5, *row[3:]] for row in told["spans"]]
     file.write_text(json.dumps(told))
-    with pytest.raises(InputError, match=r"prologue_ns is .* spans of the first iterations"):
+    with pytest.raises(InputError, match=r"prologue_ns is .* the time of iterations"):
         load_timeline(file, resolve)
 
 

@@ -125,9 +125,9 @@ WRONG: dict[str, Callable[[], object]] = {
     r"operation 'z': rank 3 is in a group of it, and there": lambda: prefetching(
         ops=(*STEP.ops, _beside((3,)))
     ),
-    r"a group beside is \(1, 2\), expected 1 different ranks from 0": lambda: _beside((1, 2)),
-    r"a group beside is \(\), expected 1 different ranks": lambda: _beside(()),
-    r"a group beside is \(-1\), expected 1 different ranks": lambda: _beside((-1,)),
+    r"a parallel group is \(1, 2\), expected 1 different ranks from 0": lambda: _beside((1, 2)),
+    r"a parallel group is \(\), expected 1 different ranks": lambda: _beside(()),
+    r"a parallel group is \(-1\), expected 1 different ranks": lambda: _beside((-1,)),
     r"rank 1 is in two of the groups that it is of": lambda: _beside((1,), (2,), (1,)),
     r"there is no operation 'z'": lambda: prefetching(deps=(Dependency("z", "forward"),)),
     r"'forward' on 'batch' is there twice": lambda: prefetching(deps=(STEP.deps[0],) * 2),
@@ -167,7 +167,7 @@ WRONG: dict[str, Callable[[], object]] = {
             _of_b(),
         ),
     ),
-    r"which does not have all ranks of the role in its group": lambda: prefetching(
+    r"whose group, or a parallel group, lacks some ranks of the role": lambda: prefetching(
         ops=(*STEP.ops, CommOp("z", "alltoall", (0,), 2, "int8")),
         submits=(HostProgram("all", (*STEP.submits[0].events, HostEvent(SUBMIT, "z"))),),
     ),

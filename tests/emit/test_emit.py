@@ -276,7 +276,7 @@ def test_bad_input_is_one_sentence(tmp_path: Path) -> None:
     bad = save(replace(four, sends=four.sends[1:]), tmp_path / "bad.json")
     three = save(frontier("line:3", "allgather")[0], tmp_path / "three.json")
     out = str(tmp_path / "out")
-    assert "the judge rejects this algorithm" in refused("codegen", bad, "-o", out)
+    assert "this algorithm fails verification" in refused("codegen", bad, "-o", out)
     assert "are for 3 and 4 ranks" in refused("codegen", good, three, "-o", out)
     assert "unknown target 'cudda'" in refused("codegen", good, "--target", "cudda", "-o", out)
     assert "blocks-per-link is 0" in refused("codegen", good, "--blocks-per-link", "0", "-o", out)

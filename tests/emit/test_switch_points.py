@@ -124,7 +124,7 @@ def test_a_project_takes_them_from_a_file(tmp_path: Path) -> None:
     assert "50000=1" in (tmp_path / "project" / "program.json").read_text()
     both = CliRunner().invoke(app, [*words, "--select", "broadcast:0=0e"])
     assert both.exit_code == 2
-    assert "--select and --topo both say" in both.output
+    assert "--select and --topo both set" in both.output
 
 
 ONE_WAY = replace(OWN, name="one way", links=OWN.links[:1])
@@ -190,7 +190,11 @@ def test_tune_says_in_json_whose_costs_it_took(tmp_path: Path) -> None:
     [
         (TRIO, (), "topology 'trio' has 3 ranks, an algorithm for 'pair' is for 2"),
         (ONE_WAY, (), "topology 'one way' has no link 1->0, which an algorithm for 'pair' may use"),
-        (OWN, ("--sizes", "1..4"), "--sizes is about measuring, and --topo says what links cost"),
+        (
+            OWN,
+            ("--sizes", "1..4"),
+            "--sizes is about measuring, and --topo gives the costs of links",
+        ),
         (OWN, ("--repeat", "3"), "--repeat is about measuring"),
         (OWN, ("--mpi", "."), "--mpi is about measuring"),
         (OWN, ("--np", "3"), "np is 3, but "),

@@ -200,7 +200,7 @@ def test_a_plan_at_which_the_judge_breaks_is_voted_against() -> None:
     job.followers[1] = Follower(job.ledger, 1, breaks)
     job.coordinator.propose(b"good")
     job.listen()
-    why = "rank 1: it cannot be judged here (RecursionError: too deep)"
+    why = "rank 1: it cannot be verified here (RecursionError: too deep)"
     assert job.coordinator.look() == [Decision(1, committed=False, why=why)]
 
 
@@ -441,7 +441,7 @@ def test_whatever_lies_in_a_store_is_refused_in_a_sentence(head: bytes, parts: l
 def test_what_unpacks_to_more_than_it_claims_is_refused() -> None:
     head, parts = seal(bytes(32 << 20), "x", None)
     claimed = msgspec.structs.replace(head_of(head, "x", None), size_bytes=10)
-    with pytest.raises(FormatError, match="is not what its digest says"):
+    with pytest.raises(FormatError, match="does not match its digest"):
         unseal(claimed, parts, "x")
     with pytest.raises(ParameterError, match="expected at most"):
         seal(bytes(MOST_BYTES + 1), "x", None)
@@ -491,7 +491,7 @@ def test_a_listener_hears_of_plans_while_the_job_works() -> None:
 
 def test_a_store_without_a_job() -> None:
     store = MemoryJobStore()
-    with pytest.raises(StoreError, match=r"let it say init_process_group\('sccl'\)"):
+    with pytest.raises(StoreError, match=r"call init_process_group\('sccl'\)"):
         current(store)
     for text in (b"{", b"[]", b'{"run": "a/b", "generation": 0, "ranks": 1}', b"\xff"):
         store.set("sccl/now", text)

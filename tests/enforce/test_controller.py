@@ -182,7 +182,7 @@ def test_the_plan_that_is_active_is_not_proposed_again() -> None:
     job.results = [content_of(claiming(CLAIMED_US * 0.9))]
     job.iterate(NEEDED, 2 * CLAIMED_US, waited=0.2)
     job.controller.step()
-    assert job.said[-1] == "no better plan was found than the active one"
+    assert job.said[-1] == "no plan improves on the active one"
     assert job.ledger.versions() == 1
 
 
@@ -201,7 +201,7 @@ def test_a_job_is_taken_back_to_what_it_was_started_under() -> None:
         job.controller.propose(other)
         assert job.switched(other) == 1
         job.iterate(NEEDED, CLAIMED_US)
-        assert job.said[-1].endswith("plan 2 goes back to the plan before")
+        assert job.said[-1].endswith("plan 2 returns to the previous plan")
         assert job.switched(started) == 2
 
 
@@ -211,7 +211,7 @@ def test_a_planning_that_fails_is_told_and_the_job_goes_on(result: bytes | ScclE
     job.results = [result, result]
     job.iterate(NEEDED, CLAIMED_US, waited=0.2)
     job.controller.step()
-    assert job.said[-1].startswith("no other plan was found: ")
+    assert job.said[-1].startswith("there is no other plan: ")
     job.iterate(IN_A_ROW, CLAIMED_US, waited=0.2)
     assert len(job.plannings) == 2  # it still waits, so it is planned again
 
@@ -223,7 +223,7 @@ def test_a_plan_that_is_not_faster_is_taken_back_by_another_switch() -> None:
     job.controller.propose(other)
     assert job.switched(other) == 2
     job.iterate(NEEDED, CLAIMED_US)
-    assert job.said[-1].endswith("plan 3 goes back to the plan before")
+    assert job.said[-1].endswith("plan 3 returns to the previous plan")
     assert job.switched(content_of(PLAN)) == 3
     job.iterate(NEEDED + 5, CLAIMED_US)
     assert job.ledger.versions() == 3
@@ -369,7 +369,7 @@ def wrong_plan(path: Path) -> Path:
         (("--serve", "--deadline", "0"), "deadline is 0, expected seconds"),
         (("--serve", "--seconds", "nan"), "seconds is nan, expected seconds"),
         (("--commit", "nowhere.json"), "nowhere.json"),
-        (("--commit", "wrong.json"), "the judge refuses this plan"),
+        (("--commit", "wrong.json"), "this plan fails verification"),
         (("--serve", "--log", "no/such/folder"), "no/such"),
     ],
 )

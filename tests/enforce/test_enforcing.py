@@ -121,7 +121,7 @@ def test_a_command_that_asks_for_no_plan_is_told_of(tmp_path: Path) -> None:
     plan = plan_file(prefetching_plan(), tmp_path / "plan.json")
     code, _, err = sccl("enforce", "--plan", plan, "--", "true")
     assert code == 0
-    why = "the job has not asked for the plan, and ran without it: let it say init_process_group"
+    why = "the job has not asked for the plan, and ran without it: call init_process_group"
     assert why in " ".join(err.split())
 
 
@@ -138,7 +138,7 @@ def kept_to(script: PlanScript, folder: Path, torch: str, ranks: int, calls: str
 
 def test_a_job_of_other_ranks_goes_on_without_the_plan(tmp_path: Path) -> None:
     told = kept_to(made(), tmp_path, "oldest", 1, "d.all_reduce(torch.ones(2))")
-    why = "sccl: the plan is for 4 ranks, and the job has 1: the job goes on without a plan"
+    why = "sccl: the plan is for 4 ranks, and the job has 1: the job continues without a plan"
     assert why in told
 
 

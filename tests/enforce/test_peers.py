@@ -49,14 +49,16 @@ def place(store: Noted, ranks: int, pid: int) -> bytes:
 def test_who_does_not_come_is_named() -> None:
     store = Noted()
     store.set("place/4", place(store, 4, os.getpid()))
-    with pytest.raises(ToolError, match=r"^ranks 6, 7 of 4 did not come to .* within 5 s: .*WORLD"):
+    with pytest.raises(ToolError, match=r"^ranks 6, 7 of 4 did not join .* within 5 s: .*WORLD"):
         Peers().meet(store, (4, 5, 6, 7), 1, SOON)
 
 
 def test_all_are_told_of_as_many_ranks() -> None:
     store = Noted()
     store.set("place/1", place(store, 3, os.getpid()))
-    with pytest.raises(ToolError, match=r"^rank 0 was told of 2 ranks, and rank 1 of 3: give all"):
+    with pytest.raises(
+        ToolError, match=r"^rank 0 expects 2 ranks, and rank 1 expects 3: set WORLD_SIZE"
+    ):
         Peers().meet(store, (0, 1), 0, SOON)
 
 

@@ -119,9 +119,9 @@ def test_a_job_whose_network_changes_is_planned_anew_and_taken_back(tmp_path: Pa
     ]
     assert said[:5] == [
         "? us an iteration, and ? us are claimed: planning anew",
-        "a plan of ? us an iteration was found, and is proposed as plan 1",
+        "a plan with ? us per iteration is available, and is proposed as plan 1",
         "plan 1 is committed: ranks switch at their next agreement",
-        "? us an iteration, and ? us under the plan before: plan 2 goes back to the plan before",
+        "? us an iteration, and ? us under the plan before: plan 2 returns to the previous plan",
         "plan 2 is committed: ranks switch at their next agreement",
     ], told
     ms = dict(re.findall(r"(plan \d|with \S+): (\d+) ms", done.stdout))

@@ -213,7 +213,7 @@ def test_ns3_counts_the_bytes_of_all_that_are_sent_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("links", "says"), [((0, 4, 5), "switches that copy"), ((0, 4), "message")]
+    ("links", "says"), [((0, 4, 5), "a copy in a switch"), ((0, 4), "message")]
 )
 def test_switches_that_are_not_told_are_refused(links: tuple[int, ...], says: str) -> None:
     star = around(Switch("copies", copies=True))

@@ -58,7 +58,7 @@ def test_packed_plans_are_read_whole_or_refused(program: Path) -> None:
         (packed[:-10], "it is cut off, as its packed content does not end"),
         (packed[:5], "it is cut off, as its packed content does not end"),
         (members[:-10], "it is cut off, as its packed content does not end"),
-        (packed[:-6] + b"\0" * 6, "it is damaged, as gzip says"),
+        (packed[:-6] + b"\0" * 6, "the file is damaged (gzip: "),
     ):
         file.write_bytes(wrong)
         code, _, err = sccl("check", file)
@@ -320,13 +320,13 @@ def test_a_listing_is_no_machine_yet(tmp_path: Path) -> None:
     path.write_text(importers.load("nvidia-smi").EXAMPLE)
     code, _, err = sccl("topo", "show", path)
     assert code == 2
-    assert f"'sccl topo import {path} -o my.json' makes one" in err
+    assert f"'sccl topo import {path} -o my.json' converts" in err
 
 
 def test_a_plan_is_no_machine(program: Path) -> None:
     code, _, err = sccl("topo", "import", program)
     assert code == 2
-    assert f"it is a plan (msccl-xml), and no machine: 'sccl check {program}' judges it" in err
+    assert f"it is a plan (msccl-xml), and no machine: verify it with 'sccl check {program}'" in err
     program.write_text("")
     assert "it is empty, expected a description of a machine" in sccl("topo", "import", program)[2]
 

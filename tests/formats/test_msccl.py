@@ -219,7 +219,7 @@ def test_rules_at_their_edge() -> None:
     [
         (b"<algo", b"<?xml version='1.0'?>\n<algo", "it begins with an XML declaration"),
         (b"\n  <gpu", b"\n\t<gpu", "it has tabs"),
-        (b' proto="', b'\nproto="', "an element goes over several lines"),
+        (b' proto="', b'\nproto="', "an element spans several lines"),
         (b' proto="', b' proto= "', "spaces around ="),
         (b' outofplace="1"', b"", "algo has no attribute outofplace"),
         (b' minBytes="0"', b"", "algo has no attribute minBytes"),

@@ -122,7 +122,7 @@ def test_packets_and_data_do_not_meet_in_scratch() -> None:
             if op["name"] == "respkt" and part.get("type") == "s":
                 part["index"] = 0
     (rule,) = broken_rules(plan_of(json.dumps(plan).encode(), "plan"))
-    assert "as packets and as data meets 0 chunks into scratch" in rule
+    assert "packets and data overlap 0 chunks into scratch" in rule
 
 
 @pytest.mark.parametrize("machine", MACHINES)

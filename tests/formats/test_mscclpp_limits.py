@@ -98,7 +98,7 @@ LIMITS: dict[str, tuple[Change, int, str]] = {
     "port channels": (channels("port"), 16, "give its peers to more thread blocks"),
     "switch channels": (channels("switch"), 16, "give its peers to more thread blocks"),
     "remote buffers, memory": (remotes("memory"), 16, r"17 remote buffers \(memory\)"),
-    "remote buffers, port": (remotes("port"), 16, "give what it writes to more thread blocks"),
+    "remote buffers, port": (remotes("port"), 16, "divide its writes among more thread blocks"),
     "channels of an operation": (WAIT, 8, "9 channels, and there is room for 8: write several"),
     "sources": (operation(name="re", src_buff=[PART], dst_buff=[]), 10, "11 sources"),
     "destinations": (operation(name="res", src_buff=[], dst_buff=[PART]), 10, "11 destinations"),
@@ -316,7 +316,7 @@ STRUCTURE: list[tuple[Callable[[Plan], None], str]] = [
     (_op(name="copy", src_buff=[{"index": 0, "size": 1}]), "neither here"),
     (_op(name="copy", src_buff=[{**PART, "size": 0}]), "is about 0 chunks from 0"),
     (_op(name="copy", tbg_info={"tb_id": 2, "tbg_size": 2}), "is slice 2 of 2"),
-    (_op(name="pipeline", ops=[{"name": "nop"}]), "does not say in what pieces they go"),
+    (_op(name="pipeline", ops=[{"name": "nop"}]), "lacks the sizes of their pieces"),
 ]
 
 

@@ -256,6 +256,8 @@ def test_what_no_steps_tell_is_said_of_its_file(tmp_path: Path) -> None:
     rows = [*hops, (2 * took, 3 * took, *back[2:])]
     plan = schedule_of(line, named("broadcast", 3).at(1), rows, clock, [4, 4, 5])
     write_plan(tmp_path / "relayed.json", plan)
-    with pytest.raises(InputError, match=r"relayed\.json: message 4 has 2 hops, and an algorithm"):
+    with pytest.raises(
+        InputError, match=r"relayed\.json: message 4 has 2 hops, and hops of an algorithm"
+    ):
         export([tmp_path / "relayed.json"], "msccl-xml", tmp_path / "plan.xml", None, ())
     assert not (tmp_path / "plan.xml").exists()

@@ -230,5 +230,5 @@ def test_training_plans_are_exported_alone_and_only_right_ones(tmp_path: Path) -
     assert (code, "export each by itself" in " ".join(err.split())) == (2, True)
     plan_file(replace(prefetching_plan(), period_ns=1), file)
     code, _, err = sccl("export", file, *words)
-    assert (code, "the judge refuses this plan" in " ".join(err.split())) == (2, True)
+    assert (code, "this plan fails verification" in " ".join(err.split())) == (2, True)
     assert not (tmp_path / "out").exists()

@@ -157,7 +157,7 @@ def said(text: str) -> tuple[str, str]:
         ("100", "1KB", "'1KB' is no number of bytes"),
         ("100", str(MAX_SIZE + 1), "is no number of bytes up to"),
         (",8", ",", "field 8 is empty"),
-        (",8", "", "7 fields, expected 8 to 10: the plugin passes over it"),
+        (",8", "", "7 fields, expected 8 to 10: the plugin ignores it"),
         (",8", ",8,-1,-1,1", "11 fields, expected 8 to 10"),
         (",8", ",x", "'x' is no number from -1 on"),
         (",8", ",8" + " " * 254, "bytes long, at most 254"),

@@ -114,7 +114,7 @@ def cells(move: MotifMove, first: int) -> list[tuple[object, ...]]:
         (["allreduce", "allreduce"], "ring", "there are 2: merge has to be its first rule"),
         (["allreduce", "reduce"], "merge", "collectives of one kind among the same ranks"),
         (["allreduce", "allreduce"], "merge.merge", "merge is the first rule of a recipe"),
-        (["allreduce", "allreduce"], "merge(2)", "expected merge, which is told nothing"),
+        (["allreduce", "allreduce"], "merge(2)", "expected merge, without parameters"),
     ],
 )
 def test_what_cannot_be_merged(of: list[str], recipe: str, message: str) -> None:

@@ -197,7 +197,7 @@ def fewer_ranks(motif: Motif) -> Motif:
         ("rings", "did you mean 'ring'"),
         ("ring.", "ends with a point"),
         ("ring)", "cannot be read from 'ring\\)' on"),
-        ("ring(2)", "expected ring, which is told nothing"),
+        ("ring(2)", "expected ring, without parameters"),
         ("seg", "expected seg\\(segments, or their bytes\\)"),
         ("lanes(a:1)", "two or more channels with their weights"),
         ("seg(2)." * 80, "letters, expected 400"),
@@ -219,7 +219,7 @@ def test_what_recipes_cannot_be(recipe: str, message: str) -> None:
         (("allreduce", [0, 1], 1, 0), "root is 0, but allreduce has none"),
         (("broadcast", [0, 1], 1, 2), "root is 2, expected a rank of the group"),
         (("alltoall", [0, 1], 1, None, [[1]]), "splits are 1 rows, expected 2 of 2 numbers"),
-        (("alltoall", [0, 1], 1, None, [[0, -1], [1, 1]]), "-1 elements at the least"),
+        (("alltoall", [0, 1], 1, None, [[0, -1], [1, 1]]), "a minimum of -1 elements"),
     ],
 )
 def test_what_is_no_collective(told: tuple[Any, ...], message: str) -> None:
@@ -272,7 +272,7 @@ def test_what_takes_too_much_is_refused_before_it_is_looked_at(
 
 
 def test_two_parts_do_not_bring_the_root_what_the_other_sends() -> None:
-    with pytest.raises(ParameterError, match="reads what motif 1 writes, and does not wait"):
+    with pytest.raises(ParameterError, match="reads data that motif 1 writes, and does not wait"):
         motifs_of(whole("broadcast", range(4), 64), recipe_of("spline(2).sag"))
 
 

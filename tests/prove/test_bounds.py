@@ -101,7 +101,7 @@ def test_false_proofs_are_refused() -> None:
 
 def test_unreachable_demand_names_the_pair() -> None:
     one_way = Topology("half", 3, (Link(0, 1, 1, 1.0, 1.0), Link(1, 2, 1, 1.0, 1.0)), 1.0, 1.0)
-    with pytest.raises(UnreachableError, match=r"starts on rank 1 and is wanted on rank 0"):
+    with pytest.raises(UnreachableError, match=r"starts on rank 1 and must reach rank 0"):
         lower_bounds(one_way, named("allgather", 3))
 
 

@@ -286,10 +286,12 @@ def test_claims_say_their_whole_class(change: Callable[..., list[Verdict]]) -> N
     assert "C=2 S=2 R=3 is Pareto-optimal among algorithms with R <= S + 5 and C up to 2" in words
     assert "C=6 S=3 R=7 is Pareto-optimal among algorithms with R <= S + 5 and any C" in words
     halves = "compositions of a reducescatter and an allgather of equal steps and rounds"
-    trees = "allreduces by trees (each chunk goes up to a rank, or two that exchange, and down)"
+    trees = (
+        "tree allreduces (each chunk is reduced up a tree to a rank, or two, and broadcast down)"
+    )
     case = read_case(PUBLISHED / "limits" / "dgx1-allreduce")
     any_halves = halves.replace("equal", "any")
-    every = "allreduces of every class (each send carries contributions to one chunk)"
+    every = "all allreduces (each send carries contributions to one chunk)"
     whole = (halves, trees, any_halves, every)
     assert classes(case) == [f"{one}, for every k and C" for one in whole]
     words = [v.claim for v in check(case)]
@@ -346,7 +348,7 @@ def test_what_is_not_checked_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     """A limit that takes too much: it is no failure, and what follows from it is no proof."""
 
     def too_much(*_: object) -> str:
-        raise TooMuchError("it takes more work to check than this checker does")
+        raise TooMuchError("the check exceeds this checker's work limit")
 
     monkeypatch.setattr(checker, "_limit", too_much)
     folder = PUBLISHED / "dgx1-allgather"
@@ -379,7 +381,7 @@ def test_a_word_is_told_as_one(change: Callable[..., list[Verdict]], tmp_path: P
 
     verdicts = change("dgx1-allgather", claim)
     assert [v.state for v in verdicts[-2:]] == ["searched", "searched"]
-    assert "whoever wrote this says that cadical and cpsat found none" in verdicts[-2].detail
+    assert "the certificate states that cadical and cpsat refuted it" in verdicts[-2].detail
     assert CliRunner().invoke(app, ["verify-certificate", str(tmp_path)]).exit_code == 3
 
 
@@ -442,7 +444,7 @@ def test_algorithms_are_looked_at_as_by_check(tmp_path: Path) -> None:
     file.write_text(json.dumps(content))
     verdicts = list(check_folder(tmp_path))
     assert {v.state for v in verdicts} == {"ok"}
-    assert any("its file was edited since sccl wrote it" in v.detail for v in verdicts)
+    assert any("its file was edited after sccl wrote it" in v.detail for v in verdicts)
     wide = [{**link, "lanes": 9} for link in content["topology"]["links"]]
     for part, other in (("topology", {"links": wide}), ("collective", {"name": "mine"})):
         file.write_text(json.dumps({**content, part: {**content[part], **other}}))
@@ -516,7 +518,7 @@ def test_unequal_halves_are_optimal_by_the_limits_of_each(tmp_path: Path) -> Non
         "any steps and rounds, for every k and C"
     )
     (without,) = with_halves(tmp_path, points[1], without="limit")
-    assert "no claim says that 5 steps take R/C >= 1/3" in without.detail
+    assert "no claim proves R/C >= 1/3 for 5 steps" in without.detail
 
 
 @pytest.mark.parametrize(("of_class", "first"), [({"halves": "any"}, 6), ({"trees": True}, 5)])
@@ -531,7 +533,7 @@ def test_a_point_of_a_step_more_is_not_optimal(of_class: dict[str, Any], first: 
         checker._limit_point(case, claim, covered, work)
 
     check_point(first)
-    with pytest.raises(ValueError, match=f"no claim says that {first} steps take R/C > 7/24"):
+    with pytest.raises(ValueError, match=f"no claim proves R/C > 7/24 for {first} steps"):
         check_point(first + 1)
 
 
@@ -543,7 +545,7 @@ def test_unequal_halves_are_optimal_for_some_k(tmp_path: Path) -> None:
         "of any steps and rounds with R <= S + 8 in each of the two and any C"
     )
     (small,) = with_halves(tmp_path, point(48, 5, 16, k=6, **pareto))
-    assert "not of the class" in small.detail  # its reducescatter has 9 rounds in 2 steps
+    assert "not of the claimed class" in small.detail  # its reducescatter has 9 rounds in 2 steps
 
 
 @pytest.mark.parametrize(
@@ -559,7 +561,7 @@ def test_an_algorithm_is_best_of_a_class_that_it_is_in(
 ) -> None:
     (verdict,) = with_halves(tmp_path, wrong)
     assert verdict.state == "failed"
-    assert "not of the class that is spoken of" in verdict.detail
+    assert "not of the claimed class" in verdict.detail
 
 
 @settings(max_examples=times(15, by_day=8), deadline=None)

@@ -171,7 +171,7 @@ def test_a_certificate_that_contradicts_itself_is_refused(
     code, out, _ = sccl("verify-certificate", tmp_path / "made")
     said = " ".join(out.split())
     assert code == 1
-    assert "it contradicts the claim above, 'no plan takes less than 9999 us" in said
+    assert "it contradicts the claim above, 'lower bound: 9999 us" in said
     assert "one of them is false" in said
 
 

@@ -287,7 +287,7 @@ FORGED: list[tuple[dict[str, object], str]] = [
     ({"prices": ()}, "costs less than 1"),
     ({"prices": (("link 0->1", 0, "1"),)}, "costs less than 1"),
     ({"prices": (("link 0->9", 0, "1"),)}, "no such constraint"),
-    ({"groups": ()}, "by groups alone"),
+    ({"groups": ()}, "by groups only"),
     ({"groups": (), "steps": 2}, "nor ranks as roots"),
     ({"groups": (), "steps": 2, "root": 4}, "nor ranks as roots"),
     ({"groups": (), "steps": 2, "root": 0, "prices": ()}, "proves only"),
@@ -314,4 +314,4 @@ def test_a_point_is_optimal_among_all_only_with_claims_that_say_so(full_4: Case)
     kept = tuple(c for c in full_4.claims if not isinstance(c, EveryWire))
     verdicts = list(check(replace(full_4, claims=kept)))
     failed = [v for v in verdicts if v.state == "failed"]
-    assert ["of every class" in v.claim for v in failed] == [True, True]
+    assert ["all allreduces" in v.claim for v in failed] == [True, True]

@@ -297,7 +297,7 @@ def test_a_system_that_refuses_is_quoted(tmp_path: Path, monkeypatch: pytest.Mon
         ("fast", "expected a name of small letters"),
         ("fast=100MB", "expected a name of small letters"),
         ("fast=100Mb,fast=1Mb", "comes twice"),
-        ("lo=100Mb", "is what systems call something else"),
+        ("lo=100Mb", "is the name of something else on systems"),
         ("fast=0.1kb", "expected 8kb to 100Gb"),
         ("fast=1000Gb", "expected 8kb to 100Gb"),
         ("a;b=1Mb", "expected a name of small letters"),

@@ -395,7 +395,7 @@ def test_a_long_run_hears_signals_between_pieces(monkeypatch: pytest.MonkeyPatch
     ("changes", "says"),
     [
         ({"chunk": np.array([0, 1])}, "row 1: chunk is 1, expected 0 to 0"),
-        ({"dst": np.array([1, 0])}, "row 1: it goes from 0 to itself"),
+        ({"dst": np.array([1, 0])}, "row 1: its source and destination are both 0"),
         ({"release": np.array([0, -1])}, "row 1: release is -1"),
         ({"waits_for": np.array([0, 5])}, "row 1: waits_for is 5"),
         ({"reduce": np.zeros(3, np.bool_)}, "'reduce': 3 rows, expected 2"),

@@ -88,8 +88,8 @@ def test_trees_that_are_interrupted_leave_the_other_classes(
     said = interrupted(module, count, f"pareto --collective allreduce --limit --topo {asked}")
     assert "composed: reducescatter-then-allgather compositions" in said
     assert "trees: allreduce by timed trees" in said
-    assert "reduces what it has" in said
-    assert "Interrupted: this is the part that was found." in said
+    assert "reduces the buffers" in said
+    assert "Interrupted: these are partial results." in said
 
 
 def test_an_interrupt_stops_the_solver() -> None:

@@ -379,7 +379,7 @@ def test_a_certificate_says_which_class_it_is_about(tmp_path: Path) -> None:
     assert result.exit_code == 0
     said = " ".join(result.stderr.split())
     assert "certified: reducescatter-then-allgather compositions of equal steps" in said
-    assert "of any two halves, and of every class, what is proved by S" in said
+    assert "for any two halves, and every family, the claims proved by S" in said
 
 
 @pytest.mark.parametrize("way", [[], ["--limit"]])

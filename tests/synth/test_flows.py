@@ -214,12 +214,12 @@ def test_the_same_flows_twice() -> None:
 def test_what_flows_do_not_serve_is_refused_in_one_sentence() -> None:
     ring = resolve("ring:4")
     for collective in ("allreduce", "reducescatter", "reduce"):
-        says = f"are reduced nowhere on their way, and {collective} combines: ask for milp"
+        says = f"reduces nothing on their way, and {collective} reduces: use milp"
         with pytest.raises(ParameterError, match=says) as refused:
             planned(ring, collective, 1000)
-        assert ("lp tells for alltoall" in str(refused.value)) == (collective == "reducescatter")
+        assert ("run lp on alltoall" in str(refused.value)) == (collective == "reducescatter")
     for collective in ("allgather", "broadcast"):
-        with pytest.raises(ParameterError, match=f"in {collective} several ranks want the same"):
+        with pytest.raises(ParameterError, match=f"in {collective} several ranks need the same"):
             planned(ring, collective, 1000)
     with pytest.raises(ParameterError, match="alpha is occupies in model lp"):
         planned(ring, "alltoall", 1000, alpha="occupies")
@@ -283,6 +283,6 @@ def test_what_no_solver_solves_is_refused() -> None:
     with pytest.raises(ParameterError, match="solver is scip in model lp, expected auto, glop"):
         planned(resolve("ring:4"), "alltoall", 1000, solver="scip")
     with pytest.raises(
-        ToolError, match="the solver gurobi cannot be used: its library is not found; give"
+        ToolError, match="the solver gurobi cannot be used: its library is missing; give"
     ):
         planned(resolve("ring:4"), "alltoall", 1000, solver="gurobi")

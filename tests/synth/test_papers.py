@@ -262,7 +262,7 @@ def any_(value: Any) -> Any:
         ({"pre": {0: 0}}, "has only one of the two"),
         ({"pre": {0: 0}, "post": {0: 1}, "root": 1}, "has a root"),
         ({"combining": True}, "combining is given for mine"),
-        ({"pre": {0: 0}, "post": {0: 0}}, "already where $.post wants it"),
+        ({"pre": {0: 0}, "post": {0: 0}}, "already at its destinations in $.post"),
         ({"pre": {0: 5}, "post": {0: 1}}, "expected a rank from 0 to 2"),
         ({"pre": {0: [0, 0]}, "post": {0: 1}}, "the pair [0, 0] stands twice"),
         ({"pre": {0: 0}, "post": {1: 1}}, "chunk 1 has no source"),

@@ -271,9 +271,7 @@ def test_a_scheduler_that_is_killed_is_a_sentence_and_the_store_keeps_what_was_d
     assert json.loads(out)["error"]["exit_code"] == 4
     warning, failure = err.splitlines()
     assert warning.startswith(f"warning: the cluster at {cluster.address} is used without TLS: ")
-    assert failure.startswith(
-        f"failed: the Dask scheduler at {cluster.address} does not answer any"
-    )
+    assert failure.startswith(f"failed: the Dask scheduler at {cluster.address} no longer answers")
     arguments = [word for word in cluster_command("x")[:-2] if word != "--no-store"]
     again = CliRunner().invoke(app, [*arguments, "--store", str(store)])
     assert again.exit_code == 0
@@ -337,7 +335,7 @@ def test_an_algorithm_of_a_cluster_for_another_instance_is_refused(
 def test_a_cluster_without_tls_costs_a_warning(
     cluster: Dask,
 ) -> None:
-    says = "without TLS: whoever reaches its scheduler can run code"
+    says = "without TLS: anyone who reaches its scheduler can run code"
     with pytest.warns(ScclWarning, match=says), connected(Cluster(cluster.address)):
         pass
     assert Cluster("tcp://a:1", ca_file=Path("ca.pem")).is_encrypted

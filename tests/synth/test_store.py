@@ -442,8 +442,8 @@ def test_the_verbs(tmp_path: Path) -> None:
         (["show", "zz"], "no start of a digest"),
         (["show", "0000000000"], "no instance"),
         (["show", ""], "no start of a digest"),
-        (["export", key["unsat"], "-o", tmp_path / "b.json"], "no solver has found"),
-        (["gc"], "say what to delete"),
+        (["export", key["unsat"], "-o", tmp_path / "b.json"], "the store has no algorithm"),
+        (["gc"], "select the rows to delete"),
     ):
         code, text = sccl("store", *bad, "--store", file)
         assert code == 2, text

@@ -294,14 +294,14 @@ def test_where_nothing_is_found_that_is_said(monkeypatch: pytest.MonkeyPatch) ->
     request = Request(ring, named("allgather", 4), 4000)
     told = TECCL.Options(model="milp", epochs=20)
     outcome = registry.plan(TECCL, request, told, Effort(units=1.0))
-    assert outcome == GaveUp("nothing found with an effort of 1")
+    assert outcome == GaveUp("no schedule within a budget of 1")
 
 
 def test_effort_that_is_spent_between_symmetries_ends_the_search() -> None:
     request = Request(resolve("teccl-ndv2x2"), named("allgather", 16), 62_500)
     told = TECCL.Options(model="milp", epoch="slowest", epochs=14)
     outcome = registry.plan(TECCL, request, told, Effort(units=0.001))
-    assert outcome == GaveUp("nothing found with an effort of 0.001")
+    assert outcome == GaveUp("no schedule within a budget of 0.001")
 
 
 def test_a_model_is_not_made_to_its_end_after_time_is_over() -> None:

@@ -114,7 +114,7 @@ def test_a_tree_does_not_depend_on_what_it_is_to_be_cheaper_than(
 
 def test_so_few_steps_that_no_tree_turns_are_refused() -> None:
     problem = posed(resolve("hypercube:4"), 6)
-    with pytest.raises(ValueError, match="no tree goes up and down within 6 steps"):
+    with pytest.raises(ValueError, match="no tree reduces and broadcasts within 6 steps"):
         pricer(problem, problem.commodities[0])
 
 

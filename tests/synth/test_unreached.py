@@ -37,7 +37,7 @@ def test_a_link_that_others_make_superfluous_is_not_asked_for() -> None:
 
 def test_where_many_are_missing_some_are_named() -> None:
     error = unreached(joined(8, (0, 1), (1, 0)), named("broadcast", 8))
-    assert "from rank 0 to rank 2, where broadcast wants what is there" in str(error)
+    assert "from rank 0 to rank 2, where broadcast needs its data" in str(error)
     assert str(error).endswith("add links, as 0->2, 0->3, 0->4, 0->5")
 
 

@@ -54,7 +54,7 @@ def test_a_switch_limits_all_that_goes_from_its_sources_to_its_goals() -> None:
     switches = [[[0], [1, 2], 1, "out"], [[1, 2], [0], 1, "in"], [[1], [2], 1, "none"]]
     found = MSCCL.read(json.dumps({**PAIR, "switches": switches}), Hints("m"))
     assert {b.edges for b in found.topology.budgets} == {((0, 1), (0, 2)), ((1, 0),)}
-    assert "3 switches, each a limit on what passes it in a round; 1 of them" in found.understood[1]
+    assert "3 switches, each a limit on the chunks per round; 1 of them" in found.understood[1]
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_what_is_left_of_a_machine_is_read_or_refused(
         (('busid="0000:07:00.0"', 'busid="0000:06:00.0"'), "^line 8: two GPUs have the busid"),
         (('busid="0000:06:00.0"', 'busid="here"'), "^line 3: busid of the GPU is 'here'"),
         (("<cpu", "<!ENTITY"), "^line 2: not well-formed"),
-        (('sm="70"', 'sm="999"'), "NVLinks, and how fast .* sm_999 is not known: .*--gpu"),
+        (('sm="70"', 'sm="999"'), "NVLinks of unknown speed on .*sm_999: .*--gpu"),
     ],
 )
 def test_messages_name_the_line(change: tuple[str, str], message: str) -> None:
@@ -252,9 +252,9 @@ def test_devices_without_a_gpu_are_counted() -> None:
 @pytest.mark.parametrize(
     ("to_each_switch", "says"),
     [
-        (6, "the GPUs are a100, by their architecture; "),
-        (4, "the GPUs are a800, by their architecture and links to switches; "),
-        (3, "the GPUs are a100, by their architecture; "),
+        (6, "GPU model: a100, by architecture; "),
+        (4, "GPU model: a800, by architecture and links to switches; "),
+        (3, "GPU model: a100, by architecture; "),
     ],
 )
 def test_gpus_at_switches_are_those_with_as_many_links(to_each_switch: int, says: str) -> None:
@@ -280,7 +280,7 @@ def test_an_early_name_of_an_architecture_is_known() -> None:
         text = EXAMPLE.replace("nvlink", "xgmi").replace('sm="70"', f'gcn="{gcn}"')
         found = read(text, HINTS)
         assert {k.gb_per_s for k in found.topology.links} == {64.0}
-        assert any(line.startswith(f"the GPUs are {kind}, ") for line in found.assumed)
+        assert any(line.startswith(f"GPU model: {kind}, ") for line in found.assumed)
 
 
 LAUGHS = "".join(f'<!ENTITY e{i + 1} "{f"&e{i};" * 10}">' for i in range(9))

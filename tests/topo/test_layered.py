@@ -128,7 +128,7 @@ def test_names_without_costs_have_those_of_an_nvlink() -> None:
     machine = resolve("torus:3x3")
     assert {(k.alpha_us, k.gb_per_s) for k in machine.links} == {(ALPHA_US, GB_PER_S)}
     assert "NVLink 2.0" in machine.source
-    assert "costs as its name says" in resolve("torus:3x3@1GB").source
+    assert "costs from its name" in resolve("torus:3x3@1GB").source
 
 
 @pytest.mark.parametrize("example", [g.example for g in generators()])

@@ -302,7 +302,7 @@ def with_switch(switch: Switch) -> Topology:
      Switch("s", buffer_chunks=2, cut_through=False)],
 )  # fmt: skip
 def test_a_switch_that_copies_or_holds_is_refused(switch: Switch) -> None:
-    with pytest.raises(TopologyError, match="switch 's' copies or holds chunks"):
+    with pytest.raises(TopologyError, match="switch 's' copies or stores chunks"):
         machine_model(with_switch(switch))
 
 
@@ -310,9 +310,9 @@ def test_a_switch_that_copies_or_holds_is_refused(switch: Switch) -> None:
     ("machine", "says"),
     [
         (around(3, [{0: (1, 1), 1: (1, 1)}], (Link(0, 1, 1, 1.0, 25.0),)),
-         "reaches rank 1 over a link and over switch 's0'"),
+         "reaches rank 1 through a link and through switch 's0'"),
         (around(3, [{0: (1, 1), 1: (1, 1)}, {0: (1, 1), 1: (2, 1)}]),
-         "over switch 's0' and over switch 's1'"),
+         "through switch 's0' and through switch 's1'"),
         (around(3, [{0: (1, 1)}, {1: (1, 1)}], (Link(3, 4, 1, 1.0, 25.0),)),
          "switch 's0' leads to switch 's1'"),
         (around(2, [{0: (1, 0), 1: (1, 0)}]), "join no two ranks"),

@@ -156,7 +156,7 @@ def test_without_nics_there_is_one_for_each_gpu(tmp_path: Path) -> None:
     network = {"joining": "rails", "gb_per_s": 1, "alpha_us": 1}
     read = imported(tmp_path, network, nics_per_node=0)
     assert len(read.imported.topology.switches) == 4
-    assert any("a NIC for each GPU" in line for line in read.imported.assumed)
+    assert any("one NIC per GPU" in line for line in read.imported.assumed)
 
 
 @pytest.mark.parametrize(

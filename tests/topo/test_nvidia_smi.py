@@ -111,7 +111,7 @@ def test_nics_are_those_nearest_to_gpus() -> None:
 def test_missing_rows_and_headers_are_said() -> None:
     assumed = _read("h100_rows_0_6_glued_affinity_no_header.txt").assumed
     assert "without a header: 8 GPUs and 10 NICs, by the rows" in assumed
-    assert "no row for GPU 7: other rows tell it all" in assumed
+    assert "no row for GPU 7: the other rows give its links" in assumed
     first = _read("dgx2_16gpu_10nic_first_rows_only.txt").assumed[0]
     assert first.endswith("13 14 15: switches join these as they join the others")
 
@@ -280,9 +280,9 @@ def test_what_is_wrong_is_named_by_its_line(old: str, new: str, says: str) -> No
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no line of a GPU"),
+        ("", "no row of a GPU"),
         ("GPU0 X\n", "1 GPU, expected at least 2"),
-        ("GPU0 X NV4 NV4 NV4\n", "rows of GPUs 1 2 3 are missing, and what joins GPU1 and GPU2"),
+        ("GPU0 X NV4 NV4 NV4\n", "rows of GPUs 1 2 3 are missing, and no other row has the link"),
         ("GPU999 X\n", "1000 GPUs, and matrices are read to 64"),
     ],
 )

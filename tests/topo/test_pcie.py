@@ -69,14 +69,16 @@ CONTRADICTIONS = {
     "a nic on two switches": (
         _beside(_beside(_paper(), 6, 6.0), 7, 6.0),
         (
-            r"GPU 4 beside the NIC \(6\.\d+ GB/s\) and GPU 6 beside the NIC \(6 GB/s\) share its "
+            r"GPU 4 at the same time as the NIC \(6\.\d+ GB/s\) and "
+            r"GPU 6 at the same time as the NIC \(6 GB/s\) share its "
             r"switch by their bandwidth, but GPUs 4 and 6 at once do not share one"
         ),
     ),
     "a nic on half of a switch": (
         _beside(_paper(), 5, 13.0),
         (
-            r"GPU 4 beside the NIC .* shares its switch by its bandwidth and GPU 5 beside the NIC "
+            r"GPU 4 at the same time as the NIC .* shares its switch by its bandwidth and "
+            r"GPU 5 at the same time as the NIC "
             r"\(13 GB/s\) does not, but GPUs 4 and 5 at once share one"
         ),
     ),
@@ -87,8 +89,8 @@ CONTRADICTIONS = {
     "all alike": (
         pcie_of(((0,), (1,)), None, 0, 1, "paper", 0.1, alone=False),
         (
-            r"all copies get about the same, .* so that all of them share something, or none does: "
-            r"give 'alone', too"
+            r"all copies get about the same, .* so either all of them share "
+            r"something, or none does: add 'alone'"
         ),
     ),
 }
@@ -154,14 +156,17 @@ def test_what_cannot_be_put_near_the_nic_is_told(
     ("change", "says"),
     [
         ({"name": " "}, "the measurements have no name"),
-        ({"beside_nic": ((5e-324,),) * 8}, "beside the NIC has 4.94066e-324, expected numbers"),
+        (
+            {"beside_nic": ((5e-324,),) * 8},
+            "at the same time as the NIC has 4.94066e-324, expected numbers",
+        ),
         ({"loopback_us": ()}, "loopback_us is empty"),
         ({"loopback_us": ((1.0,), (-2.0,))}, "loopback_us of CPU 1 has -2"),
         ({"beside_nic": ((1.0,),)}, "beside_nic has 1 rows, expected one for each GPU: 2 to 64"),
         ({"alone": ((1.0,),)}, "alone has 1 rows, expected one for each of 8 GPUs"),
         ({"alone": ((float("nan"),),) * 8}, "bandwidth of GPU 0 alone has nan"),
         ({"pairs": ()}, "pairs lacks GPUs 0 and 1: every two of 8 GPUs"),
-        ({"pairs": (PairedCopies((1, 0), (1.0,)),)}, "the lower one first"),
+        ({"pairs": (PairedCopies((1, 0), (1.0,)),)}, "ascending order"),
         ({"pairs": (PairedCopies((0, 1), (1.0,)),) * 2}, "GPUs 0 and 1 twice"),
     ],
 )

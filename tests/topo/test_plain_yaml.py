@@ -41,7 +41,7 @@ def test_nothing_is_none_unless_it_is_quoted() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: &x 1\nb: *x\n", "line 2: an alias"),
+        ("a: &x 1\nb: *x\n", "line 2: aliases"),
         ("a: 1\na: 2\n", "line 2: key 'a' is there twice"),
         ("? [a]\n: 1\n", "line 1: a key is a list"),
         ("~: 1\n", "line 1: a key is a list, a mapping or nothing"),

@@ -140,7 +140,10 @@ def test_what_fits_no_alpha_and_beta_is_refused(us: dict[int, float], says: str)
 def test_times_that_depend_on_no_bytes_at_all_are_refused() -> None:
     usual = measured({EDGE: (1.0, 50.0)}, 2, "usual")
     constant = tuple(replace(timing, us=(5.0,)) for timing in usual.timings)
-    with pytest.raises(ParameterError, match="GB/s, which its times leave open: larger chunks"):
+    with pytest.raises(
+        ParameterError,
+        match="GB/s, an interval that its times do not narrow: measure larger chunks",
+    ):
         fitted(replace(usual, timings=constant))
 
 
@@ -247,5 +250,5 @@ def test_a_machine_that_was_not_measured_is_refused() -> None:
     with pytest.raises(ParameterError, match="has switches as nodes"):
         measured_machine(made, costs, resolve("rail:2x2"))
     fast = replace(two, budgets=(Budget("bus", ((0, 1),), 1, 5.0),))
-    with pytest.raises(ParameterError, match="budget 'bus' states gb_per_s"):
+    with pytest.raises(ParameterError, match="budget 'bus' has gb_per_s"):
         measured_machine(made, costs, fast)

@@ -185,7 +185,7 @@ def test_routes_that_do_not_fit_are_refused(tmp_path: Path, text: str, says: str
     [
         ("dgx1", "xy", "is no grid, torus or hypercube by its name"),
         ("ring:4", "up", "routes are 'up', expected xy, shortest or the .json file of your own"),
-        ("ring:300", "shortest", "routes of messages are told of at most 256"),
+        ("ring:300", "shortest", "routes are printed for at most 256"),
         ("circulant:8:4", "shortest", "no links lead from rank 0 to rank 1"),
     ],
 )

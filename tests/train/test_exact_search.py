@@ -54,5 +54,5 @@ def test_too_many_motifs_are_refused() -> None:
         for op in step.ops
     )
     many = replace(step, ops=ops)
-    with pytest.raises(ParameterError, match="is for 2000 motifs of all options at the most"):
+    with pytest.raises(ParameterError, match="is for at most 2000 motifs of all options"):
         exactly(replace(job.problem, step=many), 1, 0, 0, lambda *_: None)

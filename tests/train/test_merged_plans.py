@@ -209,10 +209,13 @@ def test_the_judge_believes_no_merge() -> None:
     _, plan = both(3, 1.0, 2**10)
     others = replace(step(3, 1.0), deps=(*step(3, 1.0).deps, Dependency("g0", "b1")))
     for wrong, says in (
-        (replace(plan, asked=None), "no workload is told that has them"),
+        (replace(plan, asked=None), "the workload that has them separately is missing"),
         (replace(plan, merge_bytes=0), "is none of the 0 rows that may be"),
         (replace(plan, asked=others), "rows that may be"),
-        (replace(plan, asked=replace(step(3, 1.0), name="other")), "is not what was asked"),
+        (
+            replace(plan, asked=replace(step(3, 1.0), name="other")),
+            "differs from the requested one",
+        ),
     ):
         (fault,) = faults_in(wrong)
         assert fault.kind == "merge"

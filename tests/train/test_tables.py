@@ -110,7 +110,7 @@ def test_options_are_of_measured_times_and_say_what_was_not_measured() -> None:
         (
             HEAD + "allreduce,ring,8,64,1\n",
             (
-                "c.csv, line 2: option is 'ring', expected a channel and what carries it, such as "
+                "c.csv, line 2: option is 'ring', expected a channel and its carrier, such as "
                 "'gpu ring'"
             ),
         ),

@@ -64,7 +64,7 @@ def test_what_is_claimed_is_what_it_comes_to() -> None:
         (
             lambda: with_order(*RIGHT.order, Issue("batch", 1)),
             "order",
-            "a motif twice, or one that there is not",
+            "a motif twice, or an unknown one",
         ),
         (
             lambda: with_order(*RIGHT.order, Issue("checkpoint")),

@@ -78,5 +78,5 @@ def test_what_comes_too_early_is_put_off(
     assert violations(algorithm) == []
     assert violations(schedule_of(algorithm, 4096, stepping=stepping)) == []
     monkeypatch.setattr(retime, "MOST_ROUNDS", 0)
-    with pytest.raises(TooLargeError, match="still after 0 rounds of putting them off"):
+    with pytest.raises(TooLargeError, match="even after 0 rounds of postponing"):
         schedule_of(algorithm, 4096, stepping=stepping)

@@ -162,5 +162,5 @@ def test_schedules_are_plotted_and_wrong_ones_are_not(tmp_path: Path) -> None:
     plain["sends"][0][1] -= 1
     file.write_text(json.dumps(plain))
     code, _, err = sccl("plot", file, "-o", tmp_path / "none.svg")
-    assert (code, "the judge rejects this schedule" in err) == (2, True)
+    assert (code, "this schedule fails verification" in err) == (2, True)
     assert not (tmp_path / "none.svg").exists()

@@ -245,7 +245,7 @@ def test_a_custom_collective_has_its_bounds(tmp_path: Path) -> None:
             lambda d: write(d / "a.json", '{"kind": "frontier", "x": 1}'),
             "expected a frontier as 'sccl pareto --json' prints it",
         ),
-        (lambda d: save(lacking(), d / "a.json"), "the judge rejects this algorithm"),
+        (lambda d: save(lacking(), d / "a.json"), "this algorithm fails verification"),
     ],
 )
 def test_bad_input_is_one_sentence(

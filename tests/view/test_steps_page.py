@@ -207,7 +207,7 @@ def test_it_has_its_verb(tmp_path: Path) -> None:
     assert (code, "a page shows one: give it alone" in " ".join(err.split())) == (2, True)
     plan_file(replace(prefetching_plan(), period_ns=1), file)
     code, _, err = sccl("explore", file, "-o", output)
-    assert (code, "the judge refuses this plan" in " ".join(err.split())) == (2, True)
+    assert (code, "this plan fails verification" in " ".join(err.split())) == (2, True)
     assert not output.exists()
 
 

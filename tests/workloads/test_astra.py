@@ -88,7 +88,7 @@ def test_ranks_that_share_a_model_and_those_that_have_a_part_of_it_call_together
     assert "2 ranks share a model, and --ranks is 5" in refusal_of(text, ranks=5)
     plain = workload_of(f"HYBRID_DATA_MODEL\n{LAYERS}".encode(), ranks=4)
     assert groups(plain.workload) == {(0, 1, 2, 3)}
-    assert any("which ranks share a model is not told" in line for line in plain.assumed)
+    assert any("the file does not divide ranks between models" in line for line in plain.assumed)
 
 
 ROW = "x -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n"
@@ -98,8 +98,8 @@ ROW = "x -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n"
     ("text", "says"),
     [
         ("SOLO\n1\n" + ROW, "t0, line 1: it begins with 'SOLO', expected one of DATA, MODEL"),
-        ("DATA\n2\n" + ROW, "t0: it says 2 layers and has 1: it may be cut off"),
-        ("DATA\n0\n", "t0: it says 0 layers and has 0"),
+        ("DATA\n2\n" + ROW, "t0: it states 2 layers and has 1: it may be cut off"),
+        ("DATA\n0\n", "t0: it states 0 layers and has 0"),
         ("DATA\nmany\n" + ROW, "t0, line 2: layers is 'many', expected 0 to 20000"),
         ("DATA\n1\nx -1 1\n", "t0, line 3: it has 3 columns, expected 11 or more"),
         ("DATA\n1\n" + ROW.replace("1", "-7", 2), "t0, line 3: a time is '-7', expected 0 to"),
@@ -108,13 +108,13 @@ ROW = "x -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n"
         ("HYBRID_DLRM 4\n1\n" + ROW, "t0, line 1: there is no layer 4 of 1"),
         (
             "HYBRID_TRANSFORMER_FWD_IN_BCKWD checkpoints: 2 1\n1\n" + ROW,
-            "t0, line 1: checkpoints says fewer layers than it counts",
+            "t0, line 1: checkpoints names fewer layers than its count",
         ),
         (
             "HYBRID_TRANSFORMER_FWD_IN_BCKWD checkpoints: 1 3 checkpoint_initiates: 1 2\n1\n" + ROW,
             "t0, line 1: there is no checkpoint before layer 2",
         ),
-        ("DATA\n1\n" + ROW, "there are no collectives"),
+        ("DATA\n1\n" + ROW, "the selected part has no collectives"),
     ],
 )
 def test_bad_texts_are_a_sentence(text: str, says: str) -> None:
@@ -125,10 +125,10 @@ def test_bad_texts_are_a_sentence(text: str, says: str) -> None:
 
 def test_how_many_ranks_there_are_has_to_be_told() -> None:
     text = f"DATA\n{LAYERS}".encode()
-    assert "how many ranks the job has is not told: give --ranks N" in refusal_of(text)
+    assert "the number of ranks is not in the traces: give --ranks N" in refusal_of(text)
     assert refusal_of(text, text) == (
-        "t0: it tells of all ranks (astra), and t1 of a job by itself (astra), whose sizes and "
-        "times are not those: give one of them"
+        "t0: it describes all ranks (astra), and t1 a job by itself (astra), whose sizes "
+        "and times differ: give one of them"
     )
     assert "no marks of steps" in refusal_of(text, step=3)
 
@@ -178,7 +178,10 @@ def test_astra_reports_words_and_columns_that_are_not_used() -> None:
     head = "HYBRID_TRANSFORMER model_parallel_NPU_group: 2 pp: 4 pp_comm: 8192 vpp: 1 x stray"
     rows = "1\na 0 1000 ALLGATHER 8 2000 ALLREDUCE 16 3000 ALLREDUCE 32 0 more\n"
     assert workload_of(f"{head}\n{rows}".encode(), ranks=4).unread == (
-        "words of line 1 that may change what ranks do: pp: 4, pp_comm: 8192, vpp: 1 x stray",
+        (
+            "ignored words of line 1, which may change the behavior of ranks: pp: 4, "
+            "pp_comm: 8192, vpp: 1 x stray"
+        ),
         "columns from 13 on of 1 layer",
         "dependencies of 1 layer (column 2)",
     )
@@ -188,4 +191,4 @@ def test_astra_reports_words_and_columns_that_are_not_used() -> None:
 def test_astra_refuses_a_list_of_more_layers_than_it_counts() -> None:
     head = "HYBRID_TRANSFORMER_FWD_IN_BCKWD checkpoints: 1 0 1 checkpoint_initiates: 1 2"
     text = f"{head}\n3\n{ROW * 3}".encode()
-    assert "checkpoints says more layers than it counts" in refusal_of(text, ranks=4)
+    assert "checkpoints names more layers than its count" in refusal_of(text, ranks=4)

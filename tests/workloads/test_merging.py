@@ -175,13 +175,14 @@ def test_groups_of_ranks_without_a_trace_are_those_of_a_mesh() -> None:
     assert "6 of 8 ranks have no trace" in refusal_of(every[0], every[1], alike=False)
     for group in ((2, 7), (3, 2), (0, 3)):
         said = refusal_of(mesh(2 if 2 in group else 0, [group]))
-        assert said.startswith(f"t0: which groups of 8 ranks are like ({group[0]}, {group[1]}), in")
+        assert f"the corresponding groups of 8 ranks ({group[0]}, {group[1]}): give" in said
 
 
 def test_groups_whose_ranks_are_not_told_stand_for_no_others() -> None:
     text = mesh(0, [(0, 1)]).replace(b'"Process Group Ranks"', b'"Group"')
     said = (
-        "which groups of 8 ranks are like (2 ranks), in which rank 0 calls allreduce, is not told"
+        "t0: rank 0 calls allreduce, and its trace does not show the corresponding groups of 8 "
+        "ranks (2 ranks): give"
     )
     assert said in refusal_of(text)
     assert "7 of 8 ranks have no trace" in refusal_of(text, alike=False)
@@ -192,15 +193,15 @@ def test_a_group_of_more_ranks_than_the_job_is_refused() -> None:
     told = profile(0, one, told=True)
     listed = told.replace(b'"[0, 1]"', b'"[0, 1, 2, 3, 4, 5, 6, 7, 8]"')
     assert refusal_of(listed).endswith(
-        "a group is said to have 2 ranks, and 9 are listed: give the trace as it was written"
+        "a group has 2 ranks by its size, and 9 are listed: give the trace as it was written"
     )
     larger = listed.replace(b'"Group size": 2', b'"Group size": 9')
     assert refusal_of(larger) == (
-        "t0: the job is said to have 2 ranks, and allreduce is called by a group of 9, up to rank "
+        "t0: the job has 2 ranks by the trace, and allreduce is called by a group of 9, up to rank "
         "8: give the trace as it was written"
     )
     beside = execution_trace(0, one, ranks=4)
-    assert "the job is said to have 2 ranks" in refusal_of(told, beside_of(beside))
+    assert "the job has 2 ranks by the trace" in refusal_of(told, beside_of(beside))
 
 
 def beside_of(text: bytes) -> bytes:
@@ -216,28 +217,28 @@ def test_how_many_ranks_there_are_is_told_or_said_to_be_assumed() -> None:
     first, second = (profile(None, (GEMM, ("call", 1, "allreduce", 8))) for _ in range(2))
     found = workload_of(first, second, alike=False)
     assert found.workload.ranks == 2
-    assert "how many ranks the job has is not told: 2, as traces were given" in found.assumed
+    assert "the job has 2 ranks, the number of traces (not in the traces)" in found.assumed
     assert "1 of 3 ranks have no trace (2)" in refusal_of(first, second, ranks=3, alike=False)
 
 
 def test_which_rank_it_is_may_be_told() -> None:
     unknown = profile(None, PREFETCHING, told=True)
-    assert "of which rank the trace is, is not told: rank 0" in workload_of(unknown).assumed
+    assert "the trace is of rank 0 (not in the trace)" in workload_of(unknown).assumed
     assert workload_of(unknown, rank=1).understood[0].startswith("rank 1, step 3 (kineto): 2 coll")
     two = both(PREFETCHING)
     assert len(workload_of(*two, rank=1).understood) == 1
     assert refusal_of(*two, rank=5) == "there is no trace of rank 5: there are those of 0, 1"
     assert refusal_of(unknown, rank=-1) == "rank is -1, expected 0 to 65536"
-    assert "how many ranks the job has is not told: give --ranks N" in refusal_of(
+    assert "the number of ranks is not in the traces: give --ranks N" in refusal_of(
         profile(None, PREFETCHING)
     )
     assert workload_of(profile(None, PREFETCHING), ranks=4).workload.ranks == 4
-    assert refusal_of(*two, ranks=1) == "--ranks is 1, and the traces tell of 2 ranks"
+    assert refusal_of(*two, ranks=1) == "--ranks is 1, and the traces have 2 ranks"
     assert refusal_of(*two[:1], *two) == "t0 and t1 are both of rank 0: give one of them"
     several = workload_of(unknown, unknown)
     assert [line[:6] for line in several.understood] == ["rank 0", "rank 1"]
-    assert any("0, 1, and so on, as they were given" in line for line in several.assumed)
-    assert "of which rank it is, is not told" in refusal_of(*two, unknown)
+    assert any("0, 1, and so on, in the given order" in line for line in several.assumed)
+    assert "its rank is not in the trace" in refusal_of(*two, unknown)
     assert "t2: it is of rank 2 of 2 ranks" in refusal_of(unknown, unknown, unknown)
     assert refusal_of() == "there are no traces: give at least one"
     assert refusal_of(b"{}", format="nsys").startswith("unknown format 'nsys'")
@@ -276,8 +277,8 @@ def test_splits_that_contradict_one_another_are_told() -> None:
 @pytest.mark.parametrize(
     ("events", "says"),
     [
-        ((GEMM,), "there are no collectives in what was taken of it"),
-        ((GEMM, ("wait", 1)), "there are no collectives"),
+        ((GEMM,), "the selected part has no collectives"),
+        ((GEMM, ("wait", 1)), "the selected part has no collectives"),
         (
             (("wait", 7), ("wait", 6), ("wait", 5), ("call", 9, "allreduce", 8)),
             "thread main waits more often than it calls collectives: trace whole steps",
@@ -290,7 +291,7 @@ def test_what_cannot_be_a_step_is_refused(events: tuple[Event, ...], says: str) 
 
 def test_a_wait_for_an_unknown_request_is_refused() -> None:
     events = (("wait", 11), GEMM, ("call", 9, "allreduce", 8))
-    says = "t0: it waits for request 11, which neither this step submits before that nor"
+    says = "t0: it waits for request 11, which was submitted neither earlier in this step nor"
     assert refusal_of(*(execution_trace(rank, events) for rank in (0, 1))).startswith(says)
     old = (("wait", 5), GEMM, ("call", 9, "allreduce", 8))
     (dep, _) = workload_of(*(execution_trace(rank, old) for rank in (0, 1))).workload.deps
@@ -332,12 +333,12 @@ def test_groups_of_millions_are_refused() -> None:
     told = profile(0, tuple(huge), ranks=2).replace(b'"world_size": 2', b'"world_size": 65536')
     assert "its groups have more than 8388608 ranks" in refusal_of(told)
     one = ("call", 1, "allreduce", 8)
-    assert "distributedInfo says rank 0 of 99999 ranks" in refusal_of(
+    assert "distributedInfo has rank 0 of 99999 ranks" in refusal_of(
         profile(0, (one,)).replace(b'"world_size": 2', b'"world_size": 99999')
     )
     strided = profile(None, (one,), told=True).replace(b"Process Group Ranks", b"Global rank start")
     strided = strided.replace(b'"[0, 1]"', b'5, "Global rank stride": 70000')
-    assert refusal_of(strided) == "traces tell of 70006 ranks, and up to 65536 are read"
+    assert refusal_of(strided) == "the traces have 70006 ranks, and up to 65536 are supported"
 
 
 PIPELINE: tuple[tuple[Event, ...], ...] = (
@@ -378,12 +379,12 @@ def test_a_send_that_nobody_gets_is_said() -> None:
     itself = profile(0, PIPELINE[0]).replace(b"0->1", b"0->0")
     said = refusal_of(itself, traces[1])
     assert said == "t0: rank 0 sends to itself, expected another rank"
-    assert "what other ranks do is not told by that" in refusal_of(traces[0])
+    assert "its trace does not show the calls of other ranks" in refusal_of(traces[0])
     far = profile(0, PIPELINE[0]).replace(b"0->1", b"0->5")
     said = refusal_of(far, traces[1])
     assert "rank 0 sends to, or gets from, place 5 of a group of 2 ranks" in said
     silent = profile(0, PIPELINE[0]).replace(b" 0->1", b"")
-    assert "does not tell its other end: give the execution trace" in refusal_of(silent)
+    assert "does not name its peer: also give the execution trace" in refusal_of(silent)
 
 
 def synchronised(*, marked: int = 25, told: bool = True) -> bytes:
@@ -471,9 +472,7 @@ def test_what_the_host_does_is_left_out_and_said_or_kept(blocked: bool) -> None:
 
 def test_of_other_traces_what_the_host_does_is_not_read() -> None:
     said = refusal_of(*(execution_trace(rank, PREFETCHING) for rank in range(2)), host_time=True)
-    assert said == (
-        "t0: what the host does is read of traces of Kineto alone: leave --host-time out"
-    )
+    assert said == ("t0: only Kineto traces have the time of the host: leave --host-time out")
 
 
 @pytest.mark.parametrize("late", [0, 1])

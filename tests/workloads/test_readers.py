@@ -247,7 +247,7 @@ GRAPH = '{"schema": "1.0.1", "nodes": [{"op_schema": "", '
         (b'{"schema": "2.0", "op_schema": "", "nodes": []}', "its schema is '2.0', expected 1.0.1"),
         (b'{"traceEvents": [{"ph": "X", "name": "k", "dur": -3}]}', "takes -3: expected microsec"),
         (b'{"traceEvents": [{"ph": "X", "name": "k", "ts": 1e99}]}', "begins at 1e"),
-        (b'{"traceEvents": [], "distributedInfo": {"rank": -1}}', "distributedInfo says rank -1"),
+        (b'{"traceEvents": [], "distributedInfo": {"rank": -1}}', "distributedInfo has rank -1"),
         (b'{"schema": "1.0.1", "op_schema": "", "nodes": [' + b"[" * 5000, "no execution trace"),
         (b'{"traceEvents": ' + b"[" * 5000, "no trace of Kineto"),
         (

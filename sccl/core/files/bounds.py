@@ -47,7 +47,9 @@ class DistanceWire(Part, frozen=True, kw_only=True):
 class BoundsCertificateWire(Part, frozen=True, kw_only=True):
     """Why the bounds hold: prices of links and budgets, cuts, and a chunk with far to go."""
 
-    problem: Annotated[str, Meta(description="What was bounded: the question, or its dual.")]
+    problem: Annotated[
+        str, Meta(description="The bounded collective: the requested one or its dual.")
+    ]
     chunks: Annotated[int | UnsetType, Meta(description="The C at which chunks are counted.")] = (
         UNSET
     )
@@ -56,21 +58,29 @@ class BoundsCertificateWire(Part, frozen=True, kw_only=True):
     prices: dict[str, FractionText] | UnsetType = UNSET
     cuts: tuple[CutWire, ...] | UnsetType = UNSET
     ranks: Annotated[
-        tuple[int, ...] | UnsetType, Meta(description="Of all allreduces: the ranks of a cut.")
+        tuple[int, ...] | UnsetType,
+        Meta(description="For bounds on every allreduce: the ranks of a cut."),
     ] = UNSET
     groups: Annotated[
         tuple[tuple[int, ...], ...] | UnsetType,
-        Meta(description="Of all allreduces: the ranks of groups that sends go between."),
+        Meta(description="For bounds on every allreduce: groups of ranks that sends connect."),
     ] = UNSET
     sends_per_chunk: Annotated[
-        int | UnsetType, Meta(description="Of all allreduces: what each chunk needs at least.")
+        int | UnsetType,
+        Meta(description="For bounds on every allreduce: smallest number of sends per chunk."),
     ] = UNSET
     chunks_per_round: Annotated[
-        int | UnsetType, Meta(description="Of all allreduces: what a round carries at most.")
+        int | UnsetType,
+        Meta(description="For bounds on every allreduce: capacity of a round, in chunks."),
     ] = UNSET
     approached: Annotated[
         bool | UnsetType,
-        Meta(description="Of all allreduces: with ever more steps some come as near as one likes."),
+        Meta(
+            description=(
+                "For bounds on every allreduce: whether more steps approach the bound arbitrarily "
+                "closely."
+            )
+        ),
     ] = UNSET
     steps: DistanceWire
 
@@ -189,7 +199,8 @@ class LimitWire(Part, frozen=True, kw_only=True):
     steps: Count
     lower: FractionText
     upper: Annotated[
-        FractionText | UnsetType, Meta(description="Of what was found; none: nothing was.")
+        FractionText | UnsetType,
+        Meta(description="R/C of the best algorithm or packing; absent: none."),
     ] = UNSET
 
 
@@ -211,7 +222,9 @@ class LimitProofWire(Part, frozen=True, kw_only=True):
     bound: FractionText
     prices: Annotated[
         tuple[tuple[str, int, FractionText], ...] | str,
-        Meta(description="[constraint, step, price]; or 'bandwidth bound', which says it."),
+        Meta(
+            description="[constraint, step, price]; or 'bandwidth bound', if that proves the limit."
+        ),
     ]
     cuts: Annotated[
         tuple[TimedCutWire, ...] | UnsetType,
@@ -219,10 +232,13 @@ class LimitProofWire(Part, frozen=True, kw_only=True):
     ] = UNSET
     root: Annotated[
         int | UnsetType,
-        Meta(description="Of allreduce: whose contribution is followed, as in a broadcast."),
+        Meta(
+            description="For allreduce: the rank whose contribution is followed, as in a broadcast."
+        ),
     ] = UNSET
     roots: Annotated[
-        tuple[int, ...] | UnsetType, Meta(description="Likewise in process groups: of each one.")
+        tuple[int, ...] | UnsetType,
+        Meta(description="In process groups: such a rank of each group."),
     ] = UNSET
 
 

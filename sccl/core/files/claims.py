@@ -259,7 +259,7 @@ class CertificateWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         tuple[tuple[int, ...], ...],
         Meta(
             max_length=64,
-            description="Of large machines: translations, as the image of each rank, by which what "
-            "holds of rank 0 holds of all. They are checked.",
+            description="For large machines: translations, as the image of each rank, that extend "
+            "a proof for rank 0 to all ranks. They are checked.",
         ),
     ] = ()

@@ -96,7 +96,9 @@ def _relation_to_wire(relation: Relation) -> RelationWire:
 def _relation_of_wire(wire: RelationWire, where: str) -> Relation:
     kind = RelationKind(wire.relation)
     if (wire.root is not None) != (kind is RelationKind.ROOT):
-        raise FormatError(f"{where}: 'root' goes with the relation 'root', and only with it")
+        raise FormatError(
+            f"{where}: 'root' requires the relation 'root', and the relation requires it"
+        )
     if kind is not RelationKind.PAIRS:
         if wire.pairs or wire.period is not None:
             raise FormatError(f"{where}: 'pairs' and 'period' go with the relation 'pairs' only")
@@ -124,8 +126,8 @@ def check_pairs(collective: Collective, sends: int, where: str) -> None:
     if collective.size > (most := most_pairs(sends)):
         raise TooLargeError(
             f"{where}: {sends} sends for {collective.num_chunks} chunks on {collective.ranks} "
-            f"ranks, with {collective.size} pairs of a chunk and a rank that holds or wants it; "
-            f"with so few sends, this version reads up to {most}"
+            f"ranks, with {collective.size} pairs of a chunk and a source or destination; with so "
+            f"few sends, this version reads up to {most}"
         )
 
 

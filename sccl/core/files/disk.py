@@ -131,7 +131,7 @@ def pieces_of(file: IO[bytes], where: str) -> Iterator[bytes]:
             try:
                 yield unpack.decompress(piece, PIECE)
             except zlib.error as error:
-                raise FormatError(f"{where}: it is damaged, as gzip says ({error})") from error
+                raise FormatError(f"{where}: the file is damaged (gzip: {error})") from error
             piece = unpack.unused_data if unpack.eof else unpack.unconsumed_tail
         piece = piece or file.read(PIECE)
     if not unpack.eof:

@@ -17,7 +17,9 @@ class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class IncastWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     """What is left of the bandwidth where many send to one rank at once."""
 
-    senders: Annotated[int, Meta(ge=2, description="As many, or more.")]
+    senders: Annotated[
+        int, Meta(ge=2, description="Smallest number of senders to which the entry applies.")
+    ]
     from_bytes: Annotated[
         int, Meta(ge=0, description="To one rank, of all of them together, or more.")
     ] = 0
@@ -36,7 +38,8 @@ class ChannelWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         int, Meta(ge=1, description="Motifs that may be on the way, each issued after the last.")
     ] = 1
     launch_us: Annotated[
-        float, Meta(ge=0, description="What each motif takes beside its links, microseconds.")
+        float,
+        Meta(ge=0, description="Overhead of each motif in addition to its links, microseconds."),
     ] = 0.0
     slowdown: Annotated[
         float,

@@ -13,8 +13,8 @@ from sccl.core.files.fields import Count, FileText, FractionText, Part, Seconds
 Optimal = Annotated[
     tuple[str, ...],
     Meta(
-        description="Which bounds are met: latency, bandwidth, limit. Those of its class for a "
-        "point in 'classes', else of every algorithm."
+        description="Bounds that the point attains: latency, bandwidth, limit. For a point in "
+        "'classes' these are bounds of its family, else of every algorithm."
     ),
 ]
 
@@ -28,8 +28,8 @@ class PointWire(Part, frozen=True, kw_only=True):
     above_every: Annotated[
         FractionText | UnsetType,
         Meta(
-            description="Of allreduce: by which part R/C is above what none of as many steps "
-            "beats, whatever its class; 0: optimal among all."
+            description="For allreduce: gap between R/C and the lower bound for every allreduce "
+            "with as many steps; 0: optimal among all."
         ),
     ] = UNSET
     chunks: int | None
@@ -40,11 +40,14 @@ class PointWire(Part, frozen=True, kw_only=True):
     ]
     rounds_per_step: tuple[int, ...] | UnsetType = UNSET
     limit: Annotated[
-        FractionText | UnsetType, Meta(description="Of a limit frontier: the limit of R/C.")
+        FractionText | UnsetType, Meta(description="For a limit frontier: the limit of R/C.")
     ] = UNSET
     optimal: Optimal
     proved: Annotated[
-        bool, Meta(description="Nothing dominates it in its class; else: best found.")
+        bool,
+        Meta(
+            description=("Whether no algorithm of its family dominates it; otherwise best found.")
+        ),
     ]
     every_k: Annotated[
         bool | UnsetType, Meta(description="It is proved for every k and C, not those searched.")
@@ -78,8 +81,9 @@ class CandidateWire(Part, frozen=True, kw_only=True):
     origin: Annotated[
         str | UnsetType,
         Meta(
-            description="Where a refutation came from: stored, other-version, store-file, cluster; "
-            "absent: from this process. Of an open candidate: who claims it, unverified."
+            description="Source of a refutation: stored, other-version, store-file, cluster; "
+            "absent: this process. For an open candidate: source of an unverified "
+            "claim."
         ),
     ] = UNSET
 
@@ -87,8 +91,8 @@ class CandidateWire(Part, frozen=True, kw_only=True):
 class ClassWire(Part, frozen=True, kw_only=True):
     """The frontier of another class of algorithms for the same question."""
 
-    name: Annotated[str | UnsetType, Meta(description="What points call it.")] = msgspec.field(
-        name="class", default=UNSET
+    name: Annotated[str | UnsetType, Meta(description="Name of the family in points.")] = (
+        msgspec.field(name="class", default=UNSET)
     )
     collective: str | UnsetType = UNSET
     scope: Annotated[str, Meta(description="The class in words.")]
@@ -115,11 +119,13 @@ class FoundWire(Part, frozen=True, kw_only=True):
     collective: str
     root: int | None
     alpha_us: Annotated[float, Meta(description="Latency of a step, by which points are compared.")]
-    gb_per_s: Annotated[float, Meta(description="Bandwidth of a lane, likewise.")]
+    gb_per_s: Annotated[
+        float, Meta(description="Bandwidth of a lane that points are compared with.")
+    ]
     slowest_link: Annotated[
         bool | UnsetType, Meta(description="These are the slowest link's, and others are faster.")
     ] = UNSET
-    k: Annotated[int | UnsetType, Meta(description="Of a sweep: R <= S + k was searched.")] = UNSET
+    k: Annotated[int | UnsetType, Meta(description="For a sweep: R <= S + k was searched.")] = UNSET
     max_steps: int | UnsetType | None = UNSET
     max_chunks: int | UnsetType | None = UNSET
     solver: str | UnsetType = UNSET
@@ -136,17 +142,24 @@ class FoundWire(Part, frozen=True, kw_only=True):
     points: tuple[PointWire, ...]
     limits: Annotated[
         tuple[LimitWire, ...],
-        Meta(description="Of R/C, by S; of several classes none: each in 'classes' has its own."),
+        Meta(
+            description=(
+                "Limits of R/C by S; empty for several families, as each one in 'classes' has its "
+                "own."
+            )
+        ),
     ]
     open: Annotated[
-        tuple[CandidateWire, ...] | UnsetType, Meta(description="What may hide a better algorithm.")
+        tuple[CandidateWire, ...] | UnsetType,
+        Meta(description="Undecided candidates, each of which may hide a better algorithm."),
     ] = UNSET
     unsat: Annotated[
-        tuple[CandidateWire, ...] | UnsetType, Meta(description="What does not exist, and why.")
+        tuple[CandidateWire, ...] | UnsetType,
+        Meta(description="Refuted candidates, each with the reason."),
     ] = UNSET
     every: Annotated[
         tuple[LimitWire, ...] | UnsetType,
-        Meta(description="Of allreduce: what no algorithm of any class beats, by S."),
+        Meta(description="For allreduce: lower bound on R/C for every allreduce, by S."),
     ] = UNSET
     classes: Annotated[
         tuple[ClassWire, ...] | UnsetType, Meta(description="The frontiers of the classes.")
@@ -165,5 +178,6 @@ class FrontierWire(HalfWire, frozen=True, kw_only=True):
     """A frontier, with those of the halves that its algorithms are composed of."""
 
     halves: Annotated[
-        tuple[HalfWire, ...] | UnsetType, Meta(description="What compositions are made of.")
+        tuple[HalfWire, ...] | UnsetType,
+        Meta(description="Frontiers of the two collectives that compositions consist of."),
     ] = UNSET

@@ -14,7 +14,7 @@ _Digest = Annotated[
 _Index = Annotated[int, Meta(ge=0)]
 _Figures = Annotated[tuple[float, ...], Meta(min_length=1, max_length=100_000)]
 _Named = Annotated[str, Meta(min_length=1)]
-_Source = Annotated[str, Meta(description="How and with what they were taken.")]
+_Source = Annotated[str, Meta(description="Tool and method of the measurements.")]
 
 
 class _MeasuredPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,7 +55,7 @@ class PairedCopiesWire(_MeasuredPart, frozen=True, kw_only=True):
 
     gpus: Annotated[tuple[_Index, _Index], Meta(description="The two, the lower one first.")]
     gb_per_s: Annotated[
-        _Figures, Meta(description="What each of the two gets, GB/s, by repetition.")
+        _Figures, Meta(description="Bandwidth of each of the two, GB/s, by repetition.")
     ]
 
 

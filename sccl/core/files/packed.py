@@ -112,14 +112,13 @@ def _check_length(
     begin = file.tell()
     if expected > MAX_BYTES:
         raise TooLargeError(
-            f"{where}: it says that it holds {expected} bytes of rounds; this version reads up to "
-            f"{MAX_BYTES}"
+            f"{where}: it states {expected} bytes of rounds; this version reads up to {MAX_BYTES}"
         )
     there = file.seek(0, 2) - begin
     file.seek(begin)
     if there != expected:
         raise FormatError(
-            f"{where}: {there} bytes follow its head, which says {wire.rounds} rounds and "
+            f"{where}: {there} bytes follow its header, which states {wire.rounds} rounds and "
             f"{wire.sends} chunks, {expected} bytes: the file was cut off or changed"
         )
 
@@ -148,7 +147,7 @@ def _schedule(
         raise FormatError(f"{where}: {error}") from error
     if schedule.finish != wire.finish:
         raise FormatError(
-            f"{where}: its head says that it finishes at tick {wire.finish}, and its rounds end at "
+            f"{where}: its header states a finish at tick {wire.finish}, and its rounds end at "
             f"tick {schedule.finish}"
         )
     return schedule

@@ -54,7 +54,9 @@ class BlockWire(_Wire, frozen=True, kw_only=True):
 class RankProgramWire(_Wire, frozen=True, kw_only=True):
     """What one rank runs."""
 
-    scratch_slots: Annotated[_Index, Meta(description="Of the size of the largest chunk.")]
+    scratch_slots: Annotated[
+        _Index, Meta(description="Number of scratch slots, each of the size of the largest chunk.")
+    ]
     flags: Annotated[_Index, Meta(description="That others set here.")]
     saves: Annotated[
         tuple[_Index, ...],
@@ -73,7 +75,7 @@ class ProgramWire(_Wire, frozen=True, kw_only=True):
     parts: Annotated[_Count, Meta(description="Slots of each block of input and output.")]
     scratch_slots: Annotated[_Index, Meta(description="The most that a rank needs.")]
     flags: Annotated[_Index, Meta(description="The most that are set at a rank.")]
-    fields: Annotated[tuple[str, ...], Meta(description="What is in a row of instructions.")] = (
+    fields: Annotated[tuple[str, ...], Meta(description="Columns of a row of instructions.")] = (
         FIELDS
     )
     ranks: tuple[RankProgramWire, ...]

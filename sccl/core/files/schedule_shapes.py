@@ -56,8 +56,8 @@ class ScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     messages: Annotated[
         tuple[_Number, ...],
         Meta(
-            description="Of each send the message that it is a hop of, where chunks pass through "
-            "nodes that keep nothing; empty: each send is a message by itself."
+            description="Message of each send, if chunks pass through nodes that keep nothing; "
+            "empty: each send is a message."
         ),
     ] = ()
 
@@ -78,13 +78,13 @@ class PackedScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         Meta(
             min_length=1,
             max_length=2,
-            description="How the rounds are gone through: 'stores' in their order, 'reduces' "
-            "backwards, reducing.",
+            description="Order of the rounds: 'stores' forward, 'reduces' backward with "
+            "reductions.",
         ),
     ]
     rounds: Annotated[int, Meta(ge=0, lt=2**40, description="Rounds of the log.")]
     sends: Annotated[int, Meta(ge=0, lt=2**40, description="Chunks of the log.")]
-    chunk_bits: Annotated[Literal[16, 32], Meta(description="Of a chunk in the log.")]
+    chunk_bits: Annotated[Literal[16, 32], Meta(description="Bits of a chunk number in the log.")]
     finish: Annotated[_Tick, Meta(description="When the last chunk arrives.")]
 
 
@@ -100,7 +100,7 @@ class BandwidthIntervalWire(_Wire, frozen=True, kw_only=True, omit_defaults=True
         float | None, Meta(description="When it has ended, microseconds; null: never.")
     ] = None
     fraction: Annotated[
-        float, Meta(description="Of the bandwidth: 0 (an outage) to 1, not more than there is.")
+        float, Meta(description="Available fraction of the bandwidth: 0 (an outage) to 1.")
     ]
 
 
@@ -110,11 +110,13 @@ class VariableBandwidthWire(_Wire, frozen=True, kw_only=True, omit_defaults=True
     schema: _Version = 1
     kind: Literal["bandwidth"] = "bandwidth"
     digest: _Digest | None = None
-    name: Annotated[str, Meta(description="What messages call it; empty: they name its file.")] = ""
+    name: Annotated[str, Meta(description="Name in messages; empty: the file's name.")] = ""
     intervals: Annotated[
         tuple[BandwidthIntervalWire, ...],
         Meta(
             min_length=1,
-            description="Where several are about one link at one time, the least counts.",
+            description=(
+                "If several intervals cover a link at the same time, the smallest fraction counts."
+            ),
         ),
     ]

@@ -32,9 +32,9 @@ class LinkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     src: Annotated[int, Meta(ge=0, description="Node that sends.")]
     dst: Annotated[int, Meta(ge=0, description="Node that receives.")]
     lanes: Annotated[int, Meta(ge=1, description="Chunks it carries in one round.")] = 1
-    both_ways: Annotated[bool, Meta(description="Also from dst to src, with as many lanes.")] = (
-        False
-    )
+    both_ways: Annotated[
+        bool, Meta(description="Whether the link also leads from dst to src, with the same lanes.")
+    ] = False
     alpha_us: Annotated[
         float | None, Meta(description="Latency, microseconds; default: the topology's.")
     ] = None
@@ -90,9 +90,7 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     gb_per_s: Annotated[float, Meta(description="Bandwidth of one lane, 10^9 bytes per second.")]
     links: Annotated[
         tuple[LinkWire, ...],
-        Meta(
-            description="May be left out beside 'egress': then every rank is linked to every other."
-        ),
+        Meta(description="Optional next to 'egress': then every rank has a link to every other."),
     ] = ()
     budgets: tuple[BudgetWire, ...] = ()
     egress: Annotated[
@@ -101,7 +99,7 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     ] = None
     ingress: Annotated[
         int | None,
-        Meta(description="Chunks per round that enter each rank; default: as many as 'egress'."),
+        Meta(description="Chunks per round that enter each rank; default: the value of 'egress'."),
     ] = None
     switches: Annotated[
         tuple[str | SwitchWire, ...],
@@ -111,13 +109,14 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         tuple[tuple[_Index, ...], ...], Meta(description="Ranks that share an enclosure.")
     ] = ()
     labels: Annotated[
-        tuple[str, ...], Meta(description="What the machine calls each rank; default: its number.")
+        tuple[str, ...], Meta(description="Name of each rank on the machine; default: its number.")
     ] = ()
     pci_bus_ids: Annotated[
         BusIds,
         Meta(
-            description="Of each rank's GPU, as [domain:]bus:device.function; 'ascending': rank i "
-            "is the GPU with the i-th lowest, as nvidia-smi numbers them; default: not stated."
+            description="PCI bus id of each rank's GPU, as [domain:]bus:device.function; "
+            "'ascending': rank i is the GPU with the i-th lowest, as nvidia-smi "
+            "numbers them; default: unknown."
         ),
     ] = ()
 
@@ -138,22 +137,23 @@ class NetworkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     gb_per_s: Annotated[
         float | None,
         Meta(
-            description="Of a NIC, one way, 10^9 bytes per second; default: as the machine's file "
-            "says."
+            description="Bandwidth of a NIC in one direction, 10^9 bytes per second; default: the "
+            "value in the machine's file."
         ),
     ] = None
     alpha_us: Annotated[
         float | None,
         Meta(
-            description="From NIC to NIC, over the switch if there is one, microseconds; default: "
-            "as the machine's file says."
+            description="Latency from NIC to NIC, through the switch if there is one, "
+            "microseconds; default: the value in the machine's file."
         ),
     ] = None
     nics: Annotated[
         _Count | tuple[tuple[_Index, ...], ...] | None,
         Meta(
-            description="How many a chassis has, GPUs shared out evenly in their order, or the "
-            "GPUs of each; default: as the machine's file says, else one for each GPU."
+            description="Number of NICs per chassis (GPUs are divided evenly in their order), or "
+            "the GPUs of each NIC; default: the value in the machine's file, else one "
+            "per GPU."
         ),
     ] = None
 
@@ -215,23 +215,23 @@ class CustomCollectiveWire(_Wire, frozen=True, kw_only=True, omit_defaults=True)
         Meta(description="Elements of chunk 0, 1, ...; default: chunks are alike."),
     ] = ()
     allgatherv: Annotated[
-        tuple[_Index, ...], Meta(description="Elements of each rank, which all ranks want.")
+        tuple[_Index, ...], Meta(description="Elements of each rank, which all ranks receive.")
     ] = ()
     alltoallv: Annotated[
         tuple[tuple[_Index, ...], ...],
         Meta(description="A row for each rank: the elements that it has for rank 0, 1, ..."),
     ] = ()
     gatherv: Annotated[
-        tuple[_Index, ...], Meta(description="Elements of each rank, which 'root' wants.")
+        tuple[_Index, ...], Meta(description="Elements of each rank, which 'root' receives.")
     ] = ()
     reducescatterv: Annotated[
         tuple[_Index, ...],
-        Meta(description="Elements of the reduction that each rank wants; all contribute."),
+        Meta(description="Elements of the reduction that each rank receives; all contribute."),
     ] = ()
     scatterv: Annotated[
         tuple[_Index, ...], Meta(description="Elements that 'root' has for each rank.")
     ] = ()
-    root: Annotated[_Index, Meta(description="Of 'gatherv' and 'scatterv'.")] = 0
+    root: Annotated[_Index, Meta(description="Root of 'gatherv' and 'scatterv'.")] = 0
 
 
 class GroupWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -242,7 +242,7 @@ class GroupWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
         Meta(min_length=2, description="In the order in which the collective numbers them."),
     ]
     collective: Annotated[
-        str | None, Meta(description="Its name; default: that which is given beside the file.")
+        str | None, Meta(description="Name of the machine; default: the name passed with the file.")
     ] = None
     root: Annotated[
         _Index | None,
@@ -287,7 +287,7 @@ class GeneratorWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     turn: Annotated[
         int, Meta(ge=0, description="Chunk i of a class becomes chunk i + turn of its image...")
     ] = 0
-    period: Annotated[int, Meta(ge=1, description="...within its block of so many chunks.")] = 1
+    period: Annotated[int, Meta(ge=1, description="... within each block of this many chunks.")] = 1
 
 
 class SymmetryWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
@@ -300,8 +300,8 @@ class SymmetryWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     offsets: Annotated[
         tuple[tuple[int, int], ...],
         Meta(
-            description="[offset, size] as in TACCL's sketches: in every block of so many ranks "
-            "each moves on by the offset, around the block."
+            description="[offset, size] as in TACCL's sketches: in each block of 'size' ranks, "
+            "every rank moves by the offset, cyclically."
         ),
     ] = ()
 
@@ -348,7 +348,7 @@ class AnswerWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     origin: Annotated[
         Literal["here", "cluster"],
-        Meta(description="Whether a process of the writer derived an 'unsat', or a cluster."),
+        Meta(description="Whether a process of the writer, or a cluster, derived an 'unsat'."),
     ] = "here"
     best: str = ""
     algorithm: AlgorithmWire | None = None

@@ -38,12 +38,15 @@ class IntranodeWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
         tuple[Literal["uc-max", "uc-min", "free"], ...],
         Meta(
             max_length=4096,
-            description="Of each switch: as many connections as can be, as few, or any.",
+            description=(
+                "Number of used connections of each switch: as many as possible, as few as "
+                "possible, or any."
+            ),
         ),
     ] = ()
     intranode_conn: Annotated[
         _Conn | None,
-        Meta(description="Which rank sends to which of its node; null: over all links."),
+        Meta(description="Receivers of each rank within its node; null: all links."),
     ] = None
 
 
@@ -54,13 +57,12 @@ class InternodeWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
     internode_conn: Annotated[
         Literal["fully-connected", "direct-map"] | _Conn,
         Meta(
-            description="Which rank sends to which of another node; or all to all, or each to the "
-            "one of its number."
+            description="Receivers of each sender in other nodes; or all to all, or equal numbers."
         ),
     ]
     gpus_to_sender_rev_map: Annotated[
         _Conn | None,
-        Meta(description="Which sender takes chunks of which ranks of its node; null: any."),
+        Meta(description="Ranks of its node whose chunks each sender forwards; null: any."),
     ] = None
     chunk_to_relay_map: Annotated[
         tuple[int, int] | None,
@@ -98,7 +100,7 @@ class SketchWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
     digest: Annotated[
         str | None, Meta(description="sha256 of the content without this field; or null.")
     ] = None
-    name: Annotated[str, Meta(description="What messages call it; empty: they name its file.")] = ""
+    name: Annotated[str, Meta(description="Name in messages; empty: the file's name.")] = ""
     nnodes: Annotated[int, Meta(description="Nodes that are alike, of which the machine is.")]
     intranode_sketch: IntranodeWire
     internode_sketch: InternodeWire | None = None
@@ -106,8 +108,8 @@ class SketchWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
         tuple[tuple[int, int], ...],
         Meta(
             max_length=64,
-            description="[offset, size]: in groups of so many ranks each stands for the one an "
-            "offset after it.",
+            description="[offset, size]: in each group of 'size' ranks, a shift by the offset is "
+            "a symmetry.",
         ),
     ] = ()
     hyperparameters: HyperparametersWire = HyperparametersWire()

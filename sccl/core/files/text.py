@@ -118,7 +118,7 @@ def _other_kind(text: str, expected: Kind) -> str:
     if found := kind_of(fields):
         return f"it holds {found}" if found != expected else ""
     stated = fields.get("kind")
-    return f"$.kind says {stated[:40]!r}" if isinstance(stated, str) else ""
+    return f"$.kind is {stated[:40]!r}" if isinstance(stated, str) else ""
 
 
 def problem(error: Exception, wire: type[msgspec.Struct]) -> str:

@@ -47,8 +47,8 @@ def load_timeline(path: Path, named: Named) -> tuple[TrainingPlan, StepTimeline,
     timeline = StepTimeline(tuple(spans), wire.period_ns, wire.steady, wire.first)
     if min(span.iteration for span in spans) > 0 or timeline.prologue_ns != wire.prologue_ns:
         raise FormatError(
-            f"{where}: prologue_ns is {wire.prologue_ns}, expected what spans of the first "
-            f"iterations, 0 to {wire.first}, take more than so many periods"
+            f"{where}: prologue_ns is {wire.prologue_ns}, expected the time of iterations 0 to "
+            f"{wire.first} beyond as many periods"
         )
     return plan, timeline, as_written(wire)
 

@@ -126,8 +126,8 @@ def _sides_of_wire(wire: TopologyWire, links: tuple[Link, ...]) -> list[Budget]:
         return []
     if wire.switches:
         raise ParameterError(
-            f"topology {wire.name!r}: 'egress' and 'ingress' are about links between ranks; of "
-            "ranks at switches the lanes of their links say it, so leave them out"
+            f"topology {wire.name!r}: 'egress' and 'ingress' limit links between ranks; for ranks "
+            "at switches the lanes of their links do this, so leave them out"
         )
     return per_rank_budgets([link.edge for link in links], *_sides(wire))
 

@@ -18,11 +18,11 @@ _Costs = Annotated[
     str,
     Meta(
         pattern="^(sha256:[0-9a-f]{64})?$",
-        description="Digest of the table of costs that times are of, where it has them; or "
-        "empty: all are what carriers take.",
+        description="Digest of the cost table with the measured times; empty: all times come from "
+        "the model.",
     ),
 ]
-_MaxMotifs = Annotated[int, Meta(ge=1, description="Of an option that was offered, at the most.")]
+_MaxMotifs = Annotated[int, Meta(ge=1, description="Largest number of motifs of an option.")]
 _Bitwise = Annotated[
     bool, Meta(description="Only options were offered that reduce as the whole does.")
 ]
@@ -42,7 +42,8 @@ class OptionMotifWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
     carrier: Annotated[str, Meta(min_length=1, description="How the channel carries it.")]
     ns: Annotated[int, Meta(ge=0, description="Nanoseconds, alone, from launch to arrival.")]
     loads: Annotated[
-        dict[str, _Load], Meta(description="What of the fabric it uses meanwhile, by name.")
+        dict[str, _Load],
+        Meta(description="Share of each fabric resource that it uses meanwhile, by name."),
     ]
     after: Annotated[tuple[_Count, ...], Meta(description="Motifs that end before, by place.")] = ()
 
@@ -70,9 +71,11 @@ class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True)
     digest: Annotated[
         str | None, Meta(description="sha256 of the content without this field; or null.")
     ] = None
-    search: Annotated[str, Meta(min_length=1, description="Which found it.")]
+    search: Annotated[str, Meta(min_length=1, description="Search that produced the plan.")]
     seed: _Count = 0
-    memory_bytes: Annotated[int, Meta(ge=0, description="That held results may take; 0: any.")] = 0
+    memory_bytes: Annotated[
+        int, Meta(ge=0, description="Limit on memory for held results; 0: none.")
+    ] = 0
     costs: _Costs = ""
     max_motifs: _MaxMotifs = 16
     bitwise: _Bitwise = False
@@ -87,9 +90,11 @@ class TrainingPlanWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True)
             "'+' between them; of more than three by the first and the last."
         ),
     ] = ()
-    period_ns: Annotated[int, Meta(ge=0, description="From an iteration to the next.")]
-    bound_ns: Annotated[int, Meta(ge=0, description="No plan of these options takes less.")]
-    binding: Annotated[str, Meta(description="What shows the bound.")]
+    period_ns: Annotated[int, Meta(ge=0, description="Time from one iteration to the next.")]
+    bound_ns: Annotated[
+        int, Meta(ge=0, description="Lower bound on the period over all plans with these options.")
+    ]
+    binding: Annotated[str, Meta(description="Constraint that gives the bound.")]
     options: tuple[OptionWire, ...]
     ops: Annotated[
         tuple[PlannedOpWire, ...], Meta(description="In the workload's order, merged ones as one.")
@@ -117,7 +122,8 @@ class TimelineWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
         int, Meta(ge=0, description="Nanoseconds from an iteration to the next, once they repeat.")
     ]
     prologue_ns: Annotated[
-        int, Meta(description="That the first ones take more than as many that repeat; or less.")
+        int,
+        Meta(description="Time of the first iterations beyond as many periods; may be negative."),
     ]
     steady: Annotated[bool, Meta(description="Iterations were seen to repeat.")]
     first: Annotated[int, Meta(ge=0, description="The iteration from which on they repeat.")]
@@ -128,9 +134,9 @@ class TimelineWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
         tuple[tuple[str, _Count, _Count, _Count, _Count, _Count], ...],
         Meta(
             min_length=1,
-            description="[operation, motif, iteration, lane by its place, start, end], by start; "
-            "nanoseconds from the beginning. What a motif takes of links meanwhile, the plan's "
-            "options say.",
+            description="[operation, motif, iteration, lane index, start, end], sorted by start; "
+            "nanoseconds from the beginning. The plan's options give the links that a "
+            "motif uses.",
         ),
     ]
     plan: TrainingPlanWire
@@ -161,12 +167,12 @@ class OfferedOptionsWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=Tru
     digest: Annotated[
         str | None, Meta(description="sha256 of the content without this field; or null.")
     ] = None
-    seed: Annotated[int, Meta(ge=0, description="Of what plans motifs.")] = 0
+    seed: Annotated[int, Meta(ge=0, description="Seed of the search that plans motifs.")] = 0
     costs: _Costs = ""
     max_motifs: _MaxMotifs = 16
     bitwise: _Bitwise = False
     planned_by: _PlannedBy = ""
-    options: Annotated[tuple[OptionWire, ...], Meta(description="Of any of the collectives.")]
+    options: Annotated[tuple[OptionWire, ...], Meta(description="Largest size of the collectives.")]
     refused: Annotated[tuple[RefusedRecipeWire, ...], Meta(description="Likewise.")]
     ops: Annotated[tuple[OfferedOpWire, ...], Meta(description="In the workload's order.")]
     workload: WorkloadWire

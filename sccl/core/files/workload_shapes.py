@@ -50,17 +50,19 @@ class CommOpWire(
         int,
         Meta(
             ge=0,
-            description="Elements of the largest buffer of a rank: all of an allreduce, a "
-            "broadcast or a reduce; what it gets in all of an allgather; what it gives in all of a "
-            "reducescatter or an alltoall; what the root has of a gather or a scatter.",
+            description="Elements of a rank's largest buffer: the whole buffer for allreduce, "
+            "broadcast, and reduce; the output for allgather; the input for "
+            "reducescatter and alltoall; the root's buffer for gather and scatter.",
         ),
     ]
-    dtype: Annotated[str, Meta(description="Of the elements, such as float32.")]
-    root: Annotated[int | None, Meta(description="Of those that have one.")] = None
-    reduce: Annotated[str | None, Meta(description="Of those that combine: sum, max, ...")] = None
+    dtype: Annotated[str, Meta(description="Type of the elements, such as float32.")]
+    root: Annotated[int | None, Meta(description="Root, for collectives with one.")] = None
+    reduce: Annotated[str | None, Meta(description="Operator of reductions: sum, max, ...")] = None
     splits: Annotated[
         tuple[tuple[_Index, ...], ...],
-        Meta(description="What each gives to each, in elements, a row a rank; empty: as much."),
+        Meta(
+            description="Elements from each rank to each, one row per sender; empty: equal parts."
+        ),
     ] = ()
     holds_bytes: Annotated[
         int, Meta(ge=0, description="Memory of its result, until its last use is done.")
@@ -68,8 +70,8 @@ class CommOpWire(
     beside: Annotated[
         tuple[tuple[_Index, ...], ...],
         Meta(
-            description="Further groups that do the same at the same time, of as many ranks each, "
-            "none of them in two; roots and splits are at the same places."
+            description="Further groups that make the same call at the same time. All are "
+            "disjoint and have the same size; roots and splits are at the same places."
         ),
     ] = ()
 
@@ -111,13 +113,13 @@ class WorkloadWire(_WorkloadPart, frozen=True, kw_only=True, omit_defaults=True)
     source: Annotated[str, Meta(description="Where it is from.")] = ""
     ranks: Annotated[int, Meta(ge=1)]
     iteration_us: Annotated[
-        float | None, Meta(description="What an iteration took where it was traced.")
+        float | None, Meta(description="Duration of an iteration in the trace.")
     ] = None
     left_out_us: Annotated[
         float | None,
         Meta(
-            description="Of that, time in which devices did nothing and which is in no operation, "
-            "as that of the host."
+            description="Of that, time in which devices were idle and no operation ran, such as "
+            "host time."
         ),
     ] = None
     roles: Annotated[tuple[RoleWire, ...], Meta(min_length=1)]

@@ -112,7 +112,7 @@ def unseal(head: BlobHead, parts: Sequence[bytes], where: str) -> bytes:
     except zlib.error as error:
         raise FormatError(f"{where}: the plan is damaged ({error})") from error
     if hashlib.sha256(content).hexdigest() != head.sha256:
-        raise FormatError(f"{where}: the plan is not what its digest says")
+        raise FormatError(f"{where}: the plan does not match its digest")
     return content
 
 

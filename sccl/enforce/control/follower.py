@@ -163,7 +163,7 @@ class Follower(Generic[P]):
         except InputError as error:
             why = str(error)
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, the job goes on
-            why = f"it cannot be judged here ({type(error).__name__}: {error})"
+            why = f"it cannot be verified here ({type(error).__name__}: {error})"
         self._read.pop(version, None)
         with self._lock:
             fits = RankEvent.PREPARE_FIT if plan is not None else RankEvent.PREPARE_UNFIT

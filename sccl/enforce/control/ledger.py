@@ -77,7 +77,7 @@ def current(store: JobStore) -> Ledger:
     text = store.get(NOW)
     if text is None:
         raise StoreError(
-            "the store is of a job that takes no plans: let it say init_process_group('sccl')"
+            "the store is of a job that takes no plans: call init_process_group('sccl') in it"
         )
     try:
         job = msgspec.json.decode(text, type=JobWire)

@@ -146,8 +146,8 @@ def least_time(
     """
     if topology.ranks > MOST_RANKS:
         raise TooLargeError(
-            f"topology {topology.name!r} has {topology.ranks} ranks; least times are worked out "
-            f"for up to {MOST_RANKS}: give fewer"
+            f"topology {topology.name!r} has {topology.ranks} ranks; lower bounds on the "
+            f"completion time are computed for up to {MOST_RANKS}: give fewer"
         )
     cuts = _Cuts(topology, spec, model, backwards=backwards)
     crossings = tuple(sorted(set(cuts.crossings()), key=lambda c: (c.share, c.changes)))
@@ -213,8 +213,8 @@ class _Cuts:
                 missing = [h for h in sorted(held) if rank not in self.far[h]]
                 if len(missing) == len(held) or (missing and self.collective.combining):
                     raise UnreachableError(
-                        f"topology {self.topology.name!r}: nothing of rank {missing[0]} can reach "
-                        f"rank {rank}, and {self.collective.name} wants it there: add links"
+                        f"topology {self.topology.name!r}: no path leads from rank {missing[0]} "
+                        f"to rank {rank}, where {self.collective.name} needs its data: add links"
                     )
 
     def _overlapped(self) -> Far:

@@ -52,7 +52,7 @@ def farthest_pair(topology: Topology, collective: Collective) -> FarthestPair:
                     origin = ", ".join(str(r) for r in sorted(sources))
                     raise UnreachableError(
                         f"{collective.name} on {topology.name!r}: chunk {chunk} starts on rank "
-                        f"{origin} and is wanted on rank {rank}, but no path of links leads from "
+                        f"{origin} and must reach rank {rank}, but no path of links leads from "
                         f"{origin} to {rank}; add a link or leave the rank out"
                     )
                 if far[rank] > best.steps:

@@ -38,7 +38,7 @@ def every(case: Case, claim: EveryWire, spend: Spend) -> str:
         found = _between(machine, whole, claim.groups, prices, spend)
         how = "sends between groups"
     elif claim.steps is None:
-        raise ValueError("what is said of every number of steps is proved by groups alone")
+        raise ValueError("a claim for every number of steps is proved by groups only")
     elif claim.cuts:
         cuts = [(labels, Fraction(weight)) for labels, weight in claim.cuts]
         found = by_timed_cuts(machine, whole, claim.steps, cuts, prices, spend)

@@ -235,7 +235,7 @@ def _algorithm(case: Case, claim: AlgorithmClaimWire, held: _Held, work: Work) -
         raise ValueError(f"{path.name} is for another collective")
     if not algorithm.topology.carries_like(case.topology):
         raise ValueError(f"{path.name} is for another topology")
-    edited = "" if intact else "; its file was edited since sccl wrote it (its digest says so)"
+    edited = "" if intact else "; its file was edited after sccl wrote it (its digest differs)"
     few = SEND * algorithm.num_sends <= PER_CLAIM // 8
     if not few and isinstance(algorithm, SymmetricAlgorithm) and takes(algorithm):
         check_translated(algorithm, work.spend)
@@ -335,7 +335,7 @@ def _require_algorithm(
     if any(is_member(algorithm, claim, case.spec, work.spend) for algorithm in known):
         return
     if known:
-        raise ValueError("the algorithm of that C, S and R is not of the class that is spoken of")
+        raise ValueError("the algorithm of that C, S and R is not of the claimed class")
 
 
 def _limit_point(case: Case, claim: LimitPointWire, covered: Covered, work: Work) -> None:
@@ -365,9 +365,9 @@ def _undominated(
     """
     cost = Fraction(claim.rounds, claim.chunks)
     if here is not None and here < cost:
-        raise ValueError(f"no claim says that {claim.steps} steps take R/C >= {short(cost)}")
+        raise ValueError(f"no claim proves R/C >= {short(cost)} for {claim.steps} steps")
     if there is not None and there <= cost:
-        raise ValueError(f"no claim says that {fewer} steps take R/C > {short(cost)}")
+        raise ValueError(f"no claim proves R/C > {short(cost)} for {fewer} steps")
 
 
 def _pareto(case: Case, claim: ParetoWire, covered: Covered, work: Work) -> None:
@@ -375,7 +375,7 @@ def _pareto(case: Case, claim: ParetoWire, covered: Covered, work: Work) -> None
     if claim.k > MAX_K:
         raise ValueError(f"k is {claim.k}, expected up to {MAX_K}")
     if claim.rounds > claim.steps + claim.k * phases:
-        raise ValueError(f"with k={claim.k} it is not in the class that it is said to be best of")
+        raise ValueError(f"with k={claim.k} it is not in the class of its claim")
     if claim.max_chunks is not None and (
         claim.max_chunks < claim.chunks or claim.max_chunks % unit
     ):

@@ -71,9 +71,9 @@ def _word(solvers: tuple[str, ...]) -> str:
     if any(name not in SOLVERS for name in solvers):
         raise ValueError(f"a solver is named that is none of {', '.join(SOLVERS)}")
     if len(set(solvers)) < 2:
-        raise ValueError("one solver alone is said to say so, expected two different ones")
+        raise ValueError("only one solver is named, expected two different ones")
     names = " and ".join(sorted(set(solvers)))
-    return f"whoever wrote this says that {names} found none; there is no proof to check"
+    return f"the certificate states that {names} refuted it; there is no proof to check"
 
 
 def _how(priced: int, formulas: int, lemmas: int, *, seconded: bool) -> str:

@@ -135,9 +135,9 @@ def _pairs(  # noqa: PLR0913, PLR0917 - what the claim says
             most = max(most, many)
             soonest.append(min(far[rank] for rank in ranks if rank in far))
     if not count:
-        raise ValueError("nothing that only the sources have is wanted by these ranks, so far away")
+        raise ValueError("these ranks need no data from the sources at this distance")
     if apart < min(soonest):
-        raise ValueError(f"{short(min(soonest))} us are the least that anything is apart")
+        raise ValueError(f"the smallest distance is {short(min(soonest))} us")
     return _Pairs(count, most, min(soonest))
 
 

@@ -80,7 +80,7 @@ def _floor(
     if isinstance(claim, TimeLateWire):
         counted_ = (claim.inside, claim.sources, Fraction(claim.apart))
         found = by_late(machine, case.unit, chunks, size, *counted_, spend)
-        return found, f"what goes on once among {counted(len(claim.inside), 'rank')}"
+        return found, f"data that must be relayed among {counted(len(claim.inside), 'rank')}"
     key_of = keys_of(machine)
     prices = [(key_of(name), slot, Fraction(price)) for name, slot, price in claim.prices]
     if case.phases[claim.machine].on_reversed:
@@ -150,7 +150,7 @@ def judged(case: Case, claim: ScheduleClaimWire, spend: Spend) -> str:
     took = Fraction(schedule.finish * schedule.tick_ps, _PS_PER_US)
     if took > Fraction(claim.finish_us):
         raise ValueError(f"{path.name} takes {short(took)} us")
-    edited = "" if intact else "; its file was edited since sccl wrote it (its digest says so)"
+    edited = "" if intact else "; its file was edited after sccl wrote it (its digest differs)"
     return f"{schedule.num_sends} transfers re-executed{edited}"
 
 
@@ -168,4 +168,6 @@ def time_point(claim: TimePointWire, claims: Sequence[Claim]) -> None:
         raise ValueError("there is no such schedule among the claims that hold")
     floors = [floor_of(c).us(size) for c in claims if isinstance(c, TimeWire)]
     if max(floors, default=Fraction(0)) < Fraction(claim.at_least_us):
-        raise ValueError(f"no claim says that it takes {short(Fraction(claim.at_least_us))} us")
+        raise ValueError(
+            f"no claim gives a completion time of {short(Fraction(claim.at_least_us))} us"
+        )

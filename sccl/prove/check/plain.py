@@ -32,11 +32,11 @@ def written_out(algorithm: AnyAlgorithm, spend: Spend) -> Algorithm:
             raise ValueError("the sends of two chunks of one orbit are given, expected one each")
         met |= ways.keys()
         if len(sends) + len(ways) * len(representatives) > algorithm.num_sends:
-            raise ValueError(f"it says that it has {algorithm.num_sends} sends, and has more")
+            raise ValueError(f"it states {algorithm.num_sends} sends, and has more")
         for other, image in ways.items():
             sends += [send(other, image[s.src], image[s.dst], s.step) for s in representatives]
     if len(sends) != algorithm.num_sends:
-        raise ValueError(f"it says that it has {algorithm.num_sends} sends, and has {len(sends)}")
+        raise ValueError(f"it states {algorithm.num_sends} sends, and has {len(sends)}")
     return Algorithm(
         algorithm.topology, algorithm.collective, algorithm.rounds_per_step, tuple(sends)
     )

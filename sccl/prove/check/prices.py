@@ -163,7 +163,7 @@ def common(prices: Iterable[Fraction]) -> int:
 
 def _served(cost: int | None, steps: int) -> int:
     if cost is None:
-        raise ValueError(f"some chunk cannot reach all ranks that want it within {steps} steps")
+        raise ValueError(f"some chunk cannot reach all its destinations within {steps} steps")
     return cost
 
 
@@ -232,7 +232,7 @@ def _shortest(costs: Mapping[Edge, int], collective: Collective, ranks: int, spe
             far[key] = _distances(out, key)
         spend(1 + len(wanted))
         if any(rank not in far[key] for rank in wanted):
-            raise ValueError(f"chunk {chunks[0]} cannot reach all ranks that want it")
+            raise ValueError(f"chunk {chunks[0]} cannot reach all its destinations")
         total += collective.amount(chunks) * max((far[key][rank] for rank in wanted), default=0)
     return total
 
@@ -245,7 +245,7 @@ def _from_first(costs: Mapping[Edge, int], collective: Collective, spend: Spend)
         out[u].append((v, cost))
     far = _distances(out, [0])
     if len(far) < collective.ranks:
-        raise ValueError("some chunk of rank 0 cannot reach the rank that wants it")
+        raise ValueError("some chunk of rank 0 cannot reach its destination")
     return sum(far.values()) * (collective.chunks // collective.ranks)
 
 

@@ -188,8 +188,8 @@ def _spec(collective: Collective, where: str) -> Spec:
     spec = spec_of_collective(c)
     if c.chunks != (least := _least(spec)):
         raise FormatError(
-            f"{where}, $.collective: it is at {c.chunks} chunks, expected {least}, the least "
-            "that there is: claims would be about its multiples alone; nothing is checked"
+            f"{where}, $.collective: it has {c.chunks} chunks, expected {least}, the smallest "
+            "possible number: claims would hold for its multiples only; nothing is checked"
         )
     for what, relation in (("pre", c.pre), ("post", c.post)):
         if c.num_chunks % _period(relation, c.ranks):

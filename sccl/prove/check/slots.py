@@ -53,7 +53,7 @@ def served(  # noqa: PLR0913, PLR0917 - links in slots, and who is to be served
             continue
         cost = rows.of(sorted(map(int, holders)), sum(1 << rank for rank in missing))
         if cost >= rows.never:
-            raise ValueError(f"chunk {chunks[0]} cannot reach all ranks that want it in that time")
+            raise ValueError(f"chunk {chunks[0]} cannot reach all its destinations in that time")
         total += collective.amount(chunks) * cost
     return total
 

@@ -155,7 +155,7 @@ def by_bandwidth(machine: Topology, size_bytes: Fraction, bandwidth: Fraction) -
     """
     speeds = {*(link.gb_per_s for link in machine.links), *machine.budget_speeds()}
     if len(speeds) > 1 or machine.switches:
-        raise ValueError("R/C says nothing of time here: lanes differ, or there are switches")
+        raise ValueError("R/C gives no times here: lanes differ, or there are switches")
     each = bandwidth / (1000 * Fraction(str(speeds.pop())))
     alpha = min(Fraction(str(link.alpha_us)) for link in machine.links)
     return Floor(size_bytes, alpha + each * size_bytes, each)
@@ -264,7 +264,7 @@ def by_prices(  # noqa: PLR0913, PLR0917 - a question, what is priced, and a slo
         TooMuchError: that takes too much work.
     """
     if machine.switches:
-        raise ValueError("prices of slots say nothing of machines with switches")
+        raise ValueError("prices of slots prove nothing about machines with switches")
     if borders[0] != 0 or any(a >= b for a, b in pairwise(borders)):
         raise ValueError("the borders do not ascend from 0")
     slots = len(borders) - 1

@@ -131,7 +131,7 @@ def check_translated(algorithm: SymmetricAlgorithm, spend: Spend) -> None:
             raise ValueError(f"step {step}: link 0->{kind} carries {load} chunks")
     _check_wanted(collective, arrived)
     if len(algorithm.sends) * ranks != algorithm.num_sends:
-        raise ValueError(f"it says that it has {algorithm.num_sends} sends, and has another number")
+        raise ValueError(f"it states {algorithm.num_sends} sends, and has another number")
 
 
 def _check_wanted(collective: Collective, arrived: dict[int, dict[int, int]]) -> None:
@@ -145,4 +145,4 @@ def _check_wanted(collective: Collective, arrived: dict[int, dict[int, int]]) ->
     for chunk in range(0, collective.num_chunks, ranks):
         there = arrived.get(chunk, {0: -1})
         if len(there) < ranks if to_all else chunk // ranks % ranks not in there:
-            raise ValueError(f"chunk {chunk} does not come to all that want it")
+            raise ValueError(f"chunk {chunk} does not reach all its destinations")

@@ -24,8 +24,8 @@ from sccl.prove.check.prices import short
 from sccl.prove.check.question import Case
 from sccl.prove.check.times import holds_for_both
 
-_TREES = "allreduces by trees (each chunk goes up to a rank, or two that exchange, and down)"
-_EVERY = "allreduces of every class (each send carries contributions to one chunk)"
+_TREES = "tree allreduces (each chunk is reduced up a tree to a rank, or two, and broadcast down)"
+_EVERY = "all allreduces (each send carries contributions to one chunk)"
 _COMPOSITIONS = "compositions of a reducescatter and an allgather"
 _PLANS = "all plans of chunks of any number and sizes"
 _EQUAL = f"{_COMPOSITIONS} of equal steps and rounds"
@@ -108,10 +108,11 @@ def _time_in_words(case: Case, claim: TimeWire | ScheduleClaimWire | TimePointWi
     travels = "" if holds_for_both(case.topology) else " in which alphas travel"
     if isinstance(claim, TimePointWire):
         took, size = f"{_decimal(claim.finish_us)} us", claim.size_bytes
-        return f"{took} for {size} bytes, where none of {_PLANS}{travels} takes less than {least}"
-    bound = f"no plan{travels} takes less than {least} for {_decimal(claim.from_bytes)} bytes"
+        return f"{took} for {size} bytes, lower bound {least} for {_PLANS}{travels}"
+    plans = f" for plans{travels}" if travels else ""
+    bound = f"lower bound{plans}: {least} for {_decimal(claim.from_bytes)} bytes"
     more = Fraction(claim.us_per_byte)
-    return f"{bound}, and 1 us more for each {_decimal(str(1 / more))} more" if more else bound
+    return f"{bound}, plus 1 us for each further {_decimal(str(1 / more))}" if more else bound
 
 
 def _decimal(text: str) -> str:

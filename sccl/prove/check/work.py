@@ -35,7 +35,7 @@ class Work:
         """
         if operations > self.left:
             raise TooMuchError(
-                "it takes more work to check than this checker does: nothing is said of it"
+                "the check exceeds this checker's work limit: the claim stays unchecked"
             )
         self.left -= operations
         self.whole -= operations

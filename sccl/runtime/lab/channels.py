@@ -52,7 +52,7 @@ def channels_of(text: str) -> tuple[LabChannel, ...]:
         if not _LEAST <= rate <= _MOST:
             raise ParameterError(f"channel {name!r} has {rate} bits/s, expected 8kb to 100Gb")
         if name in found or name in _TAKEN:
-            why = "comes twice" if name in found else "is what systems call something else"
+            why = "comes twice" if name in found else "is the name of something else on systems"
             raise ParameterError(f"channel {name!r} {why}: give it another name")
         found[name] = LabChannel(name, rate)
     if len(found) > MOST_CHANNELS:

@@ -77,8 +77,8 @@ class LabWays:
             return f"network namespaces ({by}): each interface is limited both ways by tbf"
         why = f" ({self.why})" if self.why else ""
         return (
-            f"a token bucket{why}: only what keeps to SCCL_CHANNEL_RATES is limited, as channels "
-            "of the backend 'sccl' are"
+            f"a token bucket{why}: only senders that obey SCCL_CHANNEL_RATES are limited, such as "
+            "channels of the backend 'sccl'"
         )
 
 

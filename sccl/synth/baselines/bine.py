@@ -64,7 +64,7 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     ranks = request.spec.ranks
     if ranks % 2:
         raise ParameterError(
-            f"a Bine butterfly wants an even number of ranks, and there are {ranks}: give another"
+            f"a Bine butterfly needs an even number of ranks, and there are {ranks}: give another"
         )
     steps = peers(Grid((ranks,)), 0, 1)[::-1]
     return cut(butterfly(request.spec.at(1), steps, "a Bine butterfly"), pieces)

@@ -13,7 +13,7 @@ from sccl.synth.baselines.pattern.trees import both_ways, by_levels
 from sccl.synth.contract import Request
 
 NAME = "c-cube"
-SOURCE = "Cho, Son, Kim, HPCA 2023, as in TACOS (MICRO 2024), section V-A; trees found anew"
+SOURCE = "Cho, Son, Kim, HPCA 2023, as in TACOS (MICRO 2024), section V-A; trees are computed"
 
 PARENTS = ((0, 0, 0, 1, 5, 1, 5, 3), (4, 2, 6, 2, 4, 7, 4, 6))
 """Of each tree, whose root is its own parent. No lane is used twice, and no rank has children in

@@ -45,7 +45,7 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     grid = grid_of(request.topology) or Grid((request.spec.ranks,))
     if odd := [side for side in grid.sides if side % 2]:
         raise ParameterError(
-            f"Swing wants an even number of ranks in each dimension, and one has {odd[0]}: give "
+            f"Swing needs an even number of ranks in each dimension, and one has {odd[0]}: give "
             "another topology"
         )
     collective = request.spec.at(1)

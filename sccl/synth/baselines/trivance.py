@@ -20,7 +20,7 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     steps = round(np.log(ranks) / np.log(3))
     if 3**steps != ranks:
         raise ParameterError(
-            f"trivance wants a power of 3 as the number of ranks, and there are {ranks}: give "
+            f"trivance needs a power of 3 as the number of ranks, and there are {ranks}: give "
             "another topology, or another algorithm, such as bruck"
         )
     far = [3 ** (steps - 1 - step) for step in range(steps)]

@@ -68,7 +68,9 @@ def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
     many = collective.is_transpose and instance.topology.ranks > SEARCHED
     if best is None or (size <= _TRUSTED and not many):
         return None
-    why = f"without search R/C {best} is known for so many steps, and a search would take long"
+    why = (
+        f"without search R/C {best} is known for this number of steps, and a search would take long"
+    )
     return Unknown(why, NAME, seconds, best=best)
 
 

@@ -67,7 +67,7 @@ def turned_tree(topology: Topology, collective: Collective) -> Algorithm | None:
         rounds[step] = max(rounds[step], -(-carried // lanes))
     whole = replace(collective, chunks=chunks, num_chunks=chunks)
     made = Algorithm(topology, whole, tuple(rounds), tuple(sends))
-    return require_valid(made, "a tree turned by permutations of dimensions")
+    return require_valid(made, "a tree rotated by permutations of dimensions")
 
 
 def _is_even(turn: tuple[int, ...]) -> bool:

@@ -177,7 +177,7 @@ def listed(
         if ended or (best is not None and best.bound.attained <= floor * (1 + Fraction(gap))):
             break
     if ended or best is None:
-        return GaveUp(ended or "nothing was found", best)
+        return GaveUp(ended or "no schedule", best)
     return best
 
 

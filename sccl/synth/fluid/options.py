@@ -18,5 +18,5 @@ class Options(contract.Options, frozen=True, kw_only=True):
     ] = 0.01
     alpha: Annotated[
         Literal["occupies", "travels"],
-        Meta(description="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+        Meta(description="Whether alpha keeps a link busy, or delays arrivals only."),
     ] = "travels"

@@ -145,8 +145,9 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     """
     if options.alpha != "travels":
         raise ParameterError(
-            f"alpha is {options.alpha}: the least time over all chunkings is that of an alpha that "
-            "travels, as one that occupies its link is paid for every chunk; leave it out"
+            f"alpha is {options.alpha}: the lower bound over all chunkings needs an alpha that "
+            "travels, because an alpha that occupies its link is paid for every chunk; leave it "
+            "out"
         )
     topology, dual = request.topology, _dual_of(request)
     deadline = time.perf_counter() + effort.seconds
@@ -168,7 +169,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         floor = least_time(topology, request.spec).us(request.size_bytes)
     if half is None or half.placing.plan is None:
         if ended or request.spec.counts:
-            return GaveUp(effort.why_late if ended == _LATE else ended or "nothing was found")
+            return GaveUp(effort.why_late if ended == _LATE else ended or "no schedule")
         return listed(request, floor, options.gap, effort, deadline)
     if ended == _INTERRUPTED:
         notify(Interrupted(len(half.placing.sent)))
@@ -280,9 +281,9 @@ def _check_read_backwards(request: Request) -> None:
             switch = topology.switches[min(twice) - topology.ranks].name
             raise TopologyError(
                 f"topology {topology.name!r}, budget {budget.name!r} is of links into and out of "
-                f"switch {switch!r}, which the least time of {request.spec.name} over all "
-                "chunkings does not take: give the two directions a budget each, or ask "
-                "'sccl teccl' for a schedule"
+                f"switch {switch!r}, which the lower bound for {request.spec.name} over all "
+                "chunkings does not support: give each direction its own budget, or use 'sccl "
+                "teccl' for a schedule"
             )
 
 
@@ -303,9 +304,9 @@ def _half(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who i
     for switch in request.topology.switches:
         if not switch.cut_through and switch.buffer_chunks is not None:
             raise TopologyError(
-                f"topology {request.topology.name!r}, switch {switch.name!r} stores chunks and has "
-                f"places for {switch.buffer_chunks}: the least time over all chunkings is worked "
-                "out for switches that cut through, or hold any number"
+                f"topology {request.topology.name!r}, switch {switch.name!r} stores chunks and "
+                f"has places for {switch.buffer_chunks}: the lower bound over all chunkings is "
+                "computed for switches that cut through, or store any number"
             )
     machine = request.topology.reversed() if dual.on_reversed else request.topology
     problem = pose(machine, dual, request.size_bytes)
@@ -342,6 +343,6 @@ def _check_size(request: Request) -> None:
 
 def _too_large(request: Request, what: str, most: str) -> TooLargeError:
     return TooLargeError(
-        f"topology {request.topology.name!r}: {request.spec.name} has {what}, and the least time "
-        f"over all chunkings is worked out for {most}: give fewer ranks; 'sccl tacos' takes them"
+        f"topology {request.topology.name!r}: {request.spec.name} has {what}, and the lower bound "
+        f"over all chunkings is computed for {most}: give fewer ranks, or use 'sccl tacos'"
     )

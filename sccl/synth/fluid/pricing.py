@@ -79,9 +79,10 @@ class TreePricing:
         if sum(part.work(slots) for part in self.parts) > MOST_WORK:
             topology = self.problem.topology
             raise TooLargeError(
-                f"topology {topology.name!r}: the least time over all chunkings looks at sets of "
-                f"ranks, of which {self.problem.collective.name} among {topology.ranks} has too "
-                f"many; this version does up to {MOST_RANKS} ranks, or chassis of as many"
+                f"topology {topology.name!r}: the lower bound over all chunkings enumerates sets "
+                f"of ranks, of which {self.problem.collective.name} among {topology.ranks} has "
+                f"too many; this version supports up to {MOST_RANKS} ranks, or chassis of that "
+                "size"
             )
 
     def effort(self, slots: int, *, lightly: bool = False) -> float:

@@ -249,9 +249,9 @@ class Posed:
             for rank in sorted(wanted):
                 if self.soonest[chunk, rank] >= FAR:
                     raise UnreachableError(
-                        f"topology {self.topology.name!r}: no way leads from rank "
-                        f"{min(self.holders[chunk])} to rank {rank}, where "
-                        f"{self.collective.name} wants chunk {chunk}: add links"
+                        f"topology {self.topology.name!r}: no path leads from rank "
+                        f"{min(self.holders[chunk])} to rank {rank}, where {self.collective.name} "
+                        f"needs chunk {chunk}: add links"
                     )
 
     def images_of(self, image: Permutation) -> tuple[list[int], list[int], list[int]]:

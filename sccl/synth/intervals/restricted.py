@@ -225,7 +225,7 @@ def _unheard(sketch: Sketch, local: int) -> Iterable[tuple[str, str]]:
     entry = "chunk_to_relay_map" if relays.by_number else "gpus_to_sender_rev_map"
     senders = {n for n in range(local) if relays.receivers(n, local)}
     if any(not senders <= (relays.senders(n) or senders) for n in range(local)):
-        yield f"internode_sketch.{entry}", "by whom chunks leave a node"
+        yield f"internode_sketch.{entry}", "the senders of a node"
     if relays.own_first:
         yield "internode_sketch.enforce_ordering", "in which order chunks leave a node"
 

@@ -279,7 +279,7 @@ class Sketched:
         for rotation, turn in zip(self.sketch.rotations, self._turns, strict=True):
             if broken := broken_of_sketch(self.sketch, turn[: self.topology.ranks], ways):
                 raise self._wrong(
-                    f"{_entry(rotation)} is no symmetry of what the sketch leaves: {broken}; give "
+                    f"{_entry(rotation)} is no symmetry of the sketched machine: {broken}; give "
                     "another offset, or none"
                 )
 

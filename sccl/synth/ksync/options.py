@@ -16,14 +16,14 @@ class Options(contract.Options, frozen=True, kw_only=True):
     """Which algorithm: the best of a sweep at the request's size, or that of (C, S, R)."""
 
     solver: Annotated[
-        Literal["cpsat", "cadical", "z3"], Meta(description="What answers each instance.")
+        Literal["cpsat", "cadical", "z3"], Meta(description="Solver of each instance.")
     ] = "cpsat"
     symmetry: Annotated[
         str, Meta(description="auto, none, translations, or a file with generators.")
     ] = "auto"
     k: Annotated[
         Annotated[int, Meta(ge=0, le=MAX_K)] | None,
-        Meta(description="R <= S + k is swept; default: 5, or what the bandwidth bound takes."),
+        Meta(description="R <= S + k is swept; default: 5, or the rounds of the bandwidth bound."),
     ] = None
     max_steps: Annotated[
         _Count | None, Meta(description="Last S of the sweep; default: 3 above the latency bound.")

@@ -58,7 +58,8 @@ def answer(instance: Instance, groups: Sequence[Group], effort: Effort) -> Sat |
             reason = found
         reasons.append(f"{group.name}: {reason}")
     return Unknown(
-        f"no symmetric algorithm was found ({'; '.join(reasons)}), which says nothing of others",
+        f"no symmetric algorithm is known ({'; '.join(reasons)}), which "
+        "proves nothing about others",
         "orbits",
         spending.seconds(),
     )
@@ -98,7 +99,7 @@ class _Search:
             return decode_orbits(model, result.true(chosen), [result.value(r) for r in rounds])
         if result.refuted:
             return "none exists"
-        return "timeout" if self.spending.late() else "none found with this effort"
+        return "timeout" if self.spending.late() else "none within this budget"
 
 
 def _build(model: OrbitModel) -> tuple[CpModel, list[IntVar], list[IntVar]]:

@@ -118,6 +118,6 @@ def _require_agreement(instance: Instance, answers: list[Answer]) -> None:
         path = Path(f"sccl-disagreement-{name}.json")
         write_atomically(path, text_of(wire))
         raise SolverError(
-            f"{sat[0].solver} says {verdict(sat[0])} and {unsat[0].solver} says "
-            f"{verdict(unsat[0])} of the same instance; it is kept in {path}: please report it"
+            f"{sat[0].solver} answers {verdict(sat[0])} and {unsat[0].solver} answers "
+            f"{verdict(unsat[0])} for the same instance; it is kept in {path}: please report it"
         )

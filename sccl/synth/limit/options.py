@@ -26,5 +26,5 @@ class Options(contract.Options, frozen=True, kw_only=True):
         Meta(description="S; default: as few as any algorithm has."),
     ] = None
     trees: Annotated[
-        bool, Meta(description="Of allreduce: by trees up and down, in place of equal halves.")
+        bool, Meta(description="For allreduce: search trees up and down instead of equal halves.")
     ] = False

@@ -142,7 +142,7 @@ class TreeSearch:
         result = solve(model, Effort(timeout_s, _SEED, _EFFORT), _STRATEGY)
         self.spent += result.units
         if not (result.optimal or result.refuted):
-            raise TimeoutError("a cheapest timed tree was not found in time")
+            raise TimeoutError("the search for a cheapest timed tree ran out of time")
         if result.refuted:
             return None
         return frozenset(use for use, used in x.items() if result.value(used))

@@ -128,7 +128,7 @@ def _without_packing(
         return None
     unit = dual.spec.at(dual.spec.unit)
     bound = timed_bound(phase.topology, unit, steps)
-    assert bound is not None, "it is what the proof is of, or less than that"
+    assert bound is not None, "the proof has this bound, or a lower one"
     found = None
     if bound.value >= proof.bound:
         found = one_flow.at_bound(phase.topology, unit, bound)

@@ -47,7 +47,7 @@ class UpAndDown:
             for begin in range(steps + 1 - turn.steps)
         )
         if best >= INFINITE:
-            raise ValueError(f"no tree goes up and down within {steps} steps")
+            raise ValueError(f"no tree reduces and broadcasts within {steps} steps")
         turn = self.turns[i]
         uses = down.tree(turn.ranks, begin + turn.steps)
         uses |= {(e, steps - 1 - step) for e, step in up.tree(turn.ranks, steps - begin)}

@@ -119,7 +119,7 @@ class UpAndDownSearch:
         self.pairs = tuple(_pairs(problem, window.commodity, deadline))
         self._own = 0.0
         if not self.pairs:
-            raise ValueError(f"no tree goes up and down within {problem.steps} steps")
+            raise ValueError(f"no tree reduces and broadcasts within {problem.steps} steps")
 
     @property
     def spent(self) -> float:

@@ -330,5 +330,5 @@ def _check_count(topology: Topology, count: int) -> None:
     if count > MAX_CROSSINGS:
         raise TooLargeError(
             f"topology {topology.name!r}: its switches join ranks in more than {MAX_CROSSINGS} "
-            "ways, the most that is taken; model fewer ranks, or switches beside one another as one"
+            "ways, the maximum; model fewer ranks, or parallel switches as one"
         )

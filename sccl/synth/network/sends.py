@@ -83,6 +83,6 @@ Timed = tuple[int, Sends]
 def stalled() -> UnreachableError:
     """Return the error for what cannot be gone on with: a rank has no way from a chunk's source."""
     return UnreachableError(
-        "a chunk is wanted on a rank that no path from any of its sources reaches: "
-        "'sccl topo show' names two ranks without a path; add links"
+        "a chunk has a destination that no path from any of its sources reaches: 'sccl topo show' "
+        "names two ranks without a path; add links"
     )

@@ -14,22 +14,22 @@ class Options(contract.Options, frozen=True, kw_only=True):
     """Within which sketch, how finely what is moved is cut, and how each step goes about it."""
 
     sketch: Annotated[
-        SketchWire | None, Meta(description="What plans keep to; none: the best of several.")
+        SketchWire | None, Meta(description="Sketch that plans obey; none: the best of several.")
     ] = None
     chunks: Annotated[
         int,
-        Meta(ge=0, le=1024, description="Chunks per part of a rank; 0: as the sketch says."),
+        Meta(ge=0, le=1024, description="Chunks per part of a rank; 0: the sketch's number."),
     ] = 0
     paths: Annotated[
         Literal["auto", "shortest", "any"],
         Meta(
-            description="Whether chunks go through ranks on shortest paths alone; auto: those that "
-            "one rank alone wants."
+            description="Whether ranks forward chunks on shortest paths only; auto: for chunks "
+            "that only one rank needs."
         ),
     ] = "auto"
     order: Annotated[
         Literal["best", "farthest-start", "farthest-end", "soonest-start", "soonest-end"],
-        Meta(description="Which goes first on a link, from the start or the end; best: all four."),
+        Meta(description="Order of chunks on a link, from the start or the end; best: all four."),
     ] = "best"
     steps: Annotated[
         Literal["auto", "three", "joined"],
@@ -39,7 +39,7 @@ class Options(contract.Options, frozen=True, kw_only=True):
         ),
     ] = "auto"
     together: Annotated[
-        bool, Meta(description="Whether chunks are sent together, where alpha occupies links.")
+        bool, Meta(description="Whether chunks are sent together, if alpha occupies links.")
     ] = True
     gap: Annotated[
         float,
@@ -52,5 +52,5 @@ class Options(contract.Options, frozen=True, kw_only=True):
     ] = 0.0
     alpha: Annotated[
         Literal["occupies", "travels"],
-        Meta(description="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+        Meta(description="Whether alpha keeps a link busy, or delays arrivals only."),
     ] = "travels"

@@ -130,6 +130,6 @@ def assembled(
     tick = Fraction(clock.tick_ps, PS_PER_US)
     scope = f"{counted(count, 'chunk')} of {size} bytes"
     if clock.model is AlphaModel.OCCUPIES and not phases[0].joins:
-        scope += ", each sent by itself"
+        scope += ", each sent separately"
     plan = schedule_of(topology, collective, clock, rows)
     return Found(plan, Bound(Measure.TIME_US, rows.finish * tick, least * tick, scope))

@@ -123,7 +123,7 @@ class _Several:
     def why_not(self) -> str:
         """Return why nothing was found."""
         late = self.spending.late()
-        return self.spending.effort.why_late if late else "no routes were found with that effort"
+        return self.spending.effort.why_late if late else "no routes within that budget"
 
     def look(self) -> None:
         """Take a quick look at what the machine suggests, one choice after the other."""
@@ -293,7 +293,7 @@ class WithinSketch:
                 raise
         if not self.found:
             late = spending.effort.why_late if spending.late() else ""
-            return GaveUp(late or "no routes were found with that effort")
+            return GaveUp(late or "no routes within that budget")
         self.tell()
         if not ended and spending.late() and not all(phase.done for phase in self.phases):
             ended = spending.effort.why_late

@@ -20,7 +20,7 @@ class Options(contract.Options, frozen=True, kw_only=True):
     ] = 1
     alpha: Annotated[
         Literal["occupies", "travels"],
-        Meta(description="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+        Meta(description="Whether alpha keeps a link busy, or delays arrivals only."),
     ] = "occupies"
     improve: Annotated[
         float,

@@ -205,7 +205,7 @@ class Task:
         us = self.tick_us
         scope = f"{self.collective.num_chunks} chunks of {self.clock.sizes[0]} bytes"
         if self.clock.model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
-            scope += ", each sent by itself"
+            scope += ", each sent separately"
         return Found(schedule, Bound(Measure.TIME_US, finish * us, least * us, scope))
 
     def _schedule(self, sends: Sends) -> Schedule:

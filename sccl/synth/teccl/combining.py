@@ -136,7 +136,7 @@ def in_phases(
         finish = first.ticks if dual.on_reversed else first.ticks + finish
     scope = f"{collective.num_chunks} chunks of {_range(clock.sizes)} bytes"
     if model is AlphaModel.OCCUPIES:  # those that are sent together have one alpha
-        scope += ", each sent by itself"
+        scope += ", each sent separately"
     if dual.phases > 1:
         smallest = Clock.of(topology, clock.sizes[0], model, its.tick_ps)
         net = net_of(topology, smallest, crossings[0])
@@ -218,9 +218,9 @@ def _only_direct(strict: Whole, last: PhasePlan) -> tuple[Whole, Combining]:
     best, how = _direct(replace(strict, finish=MAX_TIME), Combining.DIRECT, last)
     if best.finish == MAX_TIME:
         raise TooLargeError(
-            f"{strict.collective.name} of {strict.topology.ranks} ranks takes more than "
-            f"{MOST_HOPS} hops of messages if all is sent directly: give fewer chunks, or "
-            "combine by reversal"
+            f"{strict.collective.name} of {strict.topology.ranks} ranks needs more than "
+            f"{MOST_HOPS} message hops if all contributions are sent directly: give fewer chunks, "
+            "or combine by reversal"
         )
     return best, how
 

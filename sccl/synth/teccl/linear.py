@@ -219,18 +219,18 @@ def _posed(request: Request, options: Options, dual: Dual) -> FluidProblem:
             "served by model lp: ask 'sccl tacos'"
         )
     if request.spec.combining:
-        same = "; of as many bytes a rank, lp tells for alltoall when those can have come"
+        same = "; for as many bytes per rank, run lp on alltoall to get the arrival times"
         raise ParameterError(
-            f"model is lp, whose bytes go by themselves and are reduced nowhere on their way, and "
-            f"{name} combines: ask for milp or astar, or for continuous, with combine direct if "
-            "each contribution is to go by itself to the end"
+            "model is lp, which sends bytes separately and reduces nothing on their way, and "
+            f"{name} reduces: use milp or astar, or continuous, with combine direct if each "
+            "contribution shall travel separately to the end"
             + (same if request.spec == named("reducescatter", topology.ranks) else "")
         )
     problem = pose(topology, dual, request.size_bytes)
     if not is_unicast(problem):
         raise ParameterError(
-            f"model is lp, which copies nothing, and in {name} several ranks want the same: ask "
-            "for continuous, milp or astar; lp serves alltoall, scatter, gather, and their like"
+            f"model is lp, which copies nothing, and in {name} several ranks need the same data: "
+            "use continuous, milp, or astar; lp supports alltoall, scatter, and gather"
         )
     return problem
 

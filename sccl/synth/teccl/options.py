@@ -20,29 +20,32 @@ class Options(contract.Options, frozen=True, kw_only=True):
         Literal["auto", "continuous", "milp", "astar", "lp"],
         Meta(
             description="Intervals in continuous time; or epochs: all in one model, in rounds, or "
-            "rates of what is not copied."
+            "as rates for data that are not copied."
         ),
     ] = "auto"
     solver: Annotated[
         Literal["auto", "cp-sat", "glop", "highs", "pdlp", "scip", "gurobi"],
-        Meta(description="Of the model: auto is GLOP for lp, else CP-SAT."),
+        Meta(description="Solver of the model: auto is GLOP for lp, else CP-SAT."),
     ] = "auto"
     ports: Annotated[
-        bool, Meta(description="Whether a link at a switch takes one chunk in an epoch, no more.")
+        bool, Meta(description="Whether a link at a switch takes at most one chunk per epoch.")
     ] = False
     epoch: Annotated[
         str,
         Meta(description="As long as a chunk takes the fastest, or the slowest link; or us; auto."),
     ] = "auto"
     multiplier: Annotated[
-        int, Meta(ge=1, le=1024, description="So many times as long is an epoch.")
+        int,
+        Meta(
+            ge=1, le=1024, description="Epoch length as a multiple of the base epoch (TE-CCL's EM)."
+        ),
     ] = 1
     epochs: Annotated[
         int,
         Meta(
             ge=0,
             le=4096,
-            description="Of the horizon, or of a round: 0: the fewest; as alpha asks.",
+            description="Epochs of the horizon, or of a round; 0: the fewest, from alpha.",
         ),
     ] = 0
     buffers: Annotated[
@@ -51,7 +54,7 @@ class Options(contract.Options, frozen=True, kw_only=True):
     ] = None
     priorities: Annotated[
         tuple[Annotated[int, Meta(ge=1, le=1000)], ...],
-        Meta(description="Of each of several collectives: what it is worth that it finishes soon."),
+        Meta(description="Weights of concurrent collectives in the mean completion time."),
     ] = ()
     gap: Annotated[
         float,
@@ -59,16 +62,16 @@ class Options(contract.Options, frozen=True, kw_only=True):
     ] = 0.0
     alpha: Annotated[
         Literal["occupies", "travels"],
-        Meta(description="Whether alpha keeps a link busy, or a chunk arrives so much later."),
+        Meta(description="Whether alpha keeps a link busy, or delays arrivals only."),
     ] = "travels"
     bandwidth: Annotated[
         VariableBandwidthWire | None,
-        Meta(description="What links have less than the machine says, and when; none: nothing."),
+        Meta(description="Reduced bandwidth of links over time; none: nothing."),
     ] = None
     combine: Annotated[
         Literal["auto", "reversal", "direct"],
         Meta(
-            description="What combines: by its dual read backwards, or each contribution goes by "
-            "itself to where it is reduced; auto: what takes less."
+            description="Reductions: reversal of the dual's schedule, or direct sends of each "
+            "contribution to the place of its reduction; auto: the faster one."
         ),
     ] = "auto"

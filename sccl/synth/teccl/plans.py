@@ -96,7 +96,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
         ended = "interrupted"
     if any(phase.sends is None for phase in phases):
         late = effort.why_late if spending.late() else ""
-        return GaveUp(ended or late or f"nothing found with an effort of {units:g}")
+        return GaveUp(ended or late or f"no schedule within a budget of {units:g}")
     if not ended and spending.late() and any(phase.value > phase.least for phase in phases):
         ended = effort.why_late
     if not request.spec.combining:
@@ -134,13 +134,13 @@ def _check(options: Options, spec: Spec) -> None:
         )
     if options.bandwidth is not None and options.model in {"continuous", "lp"}:
         raise ParameterError(
-            f"bandwidth varies, which model {options.model} does not know, expected milp or astar, "
-            "whose epochs have what passes within each; or auto"
+            f"bandwidth varies, which model {options.model} does not support, expected milp or "
+            "astar, whose epochs have their own capacity; or auto"
         )
     if options.bandwidth is not None and options.combine == "direct":
         raise ParameterError(
-            "combine is direct, and bandwidth varies: of what is placed anew messages do not pass "
-            "ranks that keep nothing of them; expected auto or reversal"
+            "combine is direct, and bandwidth varies: rescheduled messages do not pass ranks that "
+            "keep nothing of them; expected auto or reversal"
         )
     if options.bandwidth is not None and options.priorities:
         raise ParameterError(
@@ -152,7 +152,7 @@ def _check(options: Options, spec: Spec) -> None:
     if options.buffers is not None and options.model != "milp":
         raise ParameterError(
             f"buffers are limited to {options.buffers} in model {options.model}, expected milp, "
-            "the one that knows when a rank keeps what"
+            "the only model with the contents of buffers"
         )
     if options.combine != "auto" and not spec.combining:
         raise ParameterError(
@@ -160,13 +160,13 @@ def _check(options: Options, spec: Spec) -> None:
         )
     if options.combine == "direct" and options.model not in {"auto", "continuous"}:
         raise ParameterError(
-            f"combine is direct in model {options.model}, expected continuous: what is sent "
-            "directly is placed in exact time, by no model"
+            f"combine is direct in model {options.model}, expected continuous: direct sends are "
+            "scheduled in exact time, by no model"
         )
     if options.combine == "direct" and len(set(spec.counts)) > 1:
         raise ParameterError(
             f"combine is direct, and {spec.name} has chunks of {min(spec.counts)} to "
-            f"{max(spec.counts)} elements: of such it is reversal"
+            f"{max(spec.counts)} elements: for these it is reversal"
         )
 
 

@@ -58,10 +58,10 @@ def farthest(posed: Posed, arrives: Callable[[int, int, int], int]) -> int:
             if rank not in known[kinds[chunk]]:
                 most = posed.clock.us(MAX_TICKS) / 10**6
                 raise UnreachableError(
-                    f"{posed.varied[0].name}: nothing comes from rank {min(posed.holders[chunk])} "
-                    f"to rank {rank}, where {posed.collective.name} wants chunk {chunk}: every way "
-                    f"there has a link without bandwidth for good, or for more than {most:.0f} s: "
-                    "say when it ends ('to_us'), or add links"
+                    f"{posed.varied[0].name}: no data reach rank {rank} from "
+                    f"rank {min(posed.holders[chunk])}, where {posed.collective.name} needs chunk "
+                    f"{chunk}: each path has a link without bandwidth forever, or for more than "
+                    f"{most:.0f} s: set the end ('to_us'), or add links"
                 )
             last = max(last, known[kinds[chunk]][rank])
     return last
@@ -103,9 +103,9 @@ def _busiest(posed: Posed) -> int:
             if by is None:
                 name, most = posed.collective.name, sum(varied.chunks(i, MAX_TIME) for i in over)
                 raise UnreachableError(
-                    f"{varied.name}: {counted(chunks, 'chunk')} of {name} have to go {where} rank "
-                    f"{rank}, and its links pass {most}, and then nothing for good: say when that "
-                    "ends ('to_us'), or add links"
+                    f"{varied.name}: {counted(chunks, 'chunk')} of {name} must go {where} rank "
+                    f"{rank}, and its links carry {most}, and then nothing forever: set the end "
+                    "of that ('to_us'), or add links"
                 )
             last = max(last, by)
     return last

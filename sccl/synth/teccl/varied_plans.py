@@ -104,12 +104,12 @@ class PlannedAnew:
             ended = self.effort.why_late
         if self._found is None and not ended and self._least:
             raise UnreachableError(
-                f"{self._bandwidth.name}: each plan that was found is in need of a link that then "
-                "has no bandwidth for good: say when that ends ('to_us'), or take the link out "
-                "('sccl topo without')"
+                f"{self._bandwidth.name}: every known plan needs a link that has no bandwidth "
+                "from then on: set the end of that ('to_us'), or remove the link ('sccl topo "
+                "without')"
             )
         if self._found is None:
-            return GaveUp(ended or f"nothing found with an effort of {units:g}")
+            return GaveUp(ended or f"no schedule within a budget of {units:g}")
         bound = replace(self._found.bound, least=self._least, scope=self._scope)
         found = replace(self._found, bound=bound)
         return GaveUp(ended, found) if ended else found

@@ -254,8 +254,8 @@ def check_partitions(bus_ids: Sequence[str]) -> None:
         device = bus_ids[gpus[0]].rpartition(".")[0]
         numbers = " ".join(map(str, gpus))
         raise InputError(
-            f"GPUs {numbers} are partitions of the device {device}, which share its links, and how "
-            "is not told: set the devices to one partition each (amd-smi set --compute-partition "
+            f"GPUs {numbers} are partitions of the device {device}, which share its links in an "
+            "unknown way: set the devices to one partition each (amd-smi set --compute-partition "
             "SPX) and print it again"
         )
 
@@ -268,8 +268,8 @@ def pcie_gb_per_s(generation: int, lanes: int = 16) -> float:
 def alpha_said(link: str) -> str:
     """Return, for what an import assumed, the latency of a kind of link and its source."""
     return (
-        f"alpha of {link} is {ALPHA_US[link]:g} us ({_ALPHA_SOURCES[link]}); --alpha-us says "
-        "otherwise"
+        f"alpha of {link} is {ALPHA_US[link]:g} us ({_ALPHA_SOURCES[link]}); --alpha-us overrides "
+        "it"
     )
 
 

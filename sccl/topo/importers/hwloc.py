@@ -175,10 +175,10 @@ def _gpu(tree: Hardware, hints: Hints) -> tuple[Gpu | None, list[str]]:
         )
     if found is None:
         said = f" ({model[:60]})" if model else ""
-        return None, [*lines, f"which GPUs these are is not known{said}: --gpu says it"]
+        return None, [*lines, f"the GPU model is not known{said}: --gpu sets it"]
     kinds = {gpu_named(one.model()) for one in tree.gpus}
     others = "" if len(kinds) == 1 else " (by the first: they are of several kinds)"
-    told = f"the GPUs are {found.name}{others}, by what they are called; --gpu: others"
+    told = f"GPU model: {found.name}{others}, from the names in the file; --gpu overrides it"
     return found, [*lines, told]
 
 
@@ -187,7 +187,7 @@ def _questions(gpus: int, fast: _Fast, gpu: Gpu | None) -> list[str]:
     own = [[n for pair, n in fast.direct.items() if rank in pair] for rank in range(gpus)]
     links = [sum(counts) + fast.to_switches.get(rank, 0) for rank, counts in enumerate(own)]
     lines = link_questions(fast.kind, links, list(map(len, own)), [gpu] if gpu else [])
-    return [f"questioned: {line}: the file's matrices tell so" for line in lines]
+    return [f"questioned: {line}, by the file's matrices" for line in lines]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,8 +249,8 @@ def _check_constant(matrix: Distances, direct: dict[Edge, int], gpus: int, gpu: 
         why = lines[0] if lines else f"the dies of {gpu.name if gpu else ''} are joined unequally"
         raise InputError(
             f"line {matrix.line}: every pair has the same bandwidth and 1 hop, which ROCm SMI "
-            f"reports over any number of xGMI links ({why}): import what 'rocm-smi --showtopo' "
-            "prints, whose weights tell"
+            f"reports over any number of xGMI links ({why}): import the output of 'rocm-smi "
+            "--showtopo', whose weights show the distance"
         )
 
 
@@ -285,13 +285,13 @@ def _of_matrix(kind: str, matrix: Distances, direct: dict[Edge, int], gpu: Gpu |
     if kind == XGMI and set(told) == {_RSMI_CONSTANT} and own != _RSMI_CONSTANT:
         if gpu is None or not own:
             raise InputError(
-                "the speed of its xGMI links is not told (hwloc writes 100 GB/s for any): say "
-                "which GPU it is with --gpu"
+                "the speed of its xGMI links is not in the file (hwloc writes 100 GB/s for any): "
+                "select the GPU with --gpu"
             )
         constant = (
-            "each pair with xGMI and 1 hop is joined directly by one link: hwloc tells neither how "
-            "many nor how fast, and ROCm SMI has 1 hop for any distance; the weights of 'rocm-smi "
-            "--showtopo' tell"
+            "each pair with xGMI and 1 hop has one direct link, because hwloc writes neither "
+            "number nor speed of links, and ROCm SMI prints 1 hop for any distance; the weights "
+            "of 'rocm-smi --showtopo' show the distance"
         )
         return _Fast(
             kind, gpu.gb_per_s, dict.fromkeys(direct, 1), {}, (), (constant, speed_said(gpu))
@@ -300,8 +300,8 @@ def _of_matrix(kind: str, matrix: Distances, direct: dict[Edge, int], gpu: Gpu |
     lane = own if known else gcd(*told)
     if max(told) > lane * MAX_LANES:
         raise InputError(
-            f"line {matrix.line}: the numbers of {matrix.name!r} are no multiples of what one "
-            f"{kind} carries: say which GPU it is with --gpu"
+            f"line {matrix.line}: the numbers of {matrix.name!r} are not multiples of the speed "
+            f"of one {kind}: select the GPU with --gpu"
         )
     return _Fast(
         kind,
@@ -312,14 +312,14 @@ def _of_matrix(kind: str, matrix: Distances, direct: dict[Edge, int], gpu: Gpu |
         (
             speed_said(gpu)
             if gpu and known
-            else f"an {kind} carries {lane / 1000:g} GB/s per direction, of which all that is told "
-            "are multiples",
+            else f"an {kind} carries {lane / 1000:g} GB/s per direction; all numbers in the file "
+            "are multiples of it",
         ),
     )
 
 
 def _left_out(kind: str, matrix: Distances) -> Iterable[str]:
-    for what, said in ((CPU, "CPUs"), (None, "what the file does not have")):
+    for what, said in ((CPU, "CPUs"), (None, "devices outside the file")):
         if found := matrix.to(what):
             yield f"{kind}s of {counted(len(found), 'GPU')} to {said} left out: they join no GPUs"
 
@@ -328,8 +328,8 @@ def _none_told(gpu: Gpu | None) -> Iterable[str]:
     if gpu is not None and gpu.links:
         tool = "nvidia-smi topo -m" if gpu.link == NVLINK else "rocm-smi --showtopo"
         yield (
-            f"the file tells of no {gpu.link}s, and the GPU {gpu.name} has {gpu.links}: where they "
-            f"join GPUs, import what '{tool}' prints"
+            f"the file has no {gpu.link}s, and the GPU {gpu.name} has {gpu.links}: if they join "
+            f"GPUs, import the output of '{tool}'"
         )
 
 
@@ -339,5 +339,5 @@ def _pcie(tree: Hardware, gpu: Gpu | None) -> tuple[int, str]:
     if told >= _SLOWEST_TOLD:
         return told, ""
     found = gpu.pcie if gpu else _UNKNOWN_PCIE
-    slow = "slower than PCIe 3, as GPUs that sleep are" if told else "not told"
+    slow = "slower than PCIe 3, as GPUs that sleep are" if told else "not in the file"
     return found, f"the speed of the slots is {slow}: taken as of generation {found}"

@@ -407,8 +407,7 @@ class _Graph:
     def _assumed(self) -> tuple[str, ...]:
         if self.costs.without_alpha:
             self.costs.assume(
-                f"alpha of links that state none is {self.costs.alpha_us:g} us; --alpha-us says "
-                "otherwise"
+                f"alpha of links without one is {self.costs.alpha_us:g} us; --alpha-us overrides it"
             )
         for parts in self.parts:
             for text in dict.fromkeys(parts.lost):

@@ -86,13 +86,13 @@ def read(text: str, hints: Hints) -> Imported:
     unused = (name for name in names if not own or name.startswith("topology."))
     understood = (
         f"{len(file.links)} ranks and {len(links)} links, {lanes} chunks per round over all",
-        f"{counted(len(file.switches), 'switch')}, each a limit on what passes it in a round"
+        f"{counted(len(file.switches), 'switch')}, each a limit on the chunks per round"
         + (f"; {idle} of them on the way of no link" if idle else ""),
         *unused_line(unused),
     )
     assumed = [f"a lane is a chunk per round, of {_GB_PER_S:g} GB/s (NVLink 2)"]
     if hints.alpha_us is None:
-        assumed.append(f"alpha is {alpha_us:g} us (TACCL, Table 1); --alpha-us says otherwise")
+        assumed.append(f"alpha is {alpha_us:g} us (TACCL, Table 1); --alpha-us overrides it")
     return Imported(topology, understood, tuple(assumed))
 
 

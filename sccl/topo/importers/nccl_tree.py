@@ -261,7 +261,7 @@ def _check_distinct(places: list[Place], devices: list[Device]) -> None:
 
 def _ordered(places: list[Place]) -> tuple[tuple[Place, ...], str]:
     """Return GPUs by rank, by ``dev`` where ranks are not told, else as the file has them."""
-    for name, said in (("rank", "'rank'"), ("dev", "'dev', as 'rank' does not tell all apart")):
+    for name, said in (("rank", "'rank'"), ("dev", "'dev', because 'rank' is not unique")):
         numbers = [place.number(name) for place in places]
         known = [number for number in numbers if number is not None]
         if places and len(set(known)) == len(places):

@@ -136,8 +136,8 @@ def read(text: str, hints: Hints) -> Imported:
 def _system(root: Element) -> Element:
     if root.tag == "graphs":
         raise FormatError(
-            f"line {root.line}: <graphs> are the rings and trees that NCCL chose, not the machine: "
-            f"give what it writes with {_DUMP}"
+            f"line {root.line}: <graphs> are the rings and trees that NCCL chose, not the "
+            f"machine: give the file that {_DUMP} writes"
         )
     if root.tag != "system":
         raise FormatError(
@@ -224,8 +224,8 @@ def _gpu(tree: Inventory, hints: Hints, to_switches: int, *, needed: bool) -> Gp
     if needed and (gpu is None or gpu.link == PCIE):
         what = gpu.name if gpu else tree.gpus[0].architecture() or "none"
         raise InputError(
-            f"the GPU {tree.gpus[0].bus_id} has {_kind(tree)}s, and how fast these are of {what} "
-            "is not known: say which GPU it is with --gpu"
+            f"the GPU {tree.gpus[0].bus_id} has {_kind(tree)}s of unknown speed on {what}: select "
+            "the GPU with --gpu"
         )
     return gpu
 
@@ -295,7 +295,7 @@ def _of_gpu(tree: Inventory, gpu: Gpu | None, hints: Hints, *, links: bool) -> I
         first = "" if len(kinds) == 1 else " (by the first: they are of several kinds)"
         usual = gpu == _of_architecture(tree.gpus[0].architecture())
         by = "architecture" if usual else "architecture and links to switches"
-        told = f"the GPUs are {gpu.name}{first}, by their {by}; --gpu: others; "
+        told = f"GPU model: {gpu.name}{first}, by {by}; --gpu overrides it; "
         named_by = "" if hints.gpu else told
         yield f"{named_by}{speed_said(gpu)}"
     if not any(place.gpu is not None for place in tree.gpus):
@@ -304,4 +304,4 @@ def _of_gpu(tree: Inventory, gpu: Gpu | None, hints: Hints, *, links: bool) -> I
             f"when it runs: if they have any, run with {_DUMP} and give that file"
         )
     if len({place.host for place in tree.gpus}) > 1:
-        yield "GPUs of several hosts are joined by what the file tells alone, not by their NICs"
+        yield "GPUs of several hosts are joined by the links in the file only, not by their NICs"

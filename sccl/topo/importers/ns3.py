@@ -153,7 +153,9 @@ def _switches(lines: list[_Words], header: _Header) -> tuple[list[int], list[_Wo
                 line.refuse(f"switch {word!r}, expected a node from 0 to {header.nodes - 1}")
             found.append(int(word))
         if len(found) > header.switches or len(set(found)) != len(found):
-            line.refuse(f"expected {header.switches} different switches, as the first line says")
+            line.refuse(
+                f"expected {header.switches} different switches, the number in the first line"
+            )
     if len(found) != header.switches:
         raise FormatError(f"{len(found)} switches are named, expected {header.switches}")
     return found, []

@@ -111,8 +111,7 @@ def matrix_of(text: str) -> Matrix:
     rows = [row for i, line in enumerate(lines) if (row := _row(i + 1, line))]
     if not rows:
         raise FormatError(
-            "no line of a GPU with the X of itself was found: expected the output of nvidia-smi "
-            "topo -m"
+            "no row of a GPU has the X of its own column: expected the output of nvidia-smi topo -m"
         )
     header = next((line for line in lines[: rows[0].line - 1] if line.startswith("GPU0")), None)
     gpus = _seen(rows) if header is None else _named(header)

@@ -102,8 +102,8 @@ def _pairs(matrix: Matrix, links: int) -> tuple[Pairs, tuple[Edge, ...]]:
     for a, b in filled:
         if a not in switched or b not in switched:
             raise FormatError(
-                f"rows of {named(matrix.missing)} are missing, and what joins GPU{a} and GPU{b} is "
-                "in no other: give the whole output"
+                f"rows of {named(matrix.missing)} are missing, and no other row has the link "
+                f"between GPU{a} and GPU{b}: give the whole output"
             )
     most = {gpu: max(n for pair, n in lanes.items() if gpu in pair) for gpu in matrix.missing}
     more = {(a, b): min(most[a], most[b]) for a, b in filled}
@@ -235,7 +235,11 @@ def _of_rows(matrix: Matrix, filled: tuple[Edge, ...]) -> list[str]:
         nics = counted(len(matrix.nics), "NIC")
         lines.append(f"without a header: {counted(matrix.gpus, 'GPU')} and {nics}, by the rows")
     if matrix.missing:
-        said = "switches join these as they join the others" if filled else "other rows tell it all"
+        said = (
+            "switches join these as they join the others"
+            if filled
+            else "the other rows give its links"
+        )
         lines.append(f"no row for {named(matrix.missing)}: {said}")
     if not _is_metax(matrix):
         lines.append(
@@ -247,19 +251,19 @@ def _of_rows(matrix: Matrix, filled: tuple[Edge, ...]) -> list[str]:
 def _of_gpu(kind: Gpu | None, matrix: Matrix, pairs: Pairs, hints: Hints) -> list[str]:
     if _is_metax(matrix):
         line = (
-            f"a pair that is MX has one link of {_METAX_GB_PER_S:g} GB/s per direction: neither "
-            "is told, change it in the file that -o writes"
+            f"a pair with MX has one link of {_METAX_GB_PER_S:g} GB/s per direction; the tool "
+            "prints neither number, so change them in the file that -o writes if they differ"
         )
         return [line]
     if kind is None:
-        return ["which GPUs these are is not told: --gpu says it"]
+        return ["the GPU model is not in the output: --gpu sets it"]
     if not pairs.lanes:
         return []
     if hints.gpu is not None:
         return [speed_said(kind)]
     shown = f"as one shows {counted(_links_of_gpu(pairs, _most_links(pairs, None)), 'NVLink')}"
     return [
-        f"the GPUs are {kind.name}, {shown}: {speed_said(kind)}; --gpu says otherwise",
+        f"GPU model: {kind.name}, {shown}: {speed_said(kind)}; --gpu overrides it",
         *_like(kind),
     ]
 

@@ -298,14 +298,14 @@ def _understood(pairs: Pairs, speeds: Speeds, slow: list[Link]) -> tuple[str, ..
     if switched := pairs.switched(speeds.links):
         gpus = "all GPUs" if len(switched) == pairs.gpus else named(sorted(switched))
         lines.append(
-            f"the {kind}s of {gpus} lead to switches: each pair shows all links of a GPU, so what "
-            "leaves and enters a GPU has that budget"
+            f"the {kind}s of {gpus} lead to switches: each pair shows all links of a GPU, so "
+            "egress and ingress of each GPU have that budget"
         )
     if slow and pairs.lanes:
         islands = "; ".join(named(gpus) for gpus in pairs.islands())
         lines.append(f"{kind} joins {islands}; between these are links of PCIe")
     elif slow:
-        without = "" if kind == PCIE else f": it tells of no {kind} between them"
+        without = "" if kind == PCIE else f": the output has no {kind} between them"
         lines.append(f"all GPUs are joined by PCIe{without}")
     elif others := sum(pair not in pairs.lanes for pair in pairs.paths):
         lines.append(

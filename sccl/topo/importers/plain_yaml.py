@@ -75,7 +75,7 @@ class _Reader:
     def node_of(self, text: str) -> Node:
         for event in yaml.parse(text, Loader=_LOADER):
             if isinstance(event, yaml.AliasEvent):
-                raise _refused(event, "an alias (*name) stands for what is elsewhere: write it out")
+                raise _refused(event, "aliases (*name) are not supported: repeat the text")
             if isinstance(event, yaml.ScalarEvent):
                 empty = event.implicit[0] and event.value in _NOTHING
                 self._add(event, None if empty else event.value)

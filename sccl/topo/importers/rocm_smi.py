@@ -136,8 +136,8 @@ def _links(tables: Tables) -> dict[Edge, str]:
         a, b = untold[0]
         missing = sorted({gpu for pair in untold for gpu in pair})
         raise FormatError(
-            f"rows of {named(missing)} are missing, and what joins GPU{a} and GPU{b} is in no "
-            "other: give the whole output"
+            f"rows of {named(missing)} are missing, and no other row has the link between GPU{a} "
+            f"and GPU{b}: give the whole output"
         )
     return found
 
@@ -286,15 +286,15 @@ def _assumed(
 ) -> list[str]:
     lines = []
     if set(_links(tables).values()) & _UNKNOWN:
-        lines.append("what joins pairs of unknown type is not told: they have no link of their own")
+        lines.append("pairs of unknown type have no direct link")
     if kind is None:
-        return [*lines, "which GPUs these are is not told: --gpu says it"]
+        return [*lines, "the GPU model is not in the output: --gpu sets it"]
     weights, speeds = _weights(tables), _bandwidths(tables)
     untold = [pair for pair in lanes if pair not in weights and pair not in speeds]
     if untold:
         lines.append(
             f"{counted(len(untold), 'pair')} of type XGMI with neither a weight nor a bandwidth "
-            "taken to be joined directly"
+            "assumed to have a direct link"
         )
     if differ := [p for p in weights if p in speeds and (p in lanes) != (speeds[p] != _NONE)]:
         lines.append(
@@ -313,6 +313,6 @@ def _assumed(
         lines.append(
             "a pair has one xGMI link: the file does not give the number, change it in the machine"
         )
-        guess = "" if hints.gpu else f"the GPUs are {kind.name}, by how many each is joined to: "
-        lines.append(f"{guess}{speed_said(kind)}; --gpu says otherwise")
+        guess = "" if hints.gpu else f"GPU model: {kind.name}, by the number of links of each: "
+        lines.append(f"{guess}{speed_said(kind)}; --gpu overrides it")
     return lines

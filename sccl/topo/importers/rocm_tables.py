@@ -94,8 +94,7 @@ def tables_of(text: str) -> Tables:
         reading.take(number, line.strip())
     if not reading.gpus:
         raise FormatError(
-            "no table of GPUs was found: expected the output of rocm-smi --showtopo, or of "
-            "amd-smi topology"
+            "no table of GPUs: expected the output of rocm-smi --showtopo, or of amd-smi topology"
         )
     for table, rows in reading.rows.items():
         if table != HOPS or WEIGHT not in reading.rows:  # weights tell more than hops

@@ -191,7 +191,7 @@ def _units(file: _File) -> _Units:
     why = "by its name" if named else "as its name has no size"
     assumed = [f"costs are of chunks of {told}, {why}, a MB being 10^6 bytes"]
     if not size:
-        raise FormatError(f"name {file.name!r} says chunks of {told}, expected a size above 0")
+        raise FormatError(f"name {file.name!r} has chunks of {told}, expected a size above 0")
     scale = _SCALES.get(told, 1.0)
     assumed.append(
         f"costs are microseconds times {scale:g}, as TACCL's profiles of {told} have them: where "
@@ -219,11 +219,11 @@ _Inside = tuple[tuple[Link, ...], tuple[Budget, ...], str, tuple[str, ...]]
 
 def _inside(file: _File, units: _Units) -> _Inside:
     if file.links is not None:
-        return _custom(file, units), (), "joined as the matrix 'links' says", ()
+        return _custom(file, units), (), "links from the matrix 'links'", ()
     betas = file.node_betas_list or []
     if not betas:
         raise FormatError(
-            "node_betas_list is missing, what a chunk costs on the links of a node: give it, or "
+            "node_betas_list is missing, the cost of a chunk on the links of a node: give it, or "
             "the matrices 'links' and 'betas'"
         )
     if file.node_invbws_list is not None and len(file.node_invbws_list) != len(betas):

@@ -154,8 +154,8 @@ def _fit(
     )
     if betas.high > _MOST_SPREAD * betas.low:
         raise ParameterError(
-            f"{name} has a bandwidth from {1e3 / betas.high:.3g} to {1e3 / betas.low:.3g} GB/s, "
-            "which its times leave open: larger chunks would tell"
+            f"{name} has a bandwidth of {1000.0 / betas.high:.3g} to {1000.0 / betas.low:.3g} "
+            "GB/s, an interval that its times do not narrow: measure larger chunks"
         )
     return LinkFit(*edge, alphas, betas, misfit)
 

@@ -63,14 +63,14 @@ def check_measurable(machine: Topology) -> None:
     """
     if machine.switches:
         raise ParameterError(
-            f"topology {machine.name!r} has switches as nodes, whose links no rank measures by "
-            "itself: leave --topo out, so that every pair of ranks gets a link"
+            f"topology {machine.name!r} has switches as nodes, whose links no rank measures "
+            "separately: leave --topo out, so that every pair of ranks gets a link"
         )
     stated = [budget.name for budget in machine.budgets if budget.gb_per_s is not None]
     if stated:
         raise ParameterError(
-            f"topology {machine.name!r}: budget {stated[0]!r} states gb_per_s, which measurements "
-            "of single links do not tell: leave that out, so that it counts chunks of its links"
+            f"topology {machine.name!r}: budget {stated[0]!r} has gb_per_s, which measurements of "
+            "single links do not give: leave that out, so that it counts chunks of its links"
         )
 
 

@@ -69,8 +69,8 @@ def _bound(measurements: PcieMeasurements) -> float:
         return 0.0
     raise ParameterError(
         f"{measurements.name}: all copies get about the same, {every[0]:g} to {every[-1]:g} GB/s, "
-        "so that all of them share something, or none does: give 'alone', too, what each GPU gets "
-        "by itself"
+        "so either all of them share something, or none does: add 'alone', the bandwidth of each "
+        "GPU by itself"
     )
 
 

@@ -124,7 +124,7 @@ def check_symmetry(topology: Topology, collective: Collective, image: Sequence[i
         if lanes.get(there) != width:
             have = f"has {counted(lanes[there], 'lane')}" if there in lanes else "does not exist"
             raise ParameterError(
-                f"{what}: link {src}->{dst} with {counted(width, 'lane')} goes to "
+                f"{what}: link {src}->{dst} with {counted(width, 'lane')} maps to "
                 f"{there[0]}->{there[1]}, which {have}"
             )
     budgets = Counter((frozenset(b.edges), b.chunks_per_round) for b in topology.budgets)
@@ -146,7 +146,7 @@ def _check_demand(collective: Collective, image: Sequence[int], what: str) -> No
     for root in roots:
         if image[root] != root:
             raise ParameterError(
-                f"{what}: the root {root} goes to rank {image[root]}, which is not the root"
+                f"{what}: the root {root} maps to rank {image[root]}, which is not the root"
             )
     if RelationKind.PAIRS not in (collective.pre.kind, collective.post.kind):
         return
@@ -155,8 +155,8 @@ def _check_demand(collective: Collective, image: Sequence[int], what: str) -> No
         other = classes.get((image_of(holders, image), image_of(wanted, image)))
         if other is None or _sizes(collective, chunks) != _sizes(collective, other):
             raise ParameterError(
-                f"{what}: chunk {chunks[0]} (from {sorted(holders)} to {sorted(wanted)}) goes to a "
-                "demand that does not exist, or of another number of chunks"
+                f"{what}: chunk {chunks[0]} (from {sorted(holders)} to {sorted(wanted)}) maps to "
+                "a demand that does not exist, or has another number of chunks"
             )
 
 

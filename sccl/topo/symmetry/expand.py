@@ -22,8 +22,9 @@ def expand(algorithm: AnyAlgorithm) -> Algorithm:
         return algorithm
     if algorithm.num_sends > _MAX_EXPANDABLE:
         raise TooLargeError(
-            f"{algorithm.collective.name} on {algorithm.topology.name!r} has {algorithm.num_sends} "
-            f"sends, which can be judged but not written out (at most {_MAX_EXPANDABLE})"
+            f"{algorithm.collective.name} on {algorithm.topology.name!r} has "
+            f"{algorithm.num_sends} sends, which can be verified but not listed (at most "
+            f"{_MAX_EXPANDABLE})"
         )
     from sccl.topo.symmetry.all_sends import all_sends  # noqa: PLC0415 - NumPy is slow to load
 

@@ -153,8 +153,8 @@ def _lines(
         bandwidth = one.gb_per_s if gb_per_s is None else gb_per_s
         if alpha is None or bandwidth is None:
             raise ParameterError(
-                f"{one.name}: its file does not say what a step and a byte cost; give --alpha-us "
-                "and --gb-per-s"
+                f"{one.name}: its file has no costs of a step and a byte; give --alpha-us and "
+                "--gb-per-s"
             )
         costs = Costs(alpha, bandwidth, one.slowest_link and alpha_us is None)
         found += [_Line(number, one.name, p, costs) for p in one.points]
@@ -171,7 +171,7 @@ def _lines(
 def _subtitle(lines: Sequence[_Line], least_us: Least | None) -> str:
     costs = {line.costs for line in lines}
     if len(costs) > 1:
-        return "alpha and bandwidth of each machine; a buffer is what C chunks make up"
+        return "alpha and bandwidth of each machine; a buffer is C chunks"
     (one,) = costs
     alpha, lane = f"alpha {one.alpha_us:g} \u00b5s per step", f"{one.gb_per_s:g} GB/s per lane"
     floor = f"; {FLOOR}: for every chunk count" if least_us else ""

@@ -144,7 +144,7 @@ def _claims(shown: Shown) -> list[list[str]]:
     """Return what is proved of an algorithm, as (one word, sentence)."""
     a = shown.algorithm
     if a.proved and not shown.intact:
-        text = "The file was edited since sccl wrote it: what it claims is not repeated here."
+        text = "The file was edited after sccl wrote it: its claims are not shown."
         return [["edited", text]]
     least = shown.bounds
     of_class = (a.steps != least.steps, a.bandwidth_cost != least.bandwidth)
@@ -158,7 +158,7 @@ def _claims(shown: Shown) -> list[list[str]]:
     }
     claims = [[word, text] for word, text in sentences.items() if word in a.proved]
     if "pareto" not in a.proved:
-        claims.append(["best found", "Nothing shows that no other algorithm dominates it."])
+        claims.append(["best found", "No proof excludes that another algorithm dominates it."])
     return [*claims, ["class", a.scope]] if a.scope else claims
 
 

@@ -86,7 +86,7 @@ def limit_note(event: StepLimit | Point) -> str:
         return f"S={event.steps}: the limit of R/C is {value}"
     if event.algorithm is None:
         return ""
-    return f"{'found' if event.attained else 'found near it'}: {event.candidate}"
+    return f"{'found' if event.attained else 'close candidate'}: {event.candidate}"
 
 
 @contextmanager

@@ -26,7 +26,7 @@ def in_words(bounds: Bounds, spec: Spec) -> Shown:
             reasons.append("They hold for every class of algorithms.")
         case Priced(problem=problem) if not dual_of(spec).is_identity:
             reasons.append(
-                f"Both follow from its dual, {problem}, whose chunks and rounds are spoken of."
+                f"Both follow from its dual, {problem}, to which chunks and rounds refer."
             )
     if bounds.scope:
         reasons.append(f"They hold for {bounds.scope}.")
@@ -51,11 +51,11 @@ def explain(bounds: Bounds, spec: Spec) -> str:
             return _of_sends(sends, spec)
         case Priced(cuts=()) as lengths:
             why = "the shortest paths of all chunks, at the prices below, cost "
-            why += f"{lengths.rounds} times what one round can carry"
+            why += f"{lengths.rounds} times the capacity of one round"
         case Priced() as crossed:
             why = _of_cuts(crossed)
         case None:
-            return "its file does not say why"
+            return "its file has no reason"
     return f"with C={bounds.evidence.chunks}, {why}{_to_original(dual_of(spec))}"
 
 
@@ -76,7 +76,9 @@ def _of_sends(found: Counted, spec: Spec) -> str:
     else:
         words = f"{_told(found, 'rank', grouped=grouped)}, "
         words += f"and all links carry at most {most} in a round"
-    return f"{words}; with ever more steps trees come as near" if found.approached else words
+    if found.approached:
+        words += "; more steps approach this bound arbitrarily closely"
+    return words
 
 
 def _told(found: Counted, each: str, *, grouped: bool) -> str:
@@ -119,7 +121,7 @@ def reason_of(answer: Answer) -> str:
     """Return why an answer is what it is, in words."""
     match answer:
         case Sat():
-            return "the judge accepts the algorithm"
+            return "verified"
         case Unsat(evidence):
             if answer.trusted:
                 return f"{evidence} (on the word of {answer.origin.words}, not verified here)"

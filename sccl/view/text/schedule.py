@@ -33,7 +33,7 @@ def print_schedule(console: Console, plan: AnySchedule, *, intact: bool) -> None
     )
     if wrong := len(violations(plan)):
         console.print(
-            f"[red]the judge rejects it: {counted(wrong, 'violation')}[/], see 'sccl check'"
+            f"[red]it fails verification: {counted(wrong, 'violation')}[/], see 'sccl check'"
         )
     elif not intact:
         console.print("edited since sccl wrote it (its digest does not match)")
@@ -69,7 +69,7 @@ def _links_table(plan: AnySchedule) -> Table:
     finish = plan.clock.us(plan.finish) or 1.0
     most = sorted(links_of(plan), key=lambda row: (-row[2], row[1]))
     table = Table("Link", title="Busiest links")
-    for name in ("Transfers", "Busy us", "Of the time"):
+    for name in ("Transfers", "Busy us", "Share of the time"):
         table.add_column(name, justify="right")
     for count, link, busy in most[:10]:
         ends = (_node(plan.topology, node) for node in plan.topology.links[link].edge)

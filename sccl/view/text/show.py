@@ -33,12 +33,12 @@ def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> 
     )
     if wrong := len(violations(a)):
         console.print(
-            f"[red]the judge rejects it: {counted(wrong, 'violation')}[/], see 'sccl check'"
+            f"[red]it fails verification: {counted(wrong, 'violation')}[/], see 'sccl check'"
         )
     elif a.proved and intact:
         console.print(f"proved optimal: {', '.join(a.proved)}; class: {a.scope}", markup=False)
     elif a.proved:
-        console.print("edited since sccl wrote it: what it claims is not repeated here")
+        console.print("edited after sccl wrote it: its claims are not shown")
     if not a.topology.equally_fast:
         console.print("its links differ in speed: in a round each carries one chunk for each lane")
     for send in a.sends:
@@ -213,7 +213,7 @@ def _pairs(values: Mapping[tuple[int, int], float]) -> Table:
     rows: dict[int, list[str]] = defaultdict(list)
     for (src, dst), value in sorted(values.items()):
         rows[src].append(str(dst) if value == 1 else f"{dst} ({value:.3g})")
-    table = Table("From", "To (1 each, or as many as stated)", box=box.SIMPLE_HEAD)
+    table = Table("From", "To (1 each, or the given number)", box=box.SIMPLE_HEAD)
     for src, there in rows.items():
         table.add_row(str(src), ", ".join(there))
     return table

@@ -24,7 +24,7 @@ from sccl.workloads.readers.rank_trace import Awaited, Call, CallSpan, Kernel, R
 
 NAME = "astra"
 ABOUT = "text workloads of ASTRA-sim, a line for each layer"
-SOURCE = "ASTRA-sim 1.0 (2020 to 2022), what its Workload.cc does with them"
+SOURCE = "ASTRA-sim 1.0 (2020 to 2022), as its Workload.cc reads them"
 EXAMPLE = b"""DATA
 2
 conv1 -1 13003 NONE 0 12864 NONE 0 32291 ALLREDUCE 37632 3229
@@ -51,8 +51,8 @@ _HEAD = 2**17
 _THREAD, _STREAM = "main", "npu"
 _MOST_TIME = 10**15
 _UNITS = (
-    "times are nanoseconds, as ASTRA-sim takes them (Chakra's converter of such texts takes them "
-    "for microseconds)"
+    "times are nanoseconds, as in ASTRA-sim (Chakra's converter of such files reads them as "
+    "microseconds)"
 )
 _COLUMNS = 11
 _LAST_COLUMN = 12  # the time of updates, which is not read
@@ -135,7 +135,9 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
         raise TooLargeError(f"{where}: it computes again more than is read: give fewer checkpoints")
     assumed = [_UNITS]
     if header.mode.startswith("HYBRID_") and header.mode not in _DLRM and not header.model_ranks:
-        assumed.append("which ranks share a model is not told: collectives are of all ranks")
+        assumed.append(
+            "collectives are of all ranks: the file does not divide ranks between models"
+        )
     return RankTrace(
         where=where,
         format=NAME,
@@ -200,7 +202,7 @@ def _listed(name: str, line: str, where: str) -> frozenset[int]:
     numbers = [int(word[:9]) for word in told[1].split()] if told else []
     if not numbers or len(numbers) != numbers[0] + 1:
         less = "fewer" if not numbers or len(numbers) < numbers[0] + 1 else "more"
-        raise FormatError(f"{where}, line 1: {name} says {less} layers than it counts")
+        raise FormatError(f"{where}, line 1: {name} names {less} layers than its count")
     return frozenset(numbers[1:])
 
 
@@ -208,7 +210,7 @@ def _unread(header: _Header, lines: list[str]) -> Iterator[str]:
     """Yield what the text holds and is not used."""
     if header.unread:
         words = ", ".join(f"{word!a:.42}"[1:-1] for word in header.unread)
-        yield f"words of line 1 that may change what ranks do: {words}"
+        yield f"ignored words of line 1, which may change the behavior of ranks: {words}"
     rows = [line.split() for line in lines[2:] if line.strip()]
     if any(len(row) >= _LAST_COLUMN and row[_LAST_COLUMN - 1] != "0" for row in rows):
         yield "times of updates of weights (column 12)"
@@ -222,7 +224,9 @@ def _layers(lines: list[str], where: str) -> list[_Layer]:
     count = _number(lines[1].strip() if len(lines) > 1 else "", MAX_LAYERS, "layers", where, 2)
     rows = [(n, line.split()) for n, line in enumerate(lines[2:], start=3) if line.strip()]
     if len(rows) != count or not rows:
-        raise FormatError(f"{where}: it says {count} layers and has {len(rows)}: it may be cut off")
+        raise FormatError(
+            f"{where}: it states {count} layers and has {len(rows)}: it may be cut off"
+        )
     return [_layer(row, number, where) for number, row in rows]
 
 

@@ -94,19 +94,17 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
     assumed = [NO_MARKS]
     host = [node for node in nodes.values() if node.on_host and node.kind == COMPUTE]
     if on_device and any(node.micros for node in host):
-        assumed.append(f"what the host does in {counted(len(host), 'node')} is left out")
+        assumed.append(f"host activity in {counted(len(host), 'node')} is left out")
     computing = [
         node for node in nodes.values() if node.kind == COMPUTE and not (node.on_host and on_device)
     ]
     if untimed := sum(not node.micros for node in computing):
         assumed.append(
-            f"{untimed} of {counted(len(computing), 'piece')} of computation tell no time: they "
+            f"{untimed} of {counted(len(computing), 'piece')} of computation have no time: they "
             "take 0 us"
         )
     if named := sum(node.named_type for node in nodes.values()):
-        assumed.append(
-            f"which collective {counted(named, 'node')} are is told by their names alone"
-        )
+        assumed.append(f"the collective of {counted(named, 'node')} is taken from their names")
     if any(node.name.startswith(_OF_TEXTS) for node in nodes.values()):
         assumed.append(
             "times are microseconds, as Chakra has them; if it was converted from a text of "
@@ -174,15 +172,15 @@ def _call(node: ChakraNode, where: str) -> Call:
     at = f"{where}: node {node.number}, {node.name!r:.60}"
     if size is None:
         raise FormatError(
-            f"{at}: how large it is is not told (comm_size): give the .et that the trace was made "
-            "of, or its JSON by chakra_jsonizer"
+            f"{at}: its size is not in the trace (comm_size): give the .et that the trace was "
+            "made of, or its JSON by chakra_jsonizer"
         )
     if not 0 <= size <= MOST_ELEMENTS:
         raise FormatError(f"{at}: its comm_size is {size}, expected bytes")
     if node.partial:
         raise FormatError(
-            f"{at}: it is in some dimensions of a machine (involved_dim), and which ranks these "
-            "are is not told: give a trace whose collectives name their groups (pg_name)"
+            f"{at}: it is in some dimensions of a machine (involved_dim), and their ranks are not "
+            "in the trace: give a trace whose collectives name their groups (pg_name)"
         )
     if node.kind != COLLECTIVE:
         return _send(node, size, at)

@@ -57,10 +57,10 @@ EXAMPLE = b"""{"distributedInfo": {"rank": 0, "world_size": 2}, "traceEvents": [
 _SHOWN = 16
 """Names of metadata, in a line."""
 _COMM_KERNEL = re.compile("nccl|rccl", re.IGNORECASE)
-_NO_DEVICE = "there is no device in the trace: what the host does between calls is computation"
+_NO_DEVICE = "there is no device in the trace: host time between calls counts as computation"
 _OTHER_DEVICE = (
-    "there are no kernels of a GPU in the trace, and events of other categories are not read: what "
-    "the host does between calls is taken for computation"
+    "the trace has no GPU kernels, and events of other categories are not read: host time between "
+    "calls counts as computation"
 )
 
 

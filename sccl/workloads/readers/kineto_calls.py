@@ -249,8 +249,8 @@ def _call(
         told = named.name
     if told is None and elements_of_dims(value_of(args.dims, place)) is not None:
         raise FormatError(
-            f"{place} has no name: give the execution trace of the rank beside it, or one of a "
-            "profiler that records shapes"
+            f"{place} has no name: also give the execution trace of the rank, or use a profiler "
+            "that records shapes"
         )
     if told is None or told == WAIT:
         return Awaited(thread, _request(concrete))
@@ -287,7 +287,7 @@ def _other_end(
         at = whole(concrete[concrete.index(name, 1) - 1])
     if at is None:
         raise FormatError(
-            f"{place} does not tell its other end: give the execution trace of the rank beside it"
+            f"{place} does not name its peer: also give the execution trace of the rank"
         )
     return OtherEnd(at, gives)
 
@@ -322,8 +322,8 @@ def _told(call: Call, args: EventArguments, place: str) -> Call:
     dtype = dtype_of(word, place) if isinstance(word, str) and word else call.dtype
     if not dtype:
         raise FormatError(
-            f"{place} does not tell which elements it is about: profile with record_shapes=True, "
-            "or give the execution trace of the rank beside it"
+            f"{place} does not give its elements: profile with record_shapes=True, or also give "
+            "the execution trace of the rank"
         )
     given = whole(value_of(args.given, place))
     group = numbers_of(value_of(args.group, place))
@@ -333,7 +333,7 @@ def _told(call: Call, args: EventArguments, place: str) -> Call:
     if call.collective == "alltoall" and (told := numbers_before_cut(splits)):
         splits_unknown = f"splits of an alltoall are cut after {told} of {size or 'all'}"
     elif call.collective == "alltoall" and splits is None:
-        splits_unknown = "of an alltoall no splits are told"
+        splits_unknown = "an alltoall has no splits"
     first, stride = (whole(value_of(raw, place)) for raw in (args.first, args.stride))
     return replace(
         call,

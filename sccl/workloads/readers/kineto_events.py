@@ -215,7 +215,7 @@ def profiled(content: bytes, where: str) -> ProfiledRank:
     info = trace.distributed
     world = info.world_size or 0
     if not (0 <= world <= MAX_RANKS and 0 <= (info.rank or 0) < MAX_RANKS):
-        raise FormatError(f"{where}: distributedInfo says rank {info.rank} of {world} ranks")
+        raise FormatError(f"{where}: distributedInfo has rank {info.rank} of {world} ranks")
     on_device = [event for event in events if event.cat.lower() in _DEVICE]
     host = [
         event for event in events if event.cat.lower() not in _DEVICE and event.cat.lower() != _SYNC

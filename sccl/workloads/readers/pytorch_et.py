@@ -148,7 +148,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
             events.append(Kernel(node.thread, _STREAM, 0.0))
     world = max((size for size, _ in owns), default=0)
     world = max(world, _ranks_of(groups.values(), where))
-    assumed = ["execution traces do not tell how long computation takes: it takes 0 us"]
+    assumed = ["execution traces have no times of computation: it takes 0 us"]
     if place is None:
         assumed.append(NO_MARKS)
     return RankTrace(
@@ -311,7 +311,7 @@ def _call(
     end = None
     if sending is not None:
         if own is None:
-            raise FormatError(f"{where}: it does not tell the other end of a {values[at]}")
+            raise FormatError(f"{where}: it does not name the peer of a {values[at]}")
         end, own = OtherEnd(own, sending), 0
     call = Call(
         thread=node.thread,
@@ -351,7 +351,7 @@ def _backend_call(node: _Node, by_id: dict[int, _Node], where: str) -> list[Call
     parent = node.ctrl_deps if node.parent is None else node.parent
     operator = node if parent is None else by_id.get(parent, node)
     if sends(node.name) is not None:
-        raise FormatError(f"{where}: {node.name!r:.60} does not tell its other end")
+        raise FormatError(f"{where}: {node.name!r:.60} does not name its peer")
     inputs = value_of(node.inputs, where)
     if not _values(inputs):
         inputs = value_of(operator.inputs, where)  # of a barrier
@@ -364,7 +364,7 @@ def _backend_call(node: _Node, by_id: dict[int, _Node], where: str) -> list[Call
         given=_elements(_values(inputs)[:1]),
     )
     if call.collective == "alltoall":
-        call = replace(call, splits_unknown="of an alltoall no splits are told")
+        call = replace(call, splits_unknown="an alltoall has no splits")
     waits = waits_at_once(_values(value_of(operator.inputs, where)))
     return [call, Awaited(call.thread)] if waits else [call]
 

@@ -41,7 +41,7 @@ def steps_of(events: Sequence[AnyRecord], where: str) -> list[RecordedStep]:
         first, period, many = _longest(keys, range(1, len(keys) // 2 + 1))
     if many < 2:
         raise InputError(
-            f"{where}: nothing in it repeats: record several steps, or say where they begin with "
+            f"{where}: nothing in it repeats: record several steps, or mark their beginnings with "
             "sccl.torch.step()"
         )
     starts = range(first, first + many * period, period)

@@ -191,8 +191,8 @@ def checked_group(ranks: tuple[int, ...], size: int | None, where: str) -> int:
     """
     if ranks and size and len(ranks) != size:
         raise FormatError(
-            f"{where}: a group is said to have {size} ranks, and {len(ranks)} are listed: give the "
-            "trace as it was written"
+            f"{where}: a group has {size} ranks by its size, and {len(ranks)} are listed: give "
+            "the trace as it was written"
         )
     return size or len(ranks)
 

@@ -68,8 +68,8 @@ def required_grid(algorithm: str, topology: Topology) -> Grid:
     grid = grid_of(topology)
     if grid is None:
         raise TopologyError(
-            f"{algorithm} goes dimension by dimension, and topology {topology.name!r} has none: "
-            "give a generated one, such as a torus, or a machine whose chassis have one size"
+            f"{algorithm} proceeds dimension by dimension, and topology {topology.name!r} has "
+            "none: give a generated one, such as a torus, or a machine whose chassis have one size"
         )
     return grid
 

@@ -51,8 +51,8 @@ def check_links(algorithm: str, topology: Topology, most: int) -> None:
     where = f"topology {topology.name!r}"
     if topology.switches:
         raise TopologyError(
-            f"{where} has switch nodes, and {algorithm} goes over links between ranks: "
-            "sccl.topo.machine_model makes those of them"
+            f"{where} has switch nodes, and {algorithm} needs links between ranks: "
+            "sccl.topo.machine_model converts them"
         )
     if topology.ranks > most:
         raise TooLargeError(

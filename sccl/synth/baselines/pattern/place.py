@@ -135,8 +135,8 @@ def links_of_hops(pattern: Pattern, topology: Topology) -> NDArray[np.int64]:
         row = int(missing[0])
         raise TopologyError(
             f"step {pattern.step[row]} sends from rank {pattern.src[row]} to {pattern.dst[row]}, "
-            f"and topology {topology.name!r} has no link between them: give a machine that has it, "
-            "or have times in place of steps, which find ways for such hops ('sccl baseline')"
+            f"and topology {topology.name!r} has no link between them: give a machine that has "
+            "it, or use 'sccl baseline', which schedules such hops in time along paths of links"
         )
     return places
 
