@@ -1,4 +1,4 @@
-"""The command ``sccl``, and ``python -m sccl``; only these import it."""
+"""The command ``sccl``, and ``python -m sccl``. Only these import it."""
 
 from __future__ import annotations
 

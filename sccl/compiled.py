@@ -82,7 +82,7 @@ def _add(_context: Any, counter: Any, _amount: Any) -> Any:
 
 @intrinsic
 def _now(_context: Any, counter: Any) -> Any:
-    """Return that number; all that others wrote before they added to it is seen from then on."""
+    """Return that number. All that others wrote before they added to it is seen from then on."""
 
     def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         data = _first_number(context, builder, signature, given)

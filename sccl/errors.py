@@ -16,7 +16,7 @@ class ScclError(Exception):
 
 
 class InputError(ScclError, ValueError):
-    """Something given to sccl cannot be used; the message says what, where, and what to do."""
+    """Something given to sccl cannot be used. The message says what, where, and what to do."""
 
 
 class ScclWarning(UserWarning):
@@ -48,7 +48,7 @@ class UnreachableError(InputError):
 
 
 class FormatError(InputError):
-    """A file cannot be read as what it should be; the message gives the field and its position."""
+    """A file cannot be read as what it should be. The message gives the field and its position."""
 
 
 class NotInvertibleError(InputError):

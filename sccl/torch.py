@@ -14,7 +14,7 @@ register()
 def step() -> None:
     """Say that a step of training begins, where recordings can't see it by themselves.
 
-    They tell steps by optimizers, or by what repeats; a job that says it is recorded by its word.
+    They tell steps by optimizers, or by what repeats. A job that says it is recorded by its word.
     """
     from sccl.enforce.session import session  # noqa: PLC0415 - it needs torch, which jobs load
 

@@ -115,7 +115,7 @@ def compare(
     every schedule. Contenders that do not support the machine or the collective are listed with the
     reason.
 
-    Exit code 0: done, 2: bad input, 130: interrupted; the results so far are printed.
+    Exit code 0: done, 2: bad input, 130: interrupted. The results so far are printed.
     """
     from sccl.tasks.compare import (  # noqa: PLC0415 - loads NumPy and the solvers
         compare,

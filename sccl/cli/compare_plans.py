@@ -48,7 +48,7 @@ def compare_plans(
 ) -> None:
     """Compare plans of a training step by all searches and by frameworks' strategies.
 
-    Exit code 0: done, 2: bad input, 130: interrupted; the results so far are printed.
+    Exit code 0: done, 2: bad input, 130: interrupted. The results so far are printed.
     """
     workload, on = load_workload(file), fabric_of(fabric)
     if picture is not None:

@@ -115,7 +115,7 @@ def deliver(
         write: writes the certificate into a folder, and says what it is doing.
 
     Raises:
-        Exit: it was interrupted; then nothing is certified.
+        Exit: it was interrupted. Then nothing is certified.
         InputError: something cannot be written.
     """
     found = replace(frontier, costs=outputs.costs)

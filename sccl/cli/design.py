@@ -53,7 +53,7 @@ def design(
     It compares families of graphs and products of smaller graphs, each with the best algorithm that
     needs no search, and prints lower bounds for any network: Moore's bound on steps, and R/C.
 
-    Exit code 0: done, 2: bad input, 130: interrupted; the results so far are printed.
+    Exit code 0: done, 2: bad input, 130: interrupted. The results so far are printed.
     """
     if plot is not None:
         charts.check_picture(plot)

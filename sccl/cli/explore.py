@@ -89,7 +89,7 @@ def _training(
     """Write the page of a training plan.
 
     Raises:
-        InputError: more is given beside it, or the judge refuses it.
+        InputError: more is given beside it, or it fails verification.
     """
     one = training[0]
     if len(training) > 1 or rest:

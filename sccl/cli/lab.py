@@ -93,7 +93,7 @@ def lab(
 
     Ranks are network namespaces on this machine, as root or through user namespaces. COMMAND gets
     RANK, WORLD_SIZE, MASTER_ADDR, and MASTER_PORT as from torchrun, and in SCCL_CHANNELS the
-    interface of each channel. The exit code is that of the first rank that failed; all others then
+    interface of each channel. The exit code is that of the first rank that failed. All others then
     end. Nothing is left behind, whichever process is killed.
     """
     wanted = channels_of(channels)

@@ -26,7 +26,7 @@ Words = str | None
 
 @dataclass(frozen=True)
 class ModelParameters:
-    """What a workload is made of; None: as the preset says, or by default."""
+    """What a workload is made of. None: as the preset says, or by default."""
 
     layers: Annotated[
         Whole, typer.Option(help="Number of layers of all stages.", rich_help_panel=_MODEL)

@@ -102,7 +102,7 @@ def refuse(told: Mapping[str, object], why: str) -> None:
     """Refuse options of measuring where nothing is measured.
 
     Args:
-        told: what was given, by the option's name; None: nothing.
+        told: what was given, by the option's name. None: nothing.
         why: the option that measures nothing, and what it does.
 
     Raises:

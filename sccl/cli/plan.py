@@ -65,7 +65,7 @@ def plan(
     The plan is verified and printed with a lower bound on the period over all plans with the same
     options.
 
-    Exit code 0: found, 2: bad input, 130: interrupted; the best plan so far is kept.
+    Exit code 0: found, 2: bad input, 130: interrupted. The best plan so far is kept.
     """
     if options_only and choices.merge is not None:
         raise ParameterError(

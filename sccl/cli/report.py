@@ -48,12 +48,12 @@ class ExitCode(IntEnum):
     """What the shell gets."""
 
     OK = 0
-    """Sat; or done."""
+    """Sat, or done."""
     NO = 1
-    """Unsat; or the judge rejects."""
+    """Unsat, or the judge rejects."""
     BAD_INPUT = 2
     UNKNOWN = 3
-    """A solver gave up; or a frontier has open candidates."""
+    """A solver gave up, or a frontier has open candidates."""
     FAILED = 4
     """A solver broke, or a result failed the judge or is below a proved bound: a defect."""
     INTERRUPTED = 130
@@ -199,7 +199,7 @@ def _told(error: Exception | KeyboardInterrupt) -> Told:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Print sccl's own warnings as one line each; those of others stay what they are."""
+    """Print sccl's own warnings as one line each. Those of others stay what they are."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", ScclWarning)
         usual = warnings.showwarning

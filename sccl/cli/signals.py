@@ -30,20 +30,20 @@ _AGAIN_S = 1.0
 _BEAR_S = 0.5
 """For foreign code to come to an end before it is interrupted."""
 _LOADED_S = 0.9
-"""For modules to be loaded; after that the process ends there."""
+"""For modules to be loaded. After that the process ends there."""
 _LATER_S = 0.02
 _DEAF_S = 2.0
-"""For the main thread to hear a signal; if it does not, it is lost in native code."""
+"""For the main thread to hear a signal. If it does not, it is lost in native code."""
 
 
 class _State:
     """What has been heard.
 
     Attributes:
-        number: the first signal; None: none yet.
+        number: the first signal. None: none yet.
         since: when it came, by the monotonic clock.
         raised: whether it has been raised as KeyboardInterrupt.
-        within: the outermost foreign call that it was raised in; None: it was not in any.
+        within: the outermost foreign call that it was raised in. None: it was not in any.
         told: the end of a pipe into which the system writes signals, and from which the handler
             takes them.
     """
@@ -56,7 +56,7 @@ class _State:
 
 
 def listen() -> None:
-    """Hear signals from now on; those that whoever started us has ignored stay ignored."""
+    """Hear signals from now on. Those that whoever started us has ignored stay ignored."""
     _State.told, writer = os.pipe()
     for end in (_State.told, writer):
         os.set_blocking(end, False)
@@ -119,7 +119,7 @@ def _remind(_: int, frame: FrameType | None) -> None:
 
 
 def _interrupt(frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt where it will reach the verb; else later, or end here."""
+    """Raise KeyboardInterrupt where it will reach the verb. Otherwise later, or end here."""
     calls = _calls(frame)
     if not any(call.f_code is interruptible.__code__ for call in calls):
         _end(_State.number or signal.SIGINT)
@@ -138,7 +138,7 @@ def _interrupt(frame: FrameType | None) -> None:
 
 
 def _calls(frame: FrameType | None) -> list[FrameType]:
-    """Return what is being executed, from the verb's own call on; all, if there is none."""
+    """Return what is being executed, from the verb's own call on. All, if there is none."""
     calls = []
     while frame is not None:
         calls.append(frame)

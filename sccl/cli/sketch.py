@@ -99,7 +99,7 @@ def show(
     profile: TacclTopology = None,
     json: options.Json = False,
 ) -> None:
-    """Show what a sketch says as a table; with --json, as a file of sccl's own."""
+    """Show what a sketch says as a table. With --json, as a file of sccl's own."""
     found, fit = fit_of(file, topo, profile)
     if json:
         print_file(text_of(sketch_to_wire(found)))

@@ -116,7 +116,7 @@ class SubjectOptions:
         return machine if self.routed is None else routed(machine, self.routed)
 
     def asked(self, machine: Topology) -> tuple[str | Spec, str | None]:
-        """Return the collective, and the root that is given beside it; see :func:`asked_of`."""
+        """Return the collective, and the root that is given beside it. See :func:`asked_of`."""
         return asked_of(machine, self.collective, self.root, self.counts, self.groups)
 
 
@@ -132,14 +132,14 @@ class SketchedSubjectOptions:
     groups: Groups = None
 
     def asked(self, machine: Topology) -> tuple[str | Spec, str | None]:
-        """Return the collective, and the root that is given beside it; see :func:`asked_of`."""
+        """Return the collective, and the root that is given beside it. See :func:`asked_of`."""
         return asked_of(machine, self.collective, self.root, self.counts, self.groups)
 
     def machine(self, sketch: Sketch | None) -> Topology:
         """Return the machine.
 
         Args:
-            sketch: for whose nodes a profile stands; None: for one.
+            sketch: for whose nodes a profile stands. None: for one.
 
         Raises:
             InputError: none is given, both are, or one is no machine.

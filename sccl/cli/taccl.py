@@ -142,7 +142,7 @@ def taccl(
     clusters are planned in seconds. The schedule is verified and printed with a lower bound for
     schedules of such chunks in any sketch.
 
-    Exit code 0: found, 2: bad input, 3: time or budget ran out, 130: interrupted; the best
+    Exit code 0: found, 2: bad input, 3: time or budget ran out, 130: interrupted. The best
     schedule so far is kept.
     """
     wire = wire_of_sketch(sketch)

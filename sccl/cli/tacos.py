@@ -99,7 +99,7 @@ def tacos(
     links of equal cost and millions of transfers the file is packed instead of JSON, with little
     more than two bytes per transfer. 'sccl check' verifies it, 'sccl part' extracts parts of it.
 
-    Exit code 0: found, 2: bad input, 3: time ran out, 130: interrupted; the best schedule so far
+    Exit code 0: found, 2: bad input, 3: time ran out, 130: interrupted. The best schedule so far
     is kept.
     """
     kept, cut = sketch_for(sketch, chunks)

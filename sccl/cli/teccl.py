@@ -169,10 +169,10 @@ def teccl(
     """Find a near-optimal schedule of equal chunks for up to some tens of ranks (TE-CCL).
 
     Starts from a list schedule and improves it with CP-SAT interval models, which prove optimality
-    on small instances; or uses TE-CCL's epoch models. The schedule is verified and printed with a
+    on small instances, or uses TE-CCL's epoch models. The schedule is verified and printed with a
     lower bound for schedules of such chunks.
 
-    Exit code 0: found, 2: bad input, 3: time or budget ran out, 130: interrupted; the best
+    Exit code 0: found, 2: bad input, 3: time or budget ran out, 130: interrupted. The best
     schedule so far is kept.
     """
     weighed = priorities_of(priorities)

@@ -1,4 +1,4 @@
-"""Collectives by name, from files, in groups and together; their chunk counts and duals."""
+"""Collectives by name, from files, in groups and together. Their chunk counts and duals."""
 
 from sccl.collectives.counted import COUNTED, wire_of_counts
 from sccl.collectives.duality import Dual, Phase, broadcast_in, dual_of, is_allreduce

@@ -1,6 +1,6 @@
 """Collectives of counts, as MPI has them: allgatherv, alltoallv, gatherv, scatterv and so on.
 
-A rank's part is one chunk of so many elements; a part without elements is none. A size is that of
+A rank's part is one chunk of so many elements. A part without elements is none. A size is that of
 one element, as that of MPI's data type is.
 """
 
@@ -15,7 +15,7 @@ from sccl.core.files.text import parse
 from sccl.errors import FormatError, ParameterError, unknown_name
 
 COUNTED = ("allgatherv", "alltoallv", "gatherv", "reducescatterv", "scatterv")
-"""What a file may have in place of pairs."""
+"""Fields of a file that replace pairs."""
 _ROOTED = ("gatherv", "scatterv")
 
 
@@ -53,7 +53,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 class SpelledOut(NamedTuple):
-    """A collective as pairs and counts; no counts: chunks are alike."""
+    """A collective as pairs and counts. No counts: chunks are alike."""
 
     pre: Pairs
     post: Pairs
@@ -62,10 +62,10 @@ class SpelledOut(NamedTuple):
 
 
 def spelled_out(wire: CustomCollectiveWire, where: str) -> SpelledOut:
-    """Return a file's collective as pairs and counts, however it is told.
+    """Return a file's collective as pairs and counts, for each notation.
 
     Raises:
-        FormatError: it is told in two ways, or counts are not for so many ranks, or all are 0.
+        FormatError: It uses two notations, counts do not match the ranks, or all are 0.
     """
     told = [name for name in COUNTED if getattr(wire, name)]
     if wire.root and not {*told} & {*_ROOTED}:
@@ -107,7 +107,7 @@ def _check_counts(counts: Sequence[object], ranks: int, where: str) -> None:
 
 
 def _alltoallv(rows: Sequence[Sequence[int]]) -> SpelledOut:
-    """Return a chunk for each pair of different ranks; what is a rank's own stays."""
+    """Return a chunk for each pair of different ranks. A rank's data for itself stay."""
     chunks = [
         (source, goal, count)
         for source, row in enumerate(rows)

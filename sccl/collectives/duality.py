@@ -1,4 +1,4 @@
-"""Which non-combining collective to synthesise in place of one that combines (SCCL section 3.5)."""
+"""Which non-combining collective to synthesise instead of one that combines (SCCL section 3.5)."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sccl.errors import CollectiveError
 
 _DUAL_NAMES = {"allreduce": "allgather", "reduce": "broadcast", "reducescatter": "allgather"}
 _NAME = re.compile(r"(?:(?<=[+*])|^)[a-z]+(?=[@+]|$)")
-"""Of one of sccl's collectives, by itself or among several together."""
+"""Name of a built-in collective, alone or among several concurrent ones."""
 _ALLREDUCE_SCOPE = "reducescatter-then-allgather compositions of equal steps and rounds"
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What a dual is solved on, for one phase of a collective, or for both if they are alike.
+    """The machine on which a dual is solved, for one phase of a collective, or for equal phases.
 
     Attributes:
-        number: by which certificates' files call it.
-        topology: the machine.
-        on_reversed: whether that is the reversed one: so it is for the reducescatter of allreduce.
+        number: Number of the phase in files of certificates.
+        topology: The machine.
+        on_reversed: Whether it is the reversed machine, as for the reducescatter of allreduce.
     """
 
     number: int
@@ -37,17 +37,17 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Dual:
-    """The non-combining collective that is solved in place of ``original``.
+    """The non-combining collective that is solved instead of ``original``.
 
-    A dual algorithm of (C, S, R) becomes one of (``chunk_factor`` * C, ``phases`` * S,
-    ``phases`` * R).
+    A dual algorithm of (C, S, R) becomes one of (``chunk_factor`` * C, ``phases`` * S, ``phases`` *
+    R).
 
     Attributes:
-        spec: what is solved.
-        on_reversed: whether it is solved on the reversed topology.
-        phases: 2 for allreduce, which runs the inverse and then an allgather; else 1.
-        scope: the class in which an optimum of the dual is an optimum of the original, empty if
-            that is every k-synchronous algorithm (inversion is a bijection).
+        spec: The solved collective.
+        on_reversed: Whether it is solved on the reversed topology.
+        phases: 2 for allreduce, which runs the inverse and then an allgather. Otherwise 1.
+        scope: Class in which an optimum of the dual is an optimum of the original. Empty if that is
+            every k-synchronous algorithm, because inversion is a bijection.
     """
 
     original: Spec
@@ -71,9 +71,9 @@ class Dual:
 
     @property
     def gathers(self) -> bool:
-        """Return whether its algorithms gather what ranks contribute to an allreduce, too.
+        """Return whether its algorithms also gather the contributions of an allreduce.
 
-        They do where each rank has as many chunks for each of its groups.
+        They do if each rank has the same number of chunks for each of its groups.
         """
         solved = self.spec.at(self.spec.unit)
         return solved.is_gathered or len(solved.classes()) == solved.num_chunks
@@ -83,9 +83,10 @@ class Dual:
         return dual_cost * self.phases / self.chunk_factor
 
     def solved_on(self, topology: Topology) -> tuple[Phase, ...]:
-        """Return the phases to solve, each with its machine: the reversed one, or itself, or both.
+        """Return the phases to solve with their machines: the reversed one, the original, or both.
 
-        Where links and budgets are the same both ways one solution serves both phases of allreduce.
+        If links and budgets are the same in both directions, one solution serves both phases of
+        allreduce.
         """
         if self.phases == 1 and not self.on_reversed:
             return (Phase(0, topology, on_reversed=False),)
@@ -97,18 +98,20 @@ class Dual:
 
 
 def dual_of(spec: Spec) -> Dual:
-    """Return what to synthesise for ``spec``: itself, unless it combines.
+    """Return the dual of ``spec``: the collective that is synthesized instead.
 
-    allreduce: allgather, whose inverse goes before it; in groups of ranks likewise, whose ranks in
-    turn have a chunk each between the two. Every other combining collective, of which
-    each chunk is wanted on one rank: the one with pre and post exchanged, on the reversed topology;
-    for reduce that is broadcast and for reducescatter allgather. (The ways by which contributions
-    reach that rank, turned round in place and time, are a broadcast from it, and the other way
-    round; a rank in between that contributes nothing passes on what it gets.)
+    Non-combining: itself.
+
+    The dual of an allreduce is the allgather, whose inverse runs before it. In groups the same
+    holds, and ranks of a group own the chunks in turn. The dual of any other reduction, with one
+    destination for each chunk, has pre and post exchanged, on the reversed topology. For reduce
+    that is broadcast, and for reducescatter allgather. Proof: the paths by which contributions
+    reach the destination, reversed in place and time, are a broadcast from it, and vice versa. An
+    intermediate rank without a contribution forwards the received data.
 
     Raises:
-        CollectiveError: it combines, is no allreduce, and wants a chunk on several ranks or none:
-            no dual of it is known, and a bound by that of another collective would be wrong.
+        CollectiveError: It reduces, is no allreduce, and a chunk has several destinations or none.
+            No dual of it is known, and a bound by the dual of another collective would be wrong.
     """
     if not spec.combining:
         return Dual(spec, spec, on_reversed=False, chunk_factor=1, phases=1, scope="")
@@ -169,7 +172,7 @@ def broadcast_in(spec: Spec, roots: Sequence[int]) -> Spec:
 
 
 def _of_groups(spec: Spec) -> Dual:
-    """Return what to synthesise for an allreduce in each of several groups."""
+    """Return the dual of an allreduce in each of several groups."""
     turn: Counter[frozenset[Rank]] = Counter()
     owners = []
     for group in spec.post.pattern:
@@ -195,7 +198,7 @@ def _in_place(name: str, new: Mapping[str, str]) -> str:
 
 
 def _dual_name(name: str) -> str:
-    """Return what the collective with pre and post exchanged is called."""
+    """Return the name of the collective with pre and post exchanged."""
     changed = _in_place(name, _DUAL_NAMES)
     return f"{name}-dual" if changed == name else changed
 

@@ -30,7 +30,7 @@ class Spec:
     Attributes:
         unit: C is a multiple of this (P where C counts all chunks that leave one rank).
         pattern_chunks: G at C = unit.
-        counts: elements of each chunk of the pattern; empty: chunks are alike.
+        counts: elements of each chunk of the pattern. Empty: chunks are alike.
         parts: of several together: the name of each, and how many chunks of the pattern it has.
     """
 
@@ -170,7 +170,7 @@ def named(name: str, ranks: int, root: int | None = None) -> Spec:
 def custom(wire: CustomCollectiveWire, where: str) -> Spec:
     """Return the collective of a custom file: C splits each of its chunks into C pieces.
 
-    Chunks are numbered from 0 without gaps; a chunk may start on several ranks and be wanted by any
+    Chunks are numbered from 0 without gaps. A chunk may start on several ranks and be wanted by any
     number of them. Counts say how many elements each has, as in MPI's allgatherv and alltoallv.
 
     Raises:
@@ -225,7 +225,7 @@ def custom(wire: CustomCollectiveWire, where: str) -> Spec:
 
 
 def spec_of_collective(collective: Collective) -> Spec:
-    """Return what a collective is, at any number of chunks: one of ours, or as its pattern says."""
+    """Return the collective for any number of chunks: a built-in one, or one from its pattern."""
     c = collective
     if c.name in _NAMED and not misnamed(c):
         return named(c.name, c.ranks, c.root)

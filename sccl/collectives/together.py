@@ -1,16 +1,16 @@
-"""Collectives as users name them: one, one in process groups, or several at once.
+"""Parse the names of collectives: single ones, in process groups, or concurrent ones.
 
-``alltoall@0-3/4-7`` is an alltoall in each of two groups of ranks, ``alltoall@16x8`` one in each of
-16 groups of 8 ranks that follow one another, ``alltoall@16x8.strided`` in each of 16 groups of 8
-ranks that are 16 apart; ``broadcast@0-3:2/4-7:5`` has roots 2 and 5, else the first ranks. A ``+``
-puts several together: ``allgather@0-7+alltoall@8-15``. Each part is a name, or the file of a
-collective of one's own, which has no groups. Parts combine, or none does; and allreduces are put
-together with allreduces alone, as the others that combine are reduced for one rank each.
+``alltoall@0-3/4-7`` is an alltoall in each of two groups of ranks. ``alltoall@16x8`` has 16 groups
+of 8 consecutive ranks, and ``alltoall@16x8.strided`` 16 groups of 8 ranks that are 16 apart.
+``broadcast@0-3:2/4-7:5`` has roots 2 and 5. The default root is the first rank of a group. A ``+``
+joins concurrent collectives: ``allgather@0-7+alltoall@8-15``. Each part is a name, or the file of a
+custom collective, which has no groups. Either all parts reduce or none does. An allreduce runs
+together with allreduces only, because other reductions have one destination.
 
-C counts of every group what it counts of its collective by itself, so that a size is that of a
-rank's buffer in each: where groups of different sizes divide it, C is a multiple of them all. One
-group of all ranks is the collective itself. ``64*allgather@0-7+alltoall@8-15`` makes the chunks of
-the first part 64 times as large; a size is then that of a chunk of the other.
+C has the same meaning for each group as for the collective alone, so a size is that of a rank's
+buffer in each. If groups of different sizes divide it, C is a multiple of them all. One group of
+all ranks is the collective itself. ``64*allgather@0-7+alltoall@8-15`` makes the chunks of the first
+part 64 times as large. A size then refers to a chunk of the other part.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _ROOT = re.compile(r"(.*?)(?::(\d{1,6}))?", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Chunks of a group: who holds each before, who wants it after, how many elements it has.
+    """Chunks of a group: sources, destinations, and number of elements of each.
 
     Attributes:
-        unit: what C is a multiple of.
+        unit: C is a multiple of this number.
     """
 
     unit: int
@@ -61,7 +61,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Ranks that do something together; its first is the root if none is given."""
+    """Ranks that do something together. Its first is the root if none is given."""
 
     ranks: list[int]
     root: int | None = None
@@ -92,7 +92,7 @@ def in_groups(collective: str | None, groups: str) -> str:
     """Return the text that :func:`resolve` takes of a collective in groups.
 
     Args:
-        collective: its name; None: a file of groups names one for each.
+        collective: its name. None: a file of groups names one for each.
         groups: ``0-3,4-7`` or ``0-3/4-7``, ``0,2,4/1,3,5``, ``2x4``, ``2x4.strided``, or a
             ``.json`` file.
 
@@ -141,13 +141,13 @@ def _told(wire: GroupsWire, collective: str | None, where: str) -> str:
 
 
 def without_rank(text: str, ranks: int, lost: int) -> str:
-    """Return what is left to do where a rank is lost, and those above it have a number less.
+    """Return the collective without a lost rank. The ranks above it are renumbered.
 
     Args:
-        text: of a collective in groups, or of several together, on so many ranks.
+        text: Name of a collective in groups, or of several concurrent ones.
 
     Raises:
-        ParameterError: it is a root, or no two ranks of a group are left.
+        ParameterError: The rank is a root, or no group keeps two ranks.
     """
     parts = []
     for part in text.split("+"):
@@ -283,7 +283,7 @@ def _evened(parts: list[_Part], text: str) -> list[_Part]:
 
 
 def _parts(text: str, ranks: int) -> list[_Part]:
-    """Return what each group of a part has."""
+    """Return the chunks of each group of a part."""
     if times := _TIMES.fullmatch(text):
         if not int(times[1]):
             raise ParameterError(

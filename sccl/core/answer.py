@@ -51,7 +51,7 @@ class Sat:
     Attributes:
         seconds: encoding and solving, wall clock.
         from_store: whether that was earlier, and the answer was kept.
-        group: the name of the group of symmetries that it was sought under; empty: none.
+        group: the name of the group of symmetries that it was sought under. Empty: none.
     """
 
     algorithm: AnyAlgorithm
@@ -86,11 +86,11 @@ class Unsat:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """The solver gave up; nothing follows from it.
+    """The solver gave up. Nothing follows from it.
 
     Attributes:
         reason: why it gave up (``"timeout after 60 s"``).
-        best: R/C of what was found instead, below which asking again for as many steps is no use;
+        best: R/C of what was found instead, below which asking again for as many steps is no use.
             None: that is not known.
     """
 

@@ -24,10 +24,10 @@ class BandwidthInterval:
     """A time in which links have less than their bandwidth.
 
     Attributes:
-        links: which; empty: all.
+        links: which. Empty: all.
         from_us: when it begins, microseconds.
-        to_us: when it has ended; None: never.
-        fraction: of the bandwidth that the machine states; 0: nothing passes.
+        to_us: when it has ended. None: never.
+        fraction: of the bandwidth that the machine states. 0: nothing passes.
 
     Raises:
         ParameterError: the times are none, or the fraction is not from 0 to 1.

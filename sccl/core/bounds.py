@@ -58,7 +58,7 @@ class Priced:
         chunks: the C at which chunks are counted.
         rounds: R is at least this for so many chunks.
         prices: (name of a constraint, price) of those that have one.
-        cuts: that show what the demand costs; empty: shortest paths do.
+        cuts: that show what the demand costs. Empty: shortest paths do.
     """
 
     collective: str
@@ -86,7 +86,7 @@ class Counted:
     Attributes:
         sends: of each chunk at least, into ``ranks``, or between ``groups``.
         chunks_per_round: what can be sent so in a round, at most.
-        ranks: those of a cut; empty: it is of groups.
+        ranks: those of a cut. Empty: it is of groups.
         groups: that take in all ranks; empty, too: each rank is one, and all sends are counted.
         approached: whether allreduces of ever more steps come as near the bound as one likes.
     """
@@ -116,8 +116,8 @@ class Bounds:
     Attributes:
         steps: S is at least this.
         bandwidth: R/C is at least this.
-        scope: the class, in words; empty: all algorithms.
-        distance: proves the first; None: an older file does not say.
+        scope: the class, in words. Empty: all algorithms.
+        distance: proves the first. None: an older file does not say.
         evidence: proves the second; likewise.
     """
 

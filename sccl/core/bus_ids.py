@@ -11,7 +11,7 @@ ASCENDING: Final = "ascending"
 """Rank i is the GPU with the i-th lowest bus id: ``nvidia-smi`` numbers so, CUDA need not."""
 
 BusIds = Literal["ascending"] | tuple[str, ...]
-"""The bus id of every rank's GPU, or :data:`ASCENDING`; empty: not stated."""
+"""The bus id of every rank's GPU, or :data:`ASCENDING`. Empty: not stated."""
 
 _BUS_ID = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([01]?[0-9a-f])\.([0-7])")
 

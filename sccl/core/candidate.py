@@ -47,10 +47,10 @@ class Range:
     """What a sweep covers.
 
     Attributes:
-        k: R <= S + k (SCCL section 3.1: k-synchronous), for the S and R of the dual that is solved;
+        k: R <= S + k (SCCL section 3.1: k-synchronous), for the S and R of the dual that is solved.
             None: 5, or what it takes to meet the bandwidth bound in the fewest steps.
-        max_steps: last S; None: three steps (of the dual) more than the latency bound.
-        max_chunks: largest C; None: as many as R and the bandwidth bound allow.
+        max_steps: last S. None: three steps (of the dual) more than the latency bound.
+        max_chunks: largest C. None: as many as R and the bandwidth bound allow.
     """
 
     k: int | None = None

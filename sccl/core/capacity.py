@@ -115,7 +115,7 @@ def completion(changes: Sequence[Change], amount: Fraction) -> tuple[Fraction, F
     since two windows that did not overlap share the budget once they do.
 
     Args:
-        changes: ascending in T; the slope is never negative.
+        changes: ascending in T. The slope is never negative.
         amount: bytes, more than 0.
     """
     slope, at, needed = Fraction(0), Fraction(0), amount

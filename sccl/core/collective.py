@@ -15,7 +15,7 @@ from sccl.core.topology import as_ranks
 from sccl.errors import CollectiveError, TooLargeError
 
 MAX_CHUNKS = 2**27
-"""A guard against a slip of the finger; the method knows none."""
+"""A guard against a slip of the finger. The method knows none."""
 
 MAX_COUNT = 2**40
 """Of elements of a chunk, so that bytes of all chunks stay numbers of 64 bits and a bit."""
@@ -104,9 +104,9 @@ class Collective:
         name: ``allgather``, ``reduce``, ... or the name of a custom collective.
         ranks: P.
         chunks: C, the per-rank count that costs are divided by (R/C).
-        num_chunks: G, the global count; chunks are numbered ``0 .. G-1``.
-        pre: who holds a chunk before; in a combining collective, who contributes to it.
-        post: who must hold it after; in a combining collective, reduced over all contributors.
+        num_chunks: G, the global count. Chunks are numbered ``0 .. G-1``.
+        pre: who holds a chunk before. In a combining collective, who contributes to it.
+        post: who must hold it after. In a combining collective, reduced over all contributors.
         combining: whether transfers reduce (reduce, reducescatter, allreduce).
         root: the root, for collectives that have one.
         counts: elements of chunk 0, 1, ... of the pattern, as MPI's allgatherv and alltoallv have
@@ -302,7 +302,7 @@ class Collective:
             )
 
     def classes(self) -> dict[tuple[frozenset[Rank], frozenset[Rank]], list[int]]:
-        """Return the chunks by (holders, wanted); those of a class are interchangeable.
+        """Return the chunks by (holders, wanted). Those of a class are interchangeable.
 
         The result is shared: do not change it.
 

@@ -19,10 +19,10 @@ def require_not_below(
 
     Args:
         attained: Exact value of the result.
-        bound: Exact value of the lower bound; None: none is known.
+        bound: Exact value of the lower bound. None: none is known.
         result: Name of the result, such as ``"the completion time of the schedule"``.
         limit: Name of the lower bound.
-        unit: Unit of both; empty: they have none.
+        unit: Unit of both. Empty: they have none.
 
     Raises:
         ContradictionError: The result is below the bound.

@@ -73,7 +73,7 @@ class Costs:
     def on(cls, topology: Topology, machine: Topology) -> Costs:
         """Return the costs of a topology whose links cost what a machine, perhaps measured, says.
 
-        A link costs what that of the machine does, whatever it says itself; its lanes share the
+        A link costs what that of the machine does, whatever it says itself. Its lanes share the
         bandwidth of all lanes there.
 
         Raises:
@@ -83,7 +83,7 @@ class Costs:
 
     @classmethod
     def of_links(cls, lanes: Mapping[Edge, int], machine: Topology, name: str, ranks: int) -> Costs:
-        """Return the costs of links, by edge with their lanes, as a machine says; see :meth:`on`.
+        """Return the costs of links, by edge with their lanes, as a machine says. See :meth:`on`.
 
         Args:
             name: of the topology that they are of, for messages.
@@ -110,7 +110,7 @@ class Costs:
 
     @property
     def note(self) -> str:
-        """Return what has to be said beside times; empty: nothing."""
+        """Return what has to be said beside times. Empty: nothing."""
         return SLOWEST if self.slowest_link else ""
 
     def time_us(self, steps: int, bandwidth_cost: Fraction, size_bytes: float) -> float:

@@ -22,4 +22,4 @@ ITEM_BYTES = {
     "complex128": 16,
 }
 """By name. Generated code takes those that it can add up, of which :mod:`sccl.emit.text` has the
-names in C++; the others are met in traces of training alone."""
+names in C++. The others are met in traces of training alone."""

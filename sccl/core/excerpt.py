@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Which transfers of a schedule are meant; all, where nothing is said.
+    """Which transfers of a schedule are meant. All, where nothing is said.
 
     Attributes:
         chunk: those of this chunk.

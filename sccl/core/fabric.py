@@ -44,7 +44,7 @@ class Channel:
         launch_us: microseconds that each motif takes beside what its links take.
         slowdown: of computations that run while the channel is busy: by which part they take
             longer, as kernels that communicate take cores and memory's bandwidth.
-        incast: what many senders to one rank leave; empty: nothing is lost.
+        incast: what many senders to one rank leave. Empty: nothing is lost.
     """
 
     name: str

@@ -25,7 +25,7 @@ COMPOSED, TREES, EXCHANGED, GATHERED = "composed", "trees", "exchanged", "gather
 """The names of the classes of allreduces."""
 
 State = Literal["proved", "best found", "approached"]
-"""Of a point: nothing dominates it; or that is not known; or a limit of R/C that no algorithm here
+"""Of a point: nothing dominates it, or that is not known, or a limit of R/C that no algorithm here
 attains."""
 
 
@@ -34,7 +34,7 @@ def state_words(state: State, within: str, rests_on: Iterable[Origin]) -> str:
 
     Args:
         state: of the point.
-        within: the range of k and C that its proof covers; empty: all.
+        within: the range of k and C that its proof covers. Empty: all.
         rests_on: the origins that its proof, or what lacks for a proof, rests on.
     """
     if state == "proved":
@@ -51,7 +51,7 @@ class Refuted:
 
     Attributes:
         evidence: why that may be believed, in words.
-        seconds: that finding it out took; None: its file does not say.
+        seconds: that finding it out took. None: its file does not say.
         origin: where the refutation came from.
     """
 
@@ -72,7 +72,7 @@ class Open:
     """A candidate that would improve the frontier and was not decided, and why.
 
     Attributes:
-        origin: who claims that it has no algorithm, which is not verified; None: nobody does.
+        origin: who claims that it has no algorithm, which is not verified. None: nobody does.
     """
 
     candidate: Candidate
@@ -87,17 +87,17 @@ class Point:
     Attributes:
         steps: S.
         cost: R/C; of a limit frontier, the limit.
-        chunks: C of its algorithm; None: there is none.
+        chunks: C of its algorithm. None: there is none.
         rounds: its R; likewise.
         optimal: which lower bounds it meets: ``"latency"``, ``"bandwidth"``, ``"limit"``.
         proved: whether nothing of its class dominates it. If not, it is the best found.
-        within: the k and C that the proof is restricted to; None: nothing dominates it for any.
-        attained: whether the algorithm has this R/C; else it is near it.
+        within: the k and C that the proof is restricted to. None: nothing dominates it for any.
+        attained: whether the algorithm has this R/C. Otherwise it is near it.
         algorithm: None: it is too large to be written down, or was not read.
         missing: why there is none, unless it is too large: ``"timeout"`` or ``"interrupted"``.
         file: where it is kept.
         rounds_per_step: of the algorithm, as far as the frontier says it.
-        seconds: that finding it took; None: its file does not say.
+        seconds: that finding it took. None: its file does not say.
         from_store: whether they are those of an earlier search, whose answer was kept.
         rests_on: origins other than this process of the refutations that the proof needs; of a
             point that is not proved, those that would prove it if they were verified.
@@ -193,14 +193,14 @@ class ClassFrontier:
     """What is known of one class of algorithms.
 
     Attributes:
-        name: such as ``"trees"``; empty: the question has this class alone.
+        name: such as ``"trees"``. Empty: the question has this class alone.
         scope: the class, in words.
-        steps: no algorithm of the class has fewer steps; None: it is not known here,
+        steps: no algorithm of the class has fewer steps. None: it is not known here,
         bandwidth: nor a smaller R/C; likewise.
         points: by ascending S, each with a smaller R/C than the one before.
         limits: what holds for every k and C, by number of steps.
         complete: whether this is the whole frontier of the class,
-        within: as far as k and C go that were searched; None: for all.
+        within: as far as k and C go that were searched. None: for all.
         collective: whose algorithms they are, such as allgather's, which an allreduce may run.
     """
 
@@ -256,10 +256,10 @@ class Frontier:
         topology: the machine's name.
         collective: its name.
         root: its root, if it has one.
-        costs: by which points are compared; None: they are not known here.
-        bounds: what no algorithm of any of its classes can beat; None: they are not known here.
+        costs: by which points are compared. None: they are not known here.
+        bounds: what no algorithm of any of its classes can beat. None: they are not known here.
         classes: what is known of each; of several, each has a name.
-        covered: what a sweep searched; None: these are limits, over all k and all C.
+        covered: what a sweep searched. None: these are limits, over all k and all C.
         solver: that was asked.
         open: candidates that may hide a better algorithm.
         refuted: candidates that have no algorithm.
@@ -267,7 +267,7 @@ class Frontier:
         halves: the frontiers of which the algorithms of one class are composed.
         every: of allreduce: what no algorithm of any class beats, by S of points and a step less.
         stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``.
-        seconds: of all of it; None: its file does not say.
+        seconds: of all of it. None: its file does not say.
     """
 
     topology: str

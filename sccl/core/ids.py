@@ -14,4 +14,4 @@ Step = NewType("Step", int)
 """A synchronous step, counted from 0 as in SCCL's printed algorithms (appendix A.5.1)."""
 
 Edge = tuple[int, int]
-"""A directed connection, always ``(src, dst)``; its ends are ranks or switch nodes."""
+"""A directed connection, always ``(src, dst)``. Its ends are ranks or switch nodes."""

@@ -14,7 +14,7 @@ class Instance:
     """One question to a solver: is there an algorithm of S steps and R rounds for this collective?
 
     G, P, pre and post are the collective's, B is the topology's. Only non-combining collectives
-    are instances; the others are asked through their duals (SCCL section 3.5).
+    are instances. The others are asked through their duals (SCCL section 3.5).
 
     Raises:
         ParameterError: S or R below 1, or R below S (every step has at least one round).

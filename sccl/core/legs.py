@@ -1,8 +1,8 @@
 """What ranks tell one another in a schedule: its hops over switches as one way from rank to rank.
 
-A row of a schedule is a hop. Hops over switches are one leg from rank to rank; a rank that passes a
+A row of a schedule is a hop. Hops over switches are one leg from rank to rank. A rank that passes a
 message on and keeps nothing of it begins another. Chunks that are one transfer on all hops of a leg
-go together; those that part at a switch do not.
+go together. Those that part at a switch do not.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def legs_of(schedule: Schedule) -> Iterator[Leg]:
     """Yield the ways from rank to rank, in no order that is promised.
 
     Raises:
-        ParameterError: messages are not told apart where there are switches, or one leaves a switch
+        ParameterError: messages are unknown apart where there are switches, or one leaves a switch
             more than once.
     """
     if schedule.message is None:

@@ -36,8 +36,8 @@ class LimitProof:
         topology: the name of the machine.
         steps: S of it.
         bound: on its R/C.
-        prices: at which its timed trees cost as much; with cuts, of shared budgets alone.
-        cuts: through time, that prove it in place of trees; of both none: the bandwidth bound does.
+        prices: at which its timed trees cost as much. With cuts, of shared budgets alone.
+        cuts: through time, that prove it instead of trees; of both none: the bandwidth bound does.
         roots: of a broadcast that an allreduce has in it, and by which that is bounded: a rank, or
             in process groups one of each.
     """
@@ -66,8 +66,8 @@ class StepLimit:
     Attributes:
         steps: S of the collective that was asked for.
         lower: proved: no algorithm of the class with S steps has a smaller R/C.
-        upper: R/C of a packing, or of an algorithm; None: neither was looked for, or found.
-        proofs: of ``lower``, by machine that was solved on; empty: they are not kept.
+        upper: R/C of a packing, or of an algorithm. None: neither was looked for, or found.
+        proofs: of ``lower``, by machine that was solved on. Empty: they are not kept.
     """
 
     steps: int

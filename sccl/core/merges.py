@@ -55,7 +55,7 @@ def merged_rows(workload: Workload) -> tuple[tuple[str, ...], ...]:
 
 
 def _as_one(row: Sequence[CommOp]) -> CommOp:
-    """Return one collective in place of several."""
+    """Return one collective instead of several."""
     names = [op.id for op in row]
     if len(set(names)) < max(2, len(names)):
         raise ParameterError(f"merged are {names!s:.60}, expected two or more different ones")

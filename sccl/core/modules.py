@@ -14,7 +14,7 @@ from sccl.errors import unknown_name
 
 
 def module_names(path: Iterable[str], shared: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the names of the modules of a folder, but for those that they share; none is loaded.
+    """Return the names of the modules of a folder, but for those that they share. None is loaded.
 
     Args:
         path: the package's ``__path__``.

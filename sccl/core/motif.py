@@ -29,7 +29,7 @@ class MotifMove:
 
     Attributes:
         span: which elements.
-        sources: the rank that has them; in what combines, the ranks that contribute.
+        sources: the rank that has them. In what combines, the ranks that contribute.
         targets: who has them afterwards.
     """
 
@@ -48,8 +48,8 @@ class MotifShare:
             rank of all to each, then those from the second.
         owns: by place, the cells that it gives (allgather, gather), or gets (reducescatter,
             scatter); of alltoall the ranks of all whose data it gives. Empty: all move all cells.
-        wants: by place, of alltoall: the ranks of all whose data it gets; else empty.
-        root: the place that has all, or gets all; None: the collective has no root.
+        wants: by place, of alltoall: the ranks of all whose data it gets. Otherwise empty.
+        root: the place that has all, or gets all. None: the collective has no root.
     """
 
     group: tuple[int, ...]
@@ -65,11 +65,11 @@ class Motif:
 
     Attributes:
         collective: its name: of the eight.
-        shares: what groups do of it at once; those that have ranks in common move other elements.
+        shares: what groups do of it at once. Those that have ranks in common move other elements.
         part: of each cell, from where to where; elements are cut off downwards.
-        offsets: of alltoall, how many places on it sends; empty: to all.
+        offsets: of alltoall, how many places on it sends. Empty: to all.
         after: motifs of the same collective that end before it begins, by their numbers.
-        channel: which it has to take; empty: any.
+        channel: which it has to take. Empty: any.
     """
 
     collective: str

@@ -2,7 +2,7 @@
 
 :data:`sccl.core.answer.Answer` is narrower: it is about one SYNCOLL instance, whether an algorithm
 of so many chunks, steps and rounds exists. A k-synchronous synthesiser asks many of those and makes
-one outcome of them; others never ask any. What they share is that giving up proves nothing.
+one outcome of them. Others never ask any. What they share is that giving up proves nothing.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Bound:
 
     Attributes:
         attained: by the plan.
-        least: proved: no plan of ``scope`` takes less; None: nothing is known.
-        scope: the class of plans that ``least`` is about; empty: all for the topology.
-        proofs: of ``least``; empty: elementary, as by the bandwidth bound.
+        least: proved: no plan of ``scope`` takes less. None: nothing is known.
+        scope: the class of plans that ``least`` is about. Empty: all for the topology.
+        proofs: of ``least``. Empty: elementary, as by the bandwidth bound.
     """
 
     measure: Measure
@@ -80,7 +80,7 @@ class Bound:
 
     @property
     def gap(self) -> Fraction | None:
-        """Return by which part of the bound the plan is above it; None: there is no bound."""
+        """Return by which part of the bound the plan is above it. None: there is no bound."""
         if not self.least:
             return None
         return self.attained / self.least - 1
@@ -136,11 +136,11 @@ class Impossible:
 
 @dataclass(frozen=True, slots=True)
 class GaveUp:
-    """Effort or patience ended first; nothing follows about what there is.
+    """Effort or patience ended first. Nothing follows about what there is.
 
     Attributes:
         reason: in words.
-        best: the best by then; None: there is none.
+        best: the best by then. None: there is none.
     """
 
     reason: str
@@ -148,7 +148,7 @@ class GaveUp:
 
     @property
     def gap(self) -> Fraction | None:
-        """Return by which part of its bound the best is above it; None: that is not known."""
+        """Return by which part of its bound the best is above it. None: that is not known."""
         return self.best.bound.gap if self.best else None
 
 

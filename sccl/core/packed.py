@@ -60,7 +60,7 @@ class PackedSchedule:
     *candidate*: its form has been checked, and not whether it does what it should.
 
     In a round every link carries one chunk or none. A *slot* is the place of a link among those
-    ordered by where they lead to, then by where they come from; in a pass that reduces, by where
+    ordered by where they lead to, then by where they come from. In a pass that reduces, by where
     they come from, then by where they lead to. So one log serves both on a machine whose links go
     both ways: read backwards over the opposite links it collects what it spreads.
 
@@ -186,7 +186,7 @@ class PackedSchedule:
 
     @property
     def finish(self) -> int:
-        """Return the tick at which the last chunk arrives; 0: nothing is sent."""
+        """Return the tick at which the last chunk arrives. 0: nothing is sent."""
         return len(self.fired) * len(self.passes) * self.round_ticks
 
     def links_of(self, passing: Pass) -> Ints:
@@ -274,7 +274,7 @@ class PackedSchedule:
     def _columns(
         self, rows: int, part: Excerpt, first: int, until: int
     ) -> Iterator[TransferColumns]:
-        """Yield the transfers of a part, from a round to before another; all passes count."""
+        """Yield the transfers of a part, from a round to before another. All passes count."""
         ends = np.concatenate([[0], self.round_ends()])
         for position, passing in enumerate(self.passes):
             rounds = len(self.fired)

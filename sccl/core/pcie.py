@@ -31,7 +31,7 @@ class PairedCopies:
 
 @dataclass(frozen=True, slots=True)
 class PcieMeasurements:
-    """Answers of a machine to the questions of section 4.2; all figures are by repetition.
+    """Answers of a machine to the questions of section 4.2. All figures are by repetition.
 
     Attributes:
         loopback_us: of each CPU, how long a loopback between it and the NIC takes.
@@ -119,7 +119,7 @@ class PcieHierarchy:
     Attributes:
         near_cpu: the CPU that is nearest to the NIC.
         switches: the GPUs that share a PCIe switch, a partition of all; ascending.
-        nic_switch: the one of these that the NIC is on, by its place; None: none of them.
+        nic_switch: the one of these that the NIC is on, by its place. None: none of them.
     """
 
     near_cpu: int

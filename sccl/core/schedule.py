@@ -1,4 +1,4 @@
-"""Schedule: what every link carries when, in whole ticks; the timed counterpart of an algorithm."""
+"""Schedule: what every link carries when, in whole ticks. The timed counterpart of an algorithm."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ class Schedule:
     transfer has. They may part after it: a way is that of a message and a chunk.
 
     The columns are kept as they are given, of any type of whole numbers, and may lie on disk
-    (``numpy.memmap``); nothing here needs more than a batch of them in memory. A row takes 25 bytes
+    (``numpy.memmap``). Nothing here needs more than a batch of them in memory. A row takes 25 bytes
     as 64, 32 and 8 bits: the 1.6 * 10^9 transfers of an allgather among 40,000 ranks are 40 GB of
-    file, or 24 GB with times and links of 32 bits and chunks of 16; those of a broadcast of 1,000
+    file, or 24 GB with times and links of 32 bits and chunks of 16. Those of a broadcast of 1,000
     chunks 1 GB.
 
     Attributes:
-        start: tick at which the link begins with the chunk; rows ascend by (start, chunk, link).
-        end: tick at which the link is free again; the chunk arrives :meth:`Clock.lag` after that.
+        start: tick at which the link begins with the chunk. Rows ascend by (start, chunk, link).
+        end: tick at which the link is free again. The chunk arrives :meth:`Clock.lag` after that.
         chunk: which chunk.
         link: which link, by its place in ``topology.links``.
         reduce: whether the receiver reduces it into what it has, or else stores it.
-        message: which message the row is a hop of; None: each row by itself.
+        message: which message the row is a hop of. None: each row by itself.
         tick_ps: picoseconds of a tick.
         chunk_bytes: the size of every chunk, or of each.
         model: what a link does during alpha.
@@ -210,7 +210,7 @@ class Schedule:
 
     @property
     def finish(self) -> int:
-        """Return the tick at which the last chunk arrives; 0: nothing is sent."""
+        """Return the tick at which the last chunk arrives. 0: nothing is sent."""
         return max((int(arrivals.max()) for _, arrivals in self._arrivals()), default=0)
 
     def finishes(self, parts: Sequence[int]) -> tuple[int, ...]:
@@ -250,7 +250,7 @@ class Schedule:
         return bool((self.transfers() != np.arange(self.num_sends)).any())
 
     def batches(self, rows: int = BATCH) -> Iterator[TransferColumns]:
-        """Yield the rows in their order, so many at a time; they are views, not copies."""
+        """Yield the rows in their order, so many at a time. They are views, not copies."""
         for first in range(0, self.num_sends, rows):
             part = slice(first, first + rows)
             columns = {name: getattr(self, name)[part] for name in self._columns()}
@@ -267,7 +267,7 @@ def schedule_of(
     """Return a schedule from rows (start, end, chunk, link, reduce) in any order.
 
     Args:
-        messages: the message of each row; None: each row by itself.
+        messages: the message of each row. None: each row by itself.
 
     Raises:
         InputError: the rows make no schedule.

@@ -2,7 +2,7 @@
 
 TACCL (NSDI 2023), section 3 and appendix A: which links may be used (the logical topology), how
 switches are used (hyperedges), which symmetries a plan keeps, and into how many chunks buffers are
-cut. A sketch is for so many nodes that are alike; ranks within one are numbered from 0, and rank r
+cut. A sketch is for so many nodes that are alike. Ranks within one are numbered from 0, and rank r
 of the machine is number r modulo the ranks of a node.
 """
 
@@ -61,10 +61,10 @@ class Relays:
     """How what leaves a node does so (section 3.1, appendix A).
 
     Attributes:
-        joined: which number sends to which numbers of other nodes; or a word for that.
-        leaves_by: which sender takes chunks of which numbers; those of none may take any. Empty:
+        joined: which number sends to which numbers of other nodes, or a word for that.
+        leaves_by: which sender takes chunks of which numbers. Those of none may take any. Empty:
             any takes all.
-        by_number: (r1, r2): a chunk of number n leaves by n // r1 * r1 + r2; None: see leaves_by.
+        by_number: (r1, r2): a chunk of number n leaves by n // r1 * r1 + r2. None: see leaves_by.
         shares: of a sender: 1/n of the bandwidth between nodes is its own; of others all.
         own_first: whether a sender's own chunks leave before others.
     """
@@ -113,7 +113,7 @@ class Relays:
         return frozenset(to for one, all_to in self.joined if one == sender for to in all_to)
 
     def senders(self, origin: int) -> frozenset[int] | None:
-        """Return by whom chunks of a number leave a node; None: by anyone."""
+        """Return by whom chunks of a number leave a node. None: by anyone."""
         if self.by_number is not None:
             each, offset = self.by_number
             return frozenset({origin // each * each + offset})
@@ -155,10 +155,10 @@ class Sketch:
         name: what messages call it.
         nodes: of the machine.
         chunks: into which each part is cut that a rank sends or is to get.
-        size_bytes: of a rank's buffer, if nothing else is said; None: it does not say.
-        within: which number sends to which of its own node; None: wherever there are links.
+        size_bytes: of a rank's buffer, if nothing else is said. None: it does not say.
+        within: which number sends to which of its own node. None: wherever there are links.
         hyperedges: how switches of a node are used.
-        relays: how chunks leave nodes; None: over any link.
+        relays: how chunks leave nodes. None: over any link.
         rotations: symmetries that the plan keeps.
 
     Raises:

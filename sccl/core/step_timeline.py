@@ -52,7 +52,7 @@ class StepTimeline:
 
     @property
     def prologue_ns(self) -> int:
-        """Return by how much more the first iterations take than as many that repeat; or less."""
+        """Return by how much more the first iterations take than as many that repeat, or less."""
         return self.finish_ns(self.first + 1) - (self.first + 1) * self.period_ns
 
     def finish_ns(self, iterations: int = 2) -> int:

@@ -9,7 +9,7 @@ class Stepping(StrEnum):
     """When the messages of a step start.
 
     ``BARRIER``: when all of the step before have arrived, wherever. ``PIPELINED``: each as soon as
-    the data that it sends are there; every link keeps the order of steps, as a thread block does.
+    the data that it sends are there. Every link keeps the order of steps, as a thread block does.
     """
 
     BARRIER = "barrier"

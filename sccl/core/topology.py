@@ -11,7 +11,7 @@ from sccl.core.words import counted
 from sccl.errors import InputError, TopologyError
 
 MAX_RANKS = 65_536
-"""A guard against a slip of the finger; the method knows none."""
+"""A guard against a slip of the finger. The method knows none."""
 
 MAX_COST = 1e12
 """Microseconds of alpha, 10^9 bytes per second, and such a second's part: costs are exact, so that
@@ -93,9 +93,10 @@ class Switch:
 
     Attributes:
         copies: whether one chunk that comes in may leave over several links.
-        buffer_chunks: chunks that it holds at most, beside those on their way through it; None:
-            any number.
-        cut_through: whether a chunk leaves while it still comes in; else it is stored whole first.
+        buffer_chunks: chunks that it holds at most, beside those on their way through it; None: any
+            number.
+        cut_through: whether a chunk leaves while it still comes in. Otherwise it is stored whole
+            first.
     """
 
     name: str
@@ -114,7 +115,7 @@ class Topology:
     """A machine: who can send to whom, how much in a round, and at what cost.
 
     Nodes ``0 .. ranks-1`` are ranks; nodes ``ranks .. ranks+len(switches)-1`` are switches, which
-    forward and hold nothing. Validated on construction; links and budgets are kept sorted, so equal
+    forward and hold nothing. Validated on construction. Links and budgets are kept sorted, so equal
     machines are equal values.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Training plan: how a fabric does a step of training: options of collectives, and their order.
 
 Source: SYNDICATE (NSDI 2023) section 4.2: an execution plan says of which motifs an operation
-is made and what carries each; a scheduling order says in which order they are issued.
+is made and what carries each. A scheduling order says in which order they are issued.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class OptionMotif:
         carrier: how: a baseline's name, or a synthesiser's.
         ns: nanoseconds that it takes alone, from its launch until all of it has arrived.
         loads: what it uses meanwhile: a resource of the fabric by its name, and how much of it, of
-            :data:`WHOLE_LOAD`; by name.
+            :data:`WHOLE_LOAD`. By name.
         after: motifs of the same option that end before it begins, each before it in the row.
     """
 
@@ -130,14 +130,14 @@ class OfferedOptions:
     """What a fabric offers for the collectives of a workload, of which a plan takes one for each.
 
     Attributes:
-        options: each collective, by its id, and one of its options; in the order of the workload,
+        options: each collective, by its id, and one of its options. In the order of the workload,
             the default first.
         refused: likewise, recipes of which it has none.
         seed: of what plans motifs.
-        costs: sha256 of the table of costs that times are of, where it has them; or empty.
+        costs: sha256 of the table of costs that times are of, where it has them, or empty.
         max_motifs: into how many motifs options split a collective at the most.
         bitwise: whether only options are offered that reduce as the whole does.
-        planned_by: the synthesiser of which some are, too; empty: of none.
+        planned_by: the synthesiser of which some are, too. Empty: of none.
     """
 
     workload: Workload
@@ -172,22 +172,22 @@ class TrainingPlan:
 
     Attributes:
         options: of each collective, by its id, in the order of the workload.
-        order: of a window: each motif of each collective once, and each computation; these are in
+        order: of a window: each motif of each collective once, and each computation. These are in
             the order of their stream.
         period_ns: from an iteration to the next, as claimed.
         bound_ns: that no plan of these options takes less than.
         binding: what shows the bound.
         search: which found it.
         seed: of the search.
-        memory_bytes: what held results may take at once; 0: any.
+        memory_bytes: what held results may take at once. 0: any.
         costs: sha256 of the table of costs that times of motifs are of, where it has them; empty:
             all are what carriers take.
         max_motifs: into how many motifs options that were offered split a collective at the most.
         bitwise: whether only options were offered that reduce as the whole does.
-        planned_by: the synthesiser of which options were offered, too; empty: of none.
-        merge_bytes: up to which size collectives might be merged into one; 0: none.
+        planned_by: the synthesiser of which options were offered, too. Empty: of none.
+        merge_bytes: up to which size collectives might be merged into one. 0: none.
         asked: the workload as it was given, where that is another one than is run, in which some
-            collectives are one; None: it is the same.
+            collectives are one. None: it is the same.
     """
 
     workload: Workload
@@ -214,7 +214,7 @@ class TrainingPlan:
 
     @property
     def gap(self) -> float | None:
-        """Return by which part the period is above the bound; None: no bound is known."""
+        """Return by which part the period is above the bound. None: no bound is known."""
         if self.meets_bound:
             return 0.0
         return self.period_ns / self.bound_ns - 1 if self.bound_ns else None

@@ -10,7 +10,7 @@ _HUGE = Context(prec=3, Emax=10**6)
 
 
 def counted(number: int, thing: str) -> str:
-    """Return ``"1 chunk"``, ``"2 chunks"``, ``"3 switches"``; the plural takes an s."""
+    """Return ``"1 chunk"``, ``"2 chunks"``, ``"3 switches"``. The plural takes an s."""
     plural = "es" if thing.endswith("tch") else "s"
     return f"{number} {thing}{'' if number == 1 else plural}"
 
@@ -48,8 +48,8 @@ def proved_for(within: str, origins: str = "") -> str:
     """Return the state of a proved point.
 
     Args:
-        within: the range of k and C that the proof covers; empty: all.
-        origins: where refutations came from that the proof needs; empty: from this process alone.
+        within: the range of k and C that the proof covers. Empty: all.
+        origins: where refutations came from that the proof needs. Empty: from this process alone.
     """
     proved = f"proved ({origins})" if origins else "proved"
     return f"{proved} for {within}" if within else proved

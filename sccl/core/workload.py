@@ -1,7 +1,7 @@
 """What a training job does in one iteration: computation, collectives, and who waits for whom.
 
 Each role is a program that some ranks run: computation on streams, one operation of a stream after
-the other, and calls of collectives, whose results it waits for. Iterations repeat; a dependency may
+the other, and calls of collectives, whose results it waits for. Iterations repeat. A dependency may
 lead from one iteration to a later one, as that of data which are fetched ahead.
 """
 
@@ -39,9 +39,9 @@ class Workload:
     Attributes:
         ops: those of one role and stream in the order in which they run.
         submits: of each role its program.
-        iteration_us: how long an iteration took where it was traced; None: it was not.
+        iteration_us: how long an iteration took where it was traced. None: it was not.
         left_out_us: of that, time in which devices did nothing and which is in no operation, as
-            that of the host; None: not told.
+            that of the host. None: unknown.
         source: where it is from.
 
     Raises:
@@ -180,7 +180,7 @@ def cycle_of(after: Mapping[str, Iterable[str]]) -> list[str]:
         after: what comes after each.
 
     Returns:
-        Those of one cycle; empty: there is none.
+        Those of one cycle. Empty: there is none.
     """
     waits = Counter(name for names in after.values() for name in names)
     ready = [name for name in after if not waits[name]]

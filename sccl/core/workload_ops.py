@@ -105,7 +105,7 @@ class CommOp:
         root: global rank, of those that have one.
         reduce: one of :data:`REDUCTIONS`, of those that combine.
         splits: of an uneven alltoall what each rank of the group gives to each, a row a rank, in
-            elements; empty: as much to each.
+            elements. Empty: as much to each.
         holds_bytes: memory that its result takes until its last use is done.
         beside: further groups that do the same at the same time, of as many ranks each, none of
             them in two groups; roots and splits of theirs are at the same places.
@@ -278,7 +278,7 @@ class HostEvent:
 
 @dataclass(frozen=True, slots=True)
 class HostProgram:
-    """What the ranks of a role submit and wait for, in order; empty: it is not known."""
+    """What the ranks of a role submit and wait for, in order. Empty: it is not known."""
 
     role: str
     events: tuple[HostEvent, ...]

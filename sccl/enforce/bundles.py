@@ -24,7 +24,7 @@ from sccl.synth.contract import Request
 from sccl.topo import resolve
 
 BUNDLES = "SCCL_BUNDLES"
-"""0: gloo serves all; else folders, as in PATH, of projects that ``sccl codegen`` made."""
+"""0: gloo serves all. Otherwise folders, as in PATH, of projects that ``sccl codegen`` made."""
 
 MAX_RANKS = 8
 """Of a group that our own bundle is made for: the memory that ranks share grows with the square."""

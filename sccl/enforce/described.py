@@ -30,7 +30,7 @@ DTYPES = {
     torch.complex64: "complex64",
     torch.complex128: "complex128",
 }
-"""By torch's types; a call of another type is served, and is neither recorded nor planned."""
+"""By torch's types. A call of another type is served, and is neither recorded nor planned."""
 
 _REDUCTIONS = {
     dist.ReduceOp.SUM: "sum",
@@ -49,15 +49,15 @@ class Described:
     """A call.
 
     Attributes:
-        collective: its name in :data:`~sccl.core.workload_ops.COLLECTIVES`; a barrier is an
-            allreduce of one byte; empty: it is between two ranks.
+        collective: its name in :data:`~sccl.core.workload_ops.COLLECTIVES`. A barrier is an
+            allreduce of one byte. Empty: it is between two ranks.
         given: tensors whose data it takes, in the order of ranks where it has one for each.
         got: likewise those that it fills; of an allreduce the same.
         root: its place in the group.
-        reduce: what combines elements; empty: nothing does.
+        reduce: what combines elements. Empty: nothing does.
         gives: elements of :attr:`given` for each rank, of an alltoall of uneven parts.
         gets: likewise of :attr:`got` from each.
-        peer: of what is between two ranks the place of the other; None: any.
+        peer: of what is between two ranks the place of the other. None: any.
         sends: whether this rank is the one that gives, then.
     """
 
@@ -73,7 +73,7 @@ class Described:
 
     @property
     def dtype(self) -> str:
-        """Return the type of its elements; empty: it has none, several, or one without a name."""
+        """Return the type of its elements. Empty: it has none, several, or one without a name."""
         types = {tensor.dtype for tensor in (*self.given, *self.got)}
         return DTYPES.get(types.pop(), "") if len(types) == 1 else ""
 

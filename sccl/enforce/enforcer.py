@@ -58,7 +58,7 @@ class Enforcer:
         timeout: timedelta,
         make: Callable[..., Any],
     ) -> None:
-        """Make what the plan needs; all ranks do so at once.
+        """Make what the plan needs. All ranks do so at once.
 
         Raises:
             InputError: the plan asks for what the job does not have.
@@ -96,11 +96,11 @@ class Enforcer:
         whole: Callable[[Any], Any],
         there: OnDevice | None = None,
     ) -> PlannedWork | DeviceWork | None:
-        """Take a call, and return its work; None: it goes its own way.
+        """Take a call, and return its work. None: it goes its own way.
 
         Args:
             whole: lets a group over gloo do it as it was made.
-            there: does it where its tensors are; None: these are on the CPU.
+            there: does it where its tensors are. None: these are on the CPU.
         """
         with self._lock:
             self._go_on()
@@ -173,7 +173,7 @@ class Enforcer:
             self.measures.came_to(self.sequence.iterations)
 
     def retire(self) -> None:
-        """Let all that was submitted end, without what was not; nothing waits for that."""
+        """Let all that was submitted end, without what was not. Nothing waits for that."""
         with self._lock:
             if not self._closing.is_set():
                 self._issue(self.sequence.cut())

@@ -5,8 +5,8 @@ he waits for it is announced first, and sent once the answer is there, which com
 is on its way to the same rank. And what a rank sends waits only for what it passes on, and for what
 came two messages of each rank earlier: so all of these come on alike, and none is done when the
 others have only begun. On four ranks over links of 20 to 100 Mb/s an alltoall of 4 MB takes 1.03 to
-1.08 times what its bytes do, in pieces of 32 to 64 KiB; all at once, as gloo does it, 1.1 to 1.6
-times; in rounds that wait for each, 1.01 to 1.9 times.
+1.08 times what its bytes do, in pieces of 32 to 64 KiB. All at once, as gloo does it, 1.1 to 1.6
+times. In rounds that wait for each, 1.01 to 1.9 times.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class RankExchange:
 
         Args:
             world: a group of all ranks, over the motif's channel.
-            reduce: by what elements are reduced; empty: none are.
+            reduce: by what elements are reduced. Empty: none are.
         """
         under_way = _UnderWay(row, world, reduce)
         for number, step in enumerate(self.steps):

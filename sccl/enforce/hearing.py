@@ -65,7 +65,7 @@ def iterations_in(
 
 
 def misfit(first: Sequence[tuple[Hashable, ...]], program: Sequence[tuple[Hashable, ...]]) -> str:
-    """Return why a plan is none of what a job called first; empty: it fits, or may yet.
+    """Return why a plan is none of what a job called first. Empty: it fits, or may yet.
 
     A job may call other things before its first step: so there are to be some more than four.
     """

@@ -16,7 +16,7 @@ from sccl.enforce.works import Restore
 class HeldOp:
     """An operation of an iteration, and what was called of it.
 
-    It is done when all of its motifs are; then all of its calls are.
+    It is done when all of its motifs are. Then all of its calls are.
 
     Attributes:
         group: the ranks that do it, of which this is one.

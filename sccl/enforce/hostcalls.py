@@ -19,13 +19,13 @@ from sccl.enforce.joined import IN_PLACE, OPS, TYPES, BundleCall, Joined
 Job = Callable[[], None]
 Maker = Callable[[Joined, int, Described], "BundleJob | None"]
 BundleJob = tuple[str, Job]
-"""The collective of the bundle that it takes; empty: it takes none. And what does the call."""
+"""The collective of the bundle that it takes. Empty: it takes none. And what does the call."""
 
 _BYTES = TYPES["int8"]
 
 
 def job_of(joined: Joined, ranks: int, does: str, described: Described) -> BundleJob | None:
-    """Return what does a call; None: that is gloo's affair.
+    """Return what does a call. None: that is gloo's affair.
 
     Args:
         does: as in :data:`~sccl.enforce.releases.NAMES`.

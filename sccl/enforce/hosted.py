@@ -28,7 +28,7 @@ from sccl.errors import ScclError
 
 BUNDLES = "SCCL_BUNDLES"
 _END_S = 1.0
-"""For a call that is ended; it notices within a tenth of that, where gloo has no part in it."""
+"""For a call that is ended. It notices within a tenth of that, where gloo has no part in it."""
 
 _MADE: Counter[tuple[int, ...]] = Counter()
 """How often there was a group of some ranks: what was said over the store then, is still there."""
@@ -40,7 +40,7 @@ class HostService:
     """What serves a group beside gloo.
 
     Attributes:
-        refusal: why gloo serves all; empty: it does not.
+        refusal: why gloo serves all. Empty: it does not.
         shown: its ranks, in words.
     """
 
@@ -111,7 +111,7 @@ class HostService:
     def call(
         self, does: str, described: Described, carry: Callable[[], Any], how: HowCalled
     ) -> HostWork | None:
-        """Take a call, and return its work; None: gloo does it.
+        """Take a call, and return its work. None: gloo does it.
 
         Args:
             does: as in :data:`~sccl.enforce.releases.NAMES`.
@@ -181,7 +181,7 @@ def wished() -> str:
 
 
 def _found(ranks: int, wish: str) -> tuple[str, tuple[str, ...], str]:
-    """Return a library, what it has algorithms of, and an empty text; or why there is none."""
+    """Return a library, what it has algorithms of, and an empty text, or why there is none."""
     from sccl.enforce.bundles import bundle_for  # noqa: PLC0415 - one rank of a machine needs it
 
     try:

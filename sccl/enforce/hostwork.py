@@ -147,7 +147,9 @@ class HostQueue:
         return self._left > 0
 
     def put(self, work: HostWork, job: Job, *, at_once: bool) -> HostWork:
-        """Do a call: here, where that is wanted and nothing comes before it; else by the thread.
+        """Do a call: here, where that is wanted and nothing comes before it.
+
+        Otherwise by the thread.
 
         Args:
             at_once: who calls waits for it, and does nothing else before.
@@ -173,7 +175,7 @@ class HostQueue:
         """End the thread, once it has done all; return whether it has.
 
         Args:
-            within_s: how long that may take; None: any time.
+            within_s: how long that may take. None: any time.
         """
         if self._thread is None:
             return True

@@ -1,6 +1,6 @@
 """What carries calls that no bundle serves: torch's own groups, one for each type of device.
 
-A group over gloo is made at once; those of other devices when a call first has tensors there.
+A group over gloo is made at once. Those of other devices when a call first has tensors there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def gloo_group(store: Any, rank: int, size: int, timeout: timedelta, device: Any
     """Return a group over gloo, which has all names of methods that torch's groups have.
 
     Args:
-        device: of gloo; None: that of the interface which torch takes by itself.
+        device: of gloo. None: that of the interface which torch takes by itself.
     """
     if device is None:  # then torch looks at GLOO_SOCKET_IFNAME
         backend = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)

@@ -30,7 +30,7 @@ _Awake = ctypes.CFUNCTYPE(c_int, c_void_p)
 
 
 class JoinError(Exception):
-    """Ranks can't share a communicator; the text says why."""
+    """Ranks can't share a communicator. The text says why."""
 
 
 class BundleError(RuntimeError):
@@ -55,7 +55,7 @@ class BundleCall:
 
 
 class Joined:
-    """A communicator; one thread calls it at a time."""
+    """A communicator. One thread calls it at a time."""
 
     def __init__(self, library: ctypes.CDLL, meeting: StoreMeeting, timeout_s: float) -> None:
         """Join the others, who do so at once.
@@ -125,7 +125,7 @@ class Joined:
         self._closing = True
 
     def leave(self) -> None:
-        """Free what is shared; nothing is under way, and nothing follows."""
+        """Free what is shared. Nothing is under way, and nothing follows."""
         self._closing = True
         if self._comm:
             self._library.sccl_leave(self._comm)
@@ -149,7 +149,7 @@ class Joined:
         return 0
 
     def _waking(self) -> Generator[int, int | None, None]:
-        """Yield whether a wait ends now; it goes on only while this thread is in a call."""
+        """Yield whether a wait ends now. It goes on only while this thread is in a call."""
         ends = 0
         while True:
             try:

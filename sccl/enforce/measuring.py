@@ -42,7 +42,7 @@ class Stopwatch:
         self._then: tuple[int, float] | None = None
 
     def came_to(self, iterations: int) -> None:
-        """Take note of how many iterations there were by now; 0: it is not known yet."""
+        """Take note of how many iterations there were by now. 0: it is not known yet."""
         if iterations:
             self._now = iterations, time.perf_counter()
 
@@ -59,7 +59,7 @@ class Stopwatch:
             self._held = some
 
     def ended(self, motif: ScriptMotif, seconds: float | None) -> None:
-        """Take note of a motif that is done, and what it took; None: it was of another size."""
+        """Take note of a motif that is done, and what it took. None: it was of another size."""
         with self._lock:
             self._pass()
             self._running -= 1
@@ -76,7 +76,7 @@ class Stopwatch:
                 )
 
     def taken(self) -> Spent | None:
-        """Return where time went since the last time that this was told; None: in no iteration."""
+        """Return where time went since the last time that this was told. None: in no iteration."""
         then, now = self._then, self._now
         if now is None or then is None or now[0] == then[0]:
             self._then = then or now

@@ -32,7 +32,7 @@ class DeviceCall(HeldCall):
     """A call, as an operation of a plan.
 
     Attributes:
-        work: torch's own; None: the call is not made, or no more is to be waited for.
+        work: torch's own. None: the call is not made, or no more is to be waited for.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ class SentMessage(NamedTuple):
     """What goes to a rank in a step.
 
     Attributes:
-        needs: the last own step of which something is passed on; -1: of none.
+        needs: the last own step of which something is passed on. -1: of none.
     """
 
     peer: int
@@ -95,7 +95,7 @@ class _Cells:
         self._first_sent: list[int | None] = [None for _ in pairwise(ends)]
 
     def note(self, step: int, start: int, stop: int, *, sent: bool) -> None:
-        """Take note of a span; steps come in their order."""
+        """Take note of a span. Steps come in their order."""
         for cell in self._of(start, stop):
             if not sent:
                 self._brought[cell].append(step)
@@ -103,7 +103,7 @@ class _Cells:
                 self._first_sent[cell] = step
 
     def came(self, step: int, start: int, stop: int) -> int:
-        """Return the last step before one that brings some of a span; -1: none does."""
+        """Return the last step before one that brings some of a span. -1: none does."""
         return max(
             (k for cell in self._of(start, stop) for k in self._brought[cell] if k < step),
             default=-1,

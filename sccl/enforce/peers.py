@@ -28,7 +28,7 @@ _REPORT_S, _POLL_S = 1.0, 0.02
 
 
 class CallError(RuntimeError):
-    """A call failed; the message says which, for which ranks, and which of these are gone."""
+    """A call failed. The message says which, for which ranks, and which of these are gone."""
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -92,7 +92,7 @@ class Peers:
                 )
 
     def gone(self, ranks: Iterable[int]) -> str:
-        """Return which of some ranks run no more, in words; empty: all seem to."""
+        """Return which of some ranks run no more, in words. Empty: all seem to."""
         found: dict[str, list[int]] = {}
         for rank in ranks:
             if rank in self._places:
@@ -109,7 +109,7 @@ class Peers:
         A failed call leaves a group of no more use, so the first failure of a group counts.
 
         Returns:
-            Ranks that run, and have not failed within :data:`_REPORT_S`, in words; empty: none.
+            Ranks that run, and have not failed within :data:`_REPORT_S`, in words. Empty: none.
         """
         with self._lock:
             group = tuple(ranks)
@@ -168,7 +168,7 @@ _STATES = {
 
 
 def ranks_in_words(ranks: Iterable[int]) -> str:
-    """Return ``rank 2``, or ``ranks 2, 3``; not more of them than can be read."""
+    """Return ``rank 2``, or ``ranks 2, 3``. Not more of them than can be read."""
     those = list(ranks)
     shown = ", ".join(map(str, those[:_SHOWN])) + (", ..." if len(those) > _SHOWN else "")
     return f"rank{'' if len(those) == 1 else 's'} {shown}"
@@ -206,7 +206,7 @@ def _place(ranks: int) -> _Place:
 def _stat(pid: int) -> tuple[str, bool, str]:
     """Return the state of a process as one letter, whether it is ending, and when it began.
 
-    All are empty where there is none. Source: proc_pid_stat(5); the third field follows the name,
+    All are empty where there is none. Source: proc_pid_stat(5). The third field follows the name,
     and the flag is PF_EXITING of Linux, set before what a process has open is closed.
     """
     try:

@@ -25,7 +25,7 @@ def _end() -> None:
 
 
 def _create(*options: Any) -> Any:
-    """Return a group, as torch asks for it; only now load what makes it.
+    """Return a group, as torch asks for it. Only now load what makes it.
 
     Raises:
         ToolError: this release of torch is not supported.

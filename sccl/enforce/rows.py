@@ -1,6 +1,6 @@
 """The row of an operation, in which what all ranks hold is laid out, upon the tensors of this rank.
 
-Contiguous tensors are taken as they are; others go through scratch, and are put back in the end. So
+Contiguous tensors are taken as they are. Others go through scratch, and are put back in the end. So
 do calls that are carried as one, whose rows are one after the other.
 Source: SYNDICATE (NSDI 2023) section 4.4: repacking of what motifs bring into the outputs.
 """
@@ -43,7 +43,7 @@ class OpRow:
 
         Args:
             call: which of the operation's it is.
-            into: where the row is to lie; None: where it may.
+            into: where the row is to lie. None: where it may.
 
         Raises:
             CallError: the blocks of an alltoall are not what its tensors have.
@@ -95,7 +95,7 @@ class OpRow:
             at += tensor.numel()
 
     def _laid_out(self) -> torch.Tensor | None:
-        """Return the row, with what this rank gives in place; None: cells are kept one by one."""
+        """Return the row, with what this rank gives in place. None: cells are kept one by one."""
         op, count, own, into = self._collective, self._count, self._own_block(), self._into
         if op == "alltoall":
             self._block(self._place, self._place).copy_(_part(self.given, self._gives, self._place))

@@ -1,6 +1,6 @@
 """A plan as ranks take it: which call is which operation, and what is sent for each of its motifs.
 
-Whoever has the plan makes it of that; a rank needs neither search nor machines for it.
+Whoever has the plan makes it of that. A rank needs neither search nor machines for it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ class ScriptMotif(_ScriptPart, frozen=True, kw_only=True):
         channel: the place of its channel.
         stream: which of that channel's.
         after: motifs of the same operation that end before it begins.
-        native: whether gloo's own collective does it, of ``part`` of each block; else transfers do.
+        native: whether gloo's own collective does it, of ``part`` of each block. Otherwise
+            transfers do.
         part: of each block, or of all where there are no blocks, elements from where to where.
-        timed: as what a table of costs has it: collective, option, ranks and bytes; None: as none.
+        timed: as what a table of costs has it: collective, option, ranks and bytes. None: as none.
         transfers: step, first element, the one after the last, source, target (global ranks), and
             whether it is reduced into what is there; ascending by step. Elements are those of the
             row of the operation, in which what all ranks hold is laid out.
@@ -55,8 +56,8 @@ class ScriptOp(_ScriptPart, frozen=True, kw_only=True):
     Attributes:
         groups: those that do it at once, each rank in one at most.
         count: of an alltoall whose blocks differ, of such as would be of one size.
-        roots: of each group, the global rank; empty: there is none.
-        merged: of each call that it is made of, the count, in the order of their rows; empty: it is
+        roots: of each group, the global rank. Empty: there is none.
+        merged: of each call that it is made of, the count, in the order of their rows. Empty: it is
             one call.
         as_made: whether calls go as they are made, over the lane of the first motif.
         keeps_blocks: whether those of an alltoall do so unless all of its blocks are as large as
@@ -82,7 +83,7 @@ class ScriptOp(_ScriptPart, frozen=True, kw_only=True):
 
 
 class PlanScript(_ScriptPart, frozen=True, kw_only=True):
-    """A plan; one without operations says that calls go as they are made.
+    """A plan. One without operations says that calls go as they are made.
 
     Attributes:
         plan: its digest.
@@ -94,7 +95,7 @@ class PlanScript(_ScriptPart, frozen=True, kw_only=True):
             of it.
         order: of a window: operation, motif, and of how many iterations ahead.
         period_us: as claimed.
-        given: the text of the plan's file, for who plans anew; ranks have no use for it.
+        given: the text of the plan's file, for who plans again. Ranks have no use for it.
     """
 
     sccl_script: Literal[1] = 1
@@ -140,7 +141,7 @@ def script_text(script: PlanScript) -> str:
 
 
 def wrong_in(script: PlanScript) -> str:
-    """Return what is wrong with a script; empty: nothing."""
+    """Return what is wrong with a script. Empty: nothing."""
     motifs = {(k, m) for k, op in enumerate(script.ops) for m in range(len(op.motifs))}
     told = [(op, motif) for op, motif, _ in script.order]
     if len(set(told)) < len(told) or set(told) != motifs:
@@ -171,7 +172,7 @@ def _wrong_in_op(script: PlanScript, op: ScriptOp) -> str:
 
 
 def _wrong_in_order(script: PlanScript) -> str:
-    """Return which motifs come before those that they wait for; empty: none do."""
+    """Return which motifs come before those that they wait for. Empty: none do."""
     place = {(op, motif): (-shift, k) for k, (op, motif, shift) in enumerate(script.order)}
     for number, op in enumerate(script.ops):
         for motif, own in enumerate(op.motifs):

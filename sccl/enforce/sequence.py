@@ -12,7 +12,7 @@ no clock, is the same on all of them, however far one is ahead of the other:
   the host waits for what is not issued, and is to submit something before, all ranks stand at the
   same call, and it is a cut there.
 
-Source: SYNDICATE (NSDI 2023) section 4.4, Pseudocode 2; it has no cuts, and would wait for ever.
+Source: SYNDICATE (NSDI 2023) section 4.4, Pseudocode 2. It has no cuts, and would wait for ever.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class CallSequence:
         """Take a call.
 
         Returns:
-            Of which iteration it is, and its place in the program; None: it goes its own way. And
+            Of which iteration it is, and its place in the program. None: it goes its own way. And
             what is issued before it, which is of a cut.
         """
         self.calls += 1
@@ -107,7 +107,7 @@ class CallSequence:
         return found
 
     def cut(self) -> list[Issued]:
-        """Return all that was submitted and is not issued, in order; nothing is planned then.
+        """Return all that was submitted and is not issued, in order. Nothing is planned then.
 
         Operations of which some calls are missing are among it.
         """

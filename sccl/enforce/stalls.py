@@ -23,7 +23,7 @@ class Stalls:
     """What this rank has said.
 
     Attributes:
-        at: after how many calls it stands still; None: it does not.
+        at: after how many calls it stands still. None: it does not.
     """
 
     def __init__(self, store: Any, rank: int, ranks: int, limit_s: float) -> None:
@@ -31,7 +31,7 @@ class Stalls:
         self.at: int | None = None
 
     def tell(self, calls: int) -> None:
-        """Say that this rank stands still after some calls; once for each number."""
+        """Say that this rank stands still after some calls. Once for each number."""
         if self.at == calls:
             return
         self.at = calls
@@ -40,7 +40,7 @@ class Stalls:
             self._decide(calls, CUT)
 
     def decided(self) -> str:
-        """Return what was decided of where this rank stands; empty: nothing yet."""
+        """Return what was decided of where this rank stands. Empty: nothing yet."""
         key = f"decided/{self.at}"
         return str(self._store.get(key).decode()) if self._store.check([key]) else ""
 

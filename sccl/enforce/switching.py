@@ -58,10 +58,10 @@ AGREE_S = 0.25
 """About so often ranks agree. An agreement takes a tenth of a millisecond of a rank's cores."""
 
 FIRST_CALLS, MOST_CALLS = 4, 1024
-"""Before the first agreement, and at most from one to the next; it can no more than double."""
+"""Before the first agreement, and at most from one to the next. It can no more than double."""
 
 ALLOCATE = timedelta(seconds=20)
-"""For all ranks to make the connections that a plan needs; this is no time of the job's threads."""
+"""For all ranks to make the connections that a plan needs. This is no time of the job's threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class PreparedPlan:
     """A plan that this rank can come to at any time.
 
     Attributes:
-        enforcer: keeps to it; None: calls go as they are made.
+        enforcer: keeps to it. None: calls go as they are made.
     """
 
     enforcer: Enforcer | None
@@ -87,11 +87,11 @@ class PlanSwitch:
         group: of all ranks.
         store: of the group, and of no other that this process had.
         make: makes a group over gloo.
-        script: of the plan that the job is started under; None: of none.
+        script: of the plan that the job is started under. None: of none.
 
     Attributes:
-        enforcer: keeps to the plan; None: calls go as they are made.
-        version: of the plan; 0: that which the job was started under, or none.
+        enforcer: keeps to the plan. None: calls go as they are made.
+        version: of the plan. 0: that which the job was started under, or none.
         number: of calls of all ranks.
         watched: whether somebody attends to the job.
     """
@@ -159,7 +159,7 @@ class PlanSwitch:
 
     @property
     def version(self) -> int:
-        """Return that of the plan; 0: that which the job was started under, or none."""
+        """Return that of the plan. 0: that which the job was started under, or none."""
         return 0 if self._listener is None else self._follower.active
 
     @property
@@ -188,10 +188,10 @@ class PlanSwitch:
         whole: Callable[[Any], Any],
         there: OnDevice | None,
     ) -> PlannedWork | DeviceWork | None:
-        """Take a call, and return its work; None: it goes its own way.
+        """Take a call, and return its work. None: it goes its own way.
 
         Args:
-            there: does it where its tensors are; None: these are on the CPU.
+            there: does it where its tensors are. None: these are on the CPU.
         """
         enforcer = self.enforcer
         if not (described.collective and described.dtype):
@@ -302,7 +302,7 @@ class PlanSwitch:
         )
 
     def _fit(self, content: bytes, version: int) -> PreparedPlan | None:
-        """Return a plan ready to be switched to; None: too few calls were made to judge it.
+        """Return a plan ready to be switched to. None: too few calls were made to judge it.
 
         Raises:
             InputError: it is of another job, or what it needs is not there.
@@ -369,7 +369,7 @@ def _underlying(store: Any) -> Any:
 
 
 def _address_of(store: Any) -> str | None:
-    """Return where a store can be reached; None: by nobody else."""
+    """Return where a store can be reached. None: by nobody else."""
     own = _underlying(store)
     if not isinstance(own, dist.TCPStore):
         return None

@@ -47,17 +47,17 @@ WRITTEN_ALONE = frozenset({"astra-sim", "chakra", "chrome-trace", "csv", "goal"}
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the formats, as ``--format`` takes them; none is loaded."""
+    """Return the names of the formats, as ``--format`` takes them. None is loaded."""
     return module_names(__path__, NO_FORMATS)
 
 
 def written() -> tuple[str, ...]:
-    """Return the names of the formats that plans are written in; none is loaded."""
+    """Return the names of the formats that plans are written in. None is loaded."""
     return tuple(name for name in names() if name not in READ_ALONE)
 
 
 def read() -> tuple[str, ...]:
-    """Return the names of the formats that are read; none is loaded."""
+    """Return the names of the formats that are read. None is loaded."""
     return tuple(name for name in names() if name not in WRITTEN_ALONE)
 
 
@@ -83,5 +83,5 @@ def step_writer(name: str) -> Callable[[SteppedPlan], WrittenFiles]:
 
 
 def who_reads(content: bytes) -> Format | None:
-    """Return the format that some bytes are of; None: none that is known."""
+    """Return the format that some bytes are of. None: none that is known."""
     return next((one for one in map(load, names()) if one.sniff(content)), None)

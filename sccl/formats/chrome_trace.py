@@ -3,7 +3,7 @@
 Source: Trace Event Format (Google, 2016), "complete" events (``ph`` X) with ``ts`` and ``dur`` in
 microseconds, and metadata events (``ph`` M) that name processes and threads. A process is a rank,
 or a switch, and its threads are the links out of it, so that Perfetto shows a row for each link, by
-who sends. ``args`` of an event has the chunk, where it goes, bytes, and when it arrives; a transfer
+who sends. ``args`` of an event has the chunk, where it goes, bytes, and when it arrives. A transfer
 of several chunks is one event, whose ``args`` have all of them as ``chunks``. It is only written: a
 trace does not say what a collective is.
 """
@@ -61,7 +61,7 @@ def _plan(entry: SizedPlan) -> Schedule:
 
 
 def _events(number: int, entry: SizedPlan) -> Iterator[dict[str, Any]]:
-    """Yield the events of a schedule; its processes are numbered after those of others."""
+    """Yield the events of a schedule. Its processes are numbered after those of others."""
     schedule = _plan(entry)
     topology = schedule.topology
     names = [f"rank {topology.label(rank)}" for rank in range(topology.ranks)]

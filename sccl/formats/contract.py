@@ -3,12 +3,12 @@
 It states ``NAME`` (as in ``--format``), ``ABOUT`` (whose format it is, in a line), ``SOURCE``
 (where it is described, and for which versions), ``TAKES`` (which plans it can hold; none: it is
 only read), ``BY_SIZE`` (whether it holds bytes, so that a size has to be told), ``MIXES`` (whether
-its runtime takes plans of several collectives together), ``Options`` (a struct; each field with its
+its runtime takes plans of several collectives together), ``Options`` (a struct. Each field with its
 help and its default), and has
 
 - ``write(plans, options) -> WrittenFiles``: files, and the command that runs them. What the format
   or its runtime does not allow is an :class:`~sccl.errors.InputError` that names the limit, and
-  what to do; nothing that a runtime would ignore in silence, or fail on, is ever written.
+  what to do. Nothing that a runtime would ignore in silence, or fail on, is ever written.
 - ``sniff(content) -> bool``: whether bytes are of this format; quick, and of any bytes. Always
   False of a format that is only written.
 - ``read(content, where) -> Foreign``: what a file of anybody holds.
@@ -37,7 +37,7 @@ MAX_BYTES = 2**28
 
 
 class FormatOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a format can be told beside the plans; each field has a default, and its help."""
+    """What a format can be told beside the plans. Each field has a default, and its help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ class SizedPlan:
     Attributes:
         name: of the plan: letters, digits and hyphens.
         min_bytes: of a rank's buffer, the C chunks; inclusive.
-        max_bytes: inclusive; None: all that are larger.
-        size_bytes: that times and messages are for; None: not told.
+        max_bytes: inclusive. None: all that are larger.
+        size_bytes: that times and messages are for. None: unknown.
         together: of an algorithm's sends that are one transfer with others, which.
     """
 
@@ -90,7 +90,7 @@ class Foreign:
         plan: None: it has none, as rules by which others choose.
         about: what it is, in words.
         notes: what some runtime would trip over, or was assumed, in sentences.
-        refused: why no runtime would run it, in sentences; empty: some would.
+        refused: why no runtime would run it, in sentences. Empty: some would.
     """
 
     plan: Algorithm | Schedule | StepProgram | None
@@ -129,7 +129,7 @@ class Format(Protocol):
     Options: type[FormatOptions]
 
     def write(self, plans: Sequence[SizedPlan], options: Any) -> WrittenFiles:
-        """Return the files of some plans on one machine; if not ``MIXES``, of one collective.
+        """Return the files of some plans on one machine. If not ``MIXES``, of one collective.
 
         Raises:
             InputError: the format, or who reads it, does not allow them.

@@ -2,7 +2,7 @@
 
 Source: liangyuRain/ForestColl (2025-04-22), ``spanning_trees_to_xml`` of ``pipeline_allgather.py``:
 ``Algo`` has ``nchunkspernode``, and a ``tree`` for each ``root`` and ``index``, which carries
-``nchunks`` of these; each ``send`` has ``src``, ``dst``, and the ``path`` between them, over
+``nchunks`` of these. Each ``send`` has ``src``, ``dst``, and the ``path`` between them, over
 switches. A node is a word, or a tuple as Python prints it.
 """
 

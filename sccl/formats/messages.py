@@ -43,7 +43,7 @@ class Message:
         number: its place in the order of steps, chunks, sources and destinations.
         reduce: whether the receiver reduces it, or one of several chunks, into what it has.
         after: numbers of messages to its sender.
-        with_chunks: other chunks that it carries, as transfers of schedules may; they ascend.
+        with_chunks: other chunks that it carries, as transfers of schedules may. They ascend.
     """
 
     number: int

@@ -148,7 +148,7 @@ def _cut(wanted: Wanted, chunks: int, ranks: int) -> int:
 
 
 def _known(wanted: Wanted, chunks: int, ranks: int) -> Collective | None:
-    """Return the collective by its name; None: it is none that has one."""
+    """Return the collective by its name. None: it is none that has one."""
     count = {move: chunks * n for move, n in Counter(wanted.moves.values()).items()}
     roots = sorted({min(side) for move in count for side in move if len(side) == 1})
     for name in names():

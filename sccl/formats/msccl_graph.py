@@ -131,7 +131,7 @@ class _Demand:
         )
 
     def place(self, rank: int, buffer: str, index: int, *, in_place: bool) -> Place:
-        """Return the memory behind a chunk of a buffer; in place, output and input share theirs."""
+        """Return the memory behind a chunk of a buffer. In place, output and input share theirs."""
         if in_place and buffer == "input":
             match self.name:
                 case "allgather":

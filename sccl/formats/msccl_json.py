@@ -54,7 +54,7 @@ _KNOWN = frozenset(
 _RUNTIME_NAMES = {"reducescatter": "reduce_scatter"} | {
     name: name for name in ("allgather", "allreduce", "alltoall")
 }
-"""That msccl-tools gives; all others are custom to a runtime."""
+"""That msccl-tools gives. All others are custom to a runtime."""
 
 
 class _Instance(msgspec.Struct, frozen=True):
@@ -250,7 +250,7 @@ def _topology(machine: Topology) -> dict[str, Any]:
 
 
 def _switch(budget: Budget, machine: Topology) -> list[Any] | None:
-    """Return a shared budget as a switch; None: it is not that of all links between its ends."""
+    """Return a shared budget as a switch. None: it is not that of all links between its ends."""
     sources, goals = (sorted({edge[end] for edge in budget.edges}) for end in (0, 1))
     linked = {(src, dst) for src, dst in machine.edges if src in sources and dst in goals}
     if linked != set(budget.edges):
@@ -319,7 +319,7 @@ def _sends(
     """Yield the sends of a step: those of sums store where they bring all that is there already.
 
     Args:
-        held: by (chunk, rank) the ranks that have contributed, as bits; after the step when done.
+        held: by (chunk, rank) the ranks that have contributed, as bits. After the step when done.
     """
     if not collective.combining:
         yield from (send(chunk, src, dst, step) for chunk, src, dst in rows)

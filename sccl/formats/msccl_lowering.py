@@ -2,7 +2,7 @@
 
 Steps are in the order of :mod:`sccl.formats.msccl_steps`, in which nothing waits in a circle. A
 message that is received and at once sent on is one step (``rcs``, ``rrcs``, ``rrs``), which needs
-two places in a queue; so many all protocols have.
+two places in a queue, so many all protocols have.
 """
 
 from __future__ import annotations

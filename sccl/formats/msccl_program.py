@@ -59,7 +59,7 @@ class MscclStep:
     """A step of a thread block; offsets count chunks.
 
     Attributes:
-        dep: the (thread block, step) that is done before; None: it waits for none.
+        dep: the (thread block, step) that is done before. None: it waits for none.
         tells: whether some step may wait for it.
     """
 
@@ -73,7 +73,7 @@ class MscclStep:
 
 @dataclass(frozen=True, slots=True)
 class MscclBlock:
-    """A thread block: what it sends goes to one rank, what it receives is from one; -1: none."""
+    """A thread block: what it sends goes to one rank, what it receives is from one. -1: none."""
 
     send: int
     recv: int

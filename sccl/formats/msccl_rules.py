@@ -19,7 +19,7 @@ MAX_NAME = 254
 MAX_ATTRIBUTES = 16
 MAX_CHILDREN = 1024
 MAX_NODES = 4096
-"""Of an element; of an element; and of a rank's own part of the file (xml.h)."""
+"""Of an element; of an element, and of a rank's own part of the file (xml.h)."""
 
 MAX_COUNT = 71
 """Chunks of a step (MSCCL_MAX_COUNT 72, exclusive)."""
@@ -98,7 +98,7 @@ RUNTIMES = {
 
 
 def broken_rules(program: MscclProgram, content: bytes, runtime: Runtime) -> list[str]:
-    """Return what a runtime would trip over, in sentences; each kind once, with where it is."""
+    """Return what a runtime would trip over, in sentences. Each kind once, with where it is."""
     found = [*_lexical(content), *_head(program, runtime), *_sizes(program, runtime)]
     for rank, gpu in enumerate(program.gpus):
         where = f"gpu {rank}"

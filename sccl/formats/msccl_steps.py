@@ -5,7 +5,7 @@ In that order, on all ranks, whatever a step waits for comes before it: so nothi
 even where a queue holds one message.
 
 Sends that are one transfer are one step of several chunks, as far as these lie beside one another
-at both ends. It has the place of its first chunk in the order; so it is not taken where its
+at both ends. It has the place of its first chunk in the order, so it is not taken where its
 receiver sends one of its chunks in the same step, which has to come before.
 """
 
@@ -178,7 +178,7 @@ def _scratch(
 ) -> dict[tuple[int, int], int]:
     """Return the scratch of (chunk, rank): as little as what is alive in one step.
 
-    What comes together lies beside one another where there is room; each instance has its own.
+    What comes together lies beside one another where there is room. Each instance has its own.
     """
     algorithm = instances.algorithm
     spans: list[dict[int, list[int]]] = [{} for _ in range(algorithm.topology.ranks)]

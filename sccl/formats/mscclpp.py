@@ -4,7 +4,7 @@ The one format that a runtime alive today executes. A plan is one-sided: a rank 
 of its peers and signals; over memory channels within a node, and over port channels, which a
 proxy serves, across. What is written is read again, executed, and held against every limit of the
 executor before anybody sees it: it looks at few of them itself.
-Source: microsoft/mscclpp v0.9.0 and 1f5f065 (2026-08); see ``mscclpp_plan`` for the limits.
+Source: microsoft/mscclpp v0.9.0 and 1f5f065 (2026-08). See ``mscclpp_plan`` for the limits.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PACKED = 4
 
 
 class Version(StrEnum):
-    """Whose executor it is for; the plan has no field that says so."""
+    """Whose executor it is for. The plan has no field that says so."""
 
     V09 = "0.9"
     HEAD = "head"
@@ -59,7 +59,7 @@ WRITTEN_FOR = {
     Version.V09: "MSCCL++ 0.9.0",
     Version.HEAD: "MSCCL++ 1f5f065 (2026-08)",
 }
-"""Whose code a plan was held against; the executor passes over what it does not know."""
+"""Whose code a plan was held against. The executor passes over what it does not know."""
 
 _TRIED = 1024
 """Words of a chunk in the size that is tried."""

@@ -131,7 +131,7 @@ class BlockWriter:
     def block(
         self, number: int, remotes: dict[tuple[int, str], int], peers: dict[str, list[int]]
     ) -> BlockPart:
-        """Return the thread block; its rank's channels and remote buffers are added to."""
+        """Return the thread block. Its rank's channels and remote buffers are added to."""
         channels, refs = [], []
         for kind in KINDS:
             own = self.channels[kind]

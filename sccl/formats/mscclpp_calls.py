@@ -2,7 +2,7 @@
 
 Nobody waits before packets are sent, and calls overlap: a rank may be in one while another has not
 left the last, or, where calls take turns with two halves of scratch, the last but one. That is
-right where the one knows by then that the other has entered a later call; and right or wrong
+right where the one knows by then that the other has entered a later call, and right or wrong
 whatever the speed, since it follows from what certainly is before what.
 Source: ``launchKernelHelper`` in ``executor.cc`` of microsoft/mscclpp.
 """

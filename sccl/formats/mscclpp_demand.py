@@ -46,7 +46,7 @@ class PlanDemand:
 
 
 def _collective(plan: PlanPart) -> Collective | None:
-    """Return the collective that a plan's buffers fit; None: there is none."""
+    """Return the collective that a plan's buffers fit. None: there is none."""
     ranks, gpu = len(plan.gpus), plan.gpus[0]
     sizes = {(g.input_chunks, g.output_chunks) for g in plan.gpus}
     if plan.collective == "sendrecv" or ranks == 1 or len(sizes) > 1:

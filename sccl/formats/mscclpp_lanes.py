@@ -1,7 +1,7 @@
 """What a thread block of MSCCL++ does for its chunks, over signals or as packets.
 
 Over signals each call begins by every rank telling its senders that it has entered, since their
-writes could come before it has; any one-sided write into a buffer of the user's has to wait for
+writes could come before it has. Any one-sided write into a buffer of the user's has to wait for
 that. Packets go to scratch alone, and calls take turns with its two halves.
 """
 
@@ -24,7 +24,7 @@ class Lane:
 
     Args:
         kind: over what kind of channel the rank reaches a peer.
-        group: which slice of each chunk it does; None: all.
+        group: which slice of each chunk it does. None: all.
     """
 
     def __init__(

@@ -23,7 +23,7 @@ class PlanLine:
     Attributes:
         each: what it moves, by its destinations.
         told: what it lets ports move.
-        origin: number of the line that tells a port to do this; -1: a thread block does it.
+        origin: number of the line that tells a port to do this. -1: a thread block does it.
     """
 
     rank: int

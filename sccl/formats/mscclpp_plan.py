@@ -173,7 +173,7 @@ class GpuPart(msgspec.Struct):
 
 
 class PlanPart(msgspec.Struct):
-    """A plan; no field of its own says which MSCCL++ it is for, ``written_for`` is sccl's."""
+    """A plan. No field of its own says which MSCCL++ it is for, ``written_for`` is sccl's."""
 
     name: str
     collective: str

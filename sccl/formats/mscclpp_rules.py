@@ -25,24 +25,24 @@ from sccl.formats.mscclpp_plan import (
 )
 
 MAX_OPERATION = 64
-"""Of a thread block, those inside pipelines too; the executor refuses more."""
+"""Of a thread block, those inside pipelines too. The executor refuses more."""
 MAX_CHANNEL = 16
-"""Of a thread block and of each kind, and as many remote buffers of each kind; not checked there.
+"""Of a thread block and of each kind, and as many remote buffers of each kind. Not checked there.
 """
 MAX_CHANNEL_PER_OPERATION = 8
 """Not checked there."""
 MAX_BUFFERS_PER_OPERATION = 10
-"""Two local ones and as many as there are channels; not checked there."""
+"""Two local ones and as many as there are channels. Not checked there."""
 MAX_DEVICE_SYNCERS = 16
-"""Barriers across thread blocks; not checked there."""
+"""Barriers across thread blocks. Not checked there."""
 MAX_DEVICE_SEMAPHORES = 16
-"""Of one operation; not checked there. A rank has as many as its plan lists."""
+"""Of one operation. Not checked there. A rank has as many as its plan lists."""
 MAX_OFFSET_BYTES = 2**32 - 1
-"""Offsets are of 32 bits; not checked there."""
+"""Offsets are of 32 bits. Not checked there."""
 MAX_MIN_SIZE = 2**31 - 1
-"""``min_message_size`` is read as a number of 32 bits; not checked there."""
+"""``min_message_size`` is read as a number of 32 bits. Not checked there."""
 MAX_THREADS = 1024
-"""Of a thread block; the kernel is compiled for no more."""
+"""Of a thread block. The kernel is compiled for no more."""
 
 NAMES = frozenset({"allreduce", "allgather", "reducescatter", "alltoall", "sendrecv"})
 """Collectives that its own test knows."""

@@ -1,4 +1,4 @@
-"""What ranks do for each chunk in each step, and where everything lies; not yet by which threads.
+"""What ranks do for each chunk in each step, and where everything lies. Not yet by which threads.
 
 Senders write: over signals what ends in the output goes there at once, which is one copy less than
 over scratch, and what is still to be added up goes to a place of its own in scratch; as packets all
@@ -23,10 +23,10 @@ At = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """A place is sent into another, at a peer; or several, each right behind the one before it.
+    """A place is sent into another, at a peer, or several, each right behind the one before it.
 
     Attributes:
-        party: which transfer of several chunks it is a part of; None: it is one by itself.
+        party: which transfer of several chunks it is a part of. None: it is one by itself.
     """
 
     src: At
@@ -201,7 +201,7 @@ def packet_script_of(algorithm: Algorithm, home: Sequence[int]) -> Script:
 
 
 def _output(found: Trace, layout: BufferLayout, collective: Collective, number: int) -> At | None:
-    """Return the place of the output where a value is to end; None: it does not."""
+    """Return the place of the output where a value is to end. None: it does not."""
     value = found.values[number]
     ends = found.final[value.chunk, value.rank] == number
     if not ends or value.rank not in collective.wanted(value.chunk):

@@ -1,9 +1,9 @@
 """Chakra execution traces of training plans: what each rank computes and calls in an iteration.
 
 Source: ``et_def.proto`` of MLCommons Chakra, as :mod:`sccl.formats.chakra`. A collective is a node
-of each rank of its groups, with ``comm_type`` and ``comm_size``; one that not all ranks are in has
+of each rank of its groups, with ``comm_type`` and ``comm_size``. One that not all ranks are in has
 ``pg_name``, the number of its group, which ``comm_groups.json`` lists (what ASTRA-sim takes as
-``--comm-group-configuration``). Nodes need what the workload says that they need; that computation
+``--comm-group-configuration``). Nodes need what the workload says that they need. That computation
 of a stream is in order is a control dependency. Numbers of nodes are in the order of the plan. A
 broadcast among two ranks is a send and a receive: ASTRA-sim simulates these, and no broadcasts.
 
@@ -70,7 +70,7 @@ class _Place:
     """A rank in an operation.
 
     Attributes:
-        group: the number of its group; 0: that of all, or it computes.
+        group: the number of its group. 0: that of all, or it computes.
         ends: of a send the rank that gives and the one that takes.
         sends: whether it is the first of these.
     """

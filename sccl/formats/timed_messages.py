@@ -1,8 +1,8 @@
 """What ranks tell one another in a schedule, and what each message waits for.
 
-A leg of :mod:`sccl.core.legs` is a message; a rank that passes one on and keeps nothing of it
+A leg of :mod:`sccl.core.legs` is a message. A rank that passes one on and keeps nothing of it
 sends one that waits for what came alone. Chunks that go together are one message, of all their
-bytes; those that part at a switch are a message each.
+bytes. Those that part at a switch are a message each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def timed_messages(schedule: Schedule, awaiting: Awaiting) -> list[Message]:
     What has arrived at a rank by the tick at which a message starts, it waits for.
 
     Raises:
-        ParameterError: messages are not told apart where there are switches, or one leaves a switch
+        ParameterError: messages are unknown apart where there are switches, or one leaves a switch
             more than once.
     """
     sent: dict[tuple[int, ...], list[Leg]] = defaultdict(list)
@@ -52,7 +52,7 @@ class _Come:
         self._passed: dict[tuple[tuple[int, int], int], int] = {}
 
     def note(self, number: int, legs: list[Leg]) -> None:
-        """Note that a message has arrived; a chunk that is stored takes the place of what was."""
+        """Note that a message has arrived. A chunk that is stored takes the place of what was."""
         for leg in legs:
             if not leg.kept:
                 self._passed[leg.of, leg.dst] = number
@@ -78,7 +78,7 @@ def sizes_of(schedule: Schedule, size_bytes: int | None) -> tuple[int, ...]:
     """Return the bytes of each chunk.
 
     Args:
-        size_bytes: of a rank's buffer, as it is told; None: it is not.
+        size_bytes: of a rank's buffer, as it is told. None: it is not.
 
     Raises:
         ParameterError: what is told is not what the schedule was made for.

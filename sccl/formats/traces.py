@@ -41,7 +41,7 @@ class Node:
         number: no other node of the rank has it.
         after: numbers of the nodes that have to be done before; ASTRA-sim calls a send done when
             it has arrived.
-        micros: how long a computation takes, microseconds; 0: ASTRA-sim takes it for a nanosecond.
+        micros: how long a computation takes, microseconds. 0: ASTRA-sim takes it for a nanosecond.
         attributes: numbers, truth values and texts by their names, beside that it runs on no CPU.
         control: numbers of nodes that come before it, though it needs nothing of them.
         name: empty: its kind and its number.

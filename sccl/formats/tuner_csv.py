@@ -51,7 +51,7 @@ _LEAST, _MOST = 8, 10
 """Fields of a line."""
 
 _ONLY = {"tree": {"allreduce"}, "pat": {"allgather", "reducescatter"}}
-"""Collectives that an algorithm is for; others have no time for it, and the rule does nothing."""
+"""Collectives that an algorithm is for. Others have no time for it, and the rule does nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,10 @@ class Turn:
 class GroupAction:
     """A group as this judge takes it: translations, and turns about rank 0 that normalise them.
 
-    Chunk k * P + h starts on rank h alone; it is the k-th of that rank.
+    Chunk k * P + h starts on rank h alone. It is the k-th of that rank.
 
     Attributes:
-        targets: of each chunk of rank 0 the rank that wants it; None: all do.
+        targets: of each chunk of rank 0 the rank that wants it. None: all do.
         own: how many chunks rank 0 has.
     """
 
@@ -53,7 +53,7 @@ class GroupAction:
 
 
 def action_of(algorithm: SymmetricAlgorithm) -> GroupAction | None:
-    """Return the group of an algorithm once (i) and (ii) are checked; None: not for this judge."""
+    """Return the group of an algorithm once (i) and (ii) are checked. None: not for this judge."""
     topology, collective = algorithm.topology, algorithm.collective
     single = collective.is_transpose
     if not is_taken(algorithm):
@@ -102,7 +102,7 @@ def keep_budgets(topology: Topology, symmetries: tuple[Symmetry, ...]) -> bool:
 
 
 def _turn(machine: Cayley, symmetry: Symmetry, each: int, *, single: bool) -> Turn | None:
-    """Return a symmetry followed by the translation that brings rank 0 back; None: it is none.
+    """Return a symmetry followed by the translation that brings rank 0 back. None: it is none.
 
     It has to preserve links, and to take translations to translations when they are conjugated.
 

@@ -1,7 +1,7 @@
 """The judge of symmetric algorithms whose group keeps no rank: one rank of each orbit decides.
 
 As in :mod:`sccl.judge.symmetric`, generators have to take links, lanes and budgets to such, and who
-holds or wants a chunk to who does its image; here they need not commute, nor take each rank to each
+holds or wants a chunk to who does its image. Here they need not commute, nor take each rank to each
 other. Each chunk starts on one rank, and only the identity keeps that, hence the chunk: what is
 given of a chunk of each orbit has one image for every chunk of it, and nothing else has to be
 checked of it (condition (iii) there). So each given chunk has to be sent right by itself, every
@@ -28,7 +28,7 @@ Ints = NDArray[np.int64]
 
 
 def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
-    """Return what is wrong with an algorithm, at most the first thing; None: not for this judge.
+    """Return what is wrong with an algorithm, at most the first thing. None: not for this judge.
 
     Raises:
         ParameterError: the sends of two chunks of one orbit are given.
@@ -54,7 +54,7 @@ class _Given:
     """The sends that are given.
 
     Attributes:
-        chunks: that are sent, ascending; each starts on a rank of its own orbit of chunks.
+        chunks: that are sent, ascending. Each starts on a rank of its own orbit of chunks.
         row: of each send the place of its chunk among them.
     """
 

@@ -23,7 +23,7 @@ from sccl.core.schedule import Schedule, TransferColumns, Whole
 from sccl.judge.pipes import pipe_violations
 
 MOST_PLACES = 2**29
-"""Pairs of a chunk and a rank; a table of their arrivals takes 4 GiB."""
+"""Pairs of a chunk and a rank. A table of their arrivals takes 4 GiB."""
 
 MOST_WORDS = 2**28
 """Of all sets of contributions together: 2 GiB."""
@@ -147,8 +147,8 @@ def _straight_on(  # noqa: PLR0913, PLR0917 - a state
         of_links: both ends, and ticks from a hop's start to its first byte, and from its end to
             its last one.
         of_nodes: whether it is a switch, cuts through, and has room for whatever waits.
-        state: by message: the switch where it is, -1: at none; when its first byte came there, and
-            its last one; and which passage it is, -1: it has not begun.
+        state: by message: the switch where it is, -1: at none. When its first byte came there, and
+            its last one, and which passage it is, -1: it has not begun.
         begun: how many had before.
     """
     start, end, chunk, link, message = hops

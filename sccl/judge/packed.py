@@ -1,6 +1,6 @@
 """The judge of packed schedules: every transfer re-executed, in compiled loops, from the log alone.
 
-It reads the topology, the collective, and the log; it takes no word of whoever made that. What the
+It reads the topology, the collective, and the log. It takes no word of whoever made that. What the
 form of a log makes true need not be looked at: a link has one bit in a round, so it carries one
 chunk at a time, for exactly as long as its clock says, and the finish is the end of the last round.
 
@@ -56,7 +56,7 @@ _ALL = np.uint64(2**64 - 1)
 def violations(
     schedule: PackedSchedule, told: Callable[[int, int], None] = lambda _done, _of: None
 ) -> list[Violation]:
-    """Return the first thing that is wrong with a packed schedule; empty: it is valid.
+    """Return the first thing that is wrong with a packed schedule. Empty: it is valid.
 
     Args:
         told: how many transfers were executed, and of how many.
@@ -84,7 +84,7 @@ def violations(
 
 
 def _unheard(have: Words, collective: Collective) -> Violation | None:
-    """Return whose contribution is not sent in a pass that reduces; None: all are."""
+    """Return whose contribution is not sent in a pass that reduces. None: all are."""
     if not (lacking := _lacks(have, collective, Relation(RelationKind.ALL))):
         return None
     chunk, rank = lacking
@@ -93,7 +93,7 @@ def _unheard(have: Words, collective: Collective) -> Violation | None:
 
 
 def _unfit(schedule: PackedSchedule) -> Violation | None:
-    """Return why its passes cannot do what the collective asks for; None: they may."""
+    """Return why its passes cannot do what the collective asks for. None: they may."""
     collective, passes = schedule.collective, schedule.passes
     reduces = [passing is Pass.REDUCES for passing in passes]
     if not collective.combining:
@@ -153,7 +153,7 @@ def _held(collective: Collective, relation: Relation) -> Words:
 
 
 def _lacks(have: Words, collective: Collective, relation: Relation) -> tuple[int, int] | None:
-    """Return a chunk and a rank of a relation that does not hold it; None: all do."""
+    """Return a chunk and a rank of a relation that does not hold it. None: all do."""
     if relation.kind is not RelationKind.ALL:
         chunk, rank = _pairs(relation, collective)
         there = have[chunk >> 6, rank] >> (chunk.astype(np.uint64) & _IN_WORD) & _ONE
@@ -180,7 +180,7 @@ class _Run:
 
     Attributes:
         have: what ranks hold, brought up to date.
-        wrong: the first thing that is wrong; None: nothing so far.
+        wrong: the first thing that is wrong. None: nothing so far.
     """
 
     def __init__(self, schedule: PackedSchedule, position: int, have: Words) -> None:
@@ -305,7 +305,7 @@ def _execute(  # noqa: PLR0913, PLR0917 - a state
 ) -> Any:
     """Execute the transfers of some groups of chunks; return 0, or one more than a wrong one.
 
-    Wrong is what a source does not hold as its round begins; with ``once``, too, what a destination
+    Wrong is what a source does not hold as its round begins. With ``once``, too, what a destination
     holds.
     """
     src, dst = ends.src, ends.dst

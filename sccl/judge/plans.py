@@ -139,7 +139,7 @@ def streamed(algorithm: SymmetricAlgorithm) -> list[Violation]:
 
 
 def require_valid(plan: P, made_by: str, told: Told = lambda *_: None) -> P:
-    """Return a plan if the judge accepts it.
+    """Return a plan if it passes verification.
 
     Args:
         told: as of :func:`violations`.

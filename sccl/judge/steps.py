@@ -18,9 +18,9 @@ from sccl.judge.violation import Contributions, Violation, ranks_text
 def violations(algorithm: Algorithm) -> list[Violation]:
     """Return everything that is wrong with an algorithm; empty means it is valid.
 
-    Checks that each step has at least one round; that each send is over a link, of a chunk that
-    its sender holds when the step begins; that no bandwidth constraint carries more than b * r_s;
-    that the postcondition holds in the end; and for combining collectives that each partial result
+    Checks that each step has at least one round. That each send is over a link, of a chunk that
+    its sender holds when the step begins. That no bandwidth constraint carries more than b * r_s.
+    That the postcondition holds in the end, and for combining collectives that each partial result
     counts a contribution at most once and the final ones count every contribution exactly once.
     """
     found = list(_malformed(algorithm))
@@ -125,7 +125,7 @@ def _by_step(sends: list[Send]) -> dict[int, list[Send]]:
 
 
 def _run_combining(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]:
-    """Run with sets of contributions in place of data (SCCL section 3.5)."""
+    """Run with sets of contributions instead of data (SCCL section 3.5)."""
     collective = algorithm.collective
     value: dict[tuple[int, int], Contributions] = {
         (c, r): 1 << r for c in range(collective.num_chunks) for r in collective.holders(c)

@@ -34,7 +34,7 @@ Ints = NDArray[np.int64]
 
 
 def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
-    """Return what is wrong with an algorithm, at most the first thing; None: not for this judge.
+    """Return what is wrong with an algorithm, at most the first thing. None: not for this judge.
 
     Raises:
         ParameterError: the sends of two chunks of one orbit are given.
@@ -190,7 +190,7 @@ class _Given:
         """Return that a chunk does not come to where it is wanted, if so.
 
         Args:
-            places: chunks' places times ranks, plus the ranks that they come to; no two alike.
+            places: chunks' places times ranks, plus the ranks that they come to. No two alike.
         """
         ranks, targets = self.action.group.ranks, self.action.targets
         for k in np.flatnonzero(~self.seen):

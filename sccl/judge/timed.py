@@ -4,15 +4,15 @@ It reads nothing but the topology, the collective and the clock, and goes throug
 at a tick is there for what starts at that tick, and a transfer carries what its sender has when it
 starts. The rules:
 
-- A link is busy with a chunk for as long as its clock says, or longer, and with one at a time.
-  Rows of a link with the same start and the same end are one transfer of several chunks: it is busy
-  with all of them together, and each arrives when the whole transfer has.
+- A link is busy with a chunk for as long as its clock says, or longer, and with one at a time. Rows
+  of a link with the same start and the same end are one transfer of several chunks: it is busy with
+  all of them together, and each arrives when the whole transfer has.
 - The transfers over a shared budget together are never faster than it: each at one pace, from when
   its first byte has been let go to when its last one has.
 - A rank sends what it holds. A node that passes a message on holds nothing of it: a switch that
   cuts through sends no byte before it has come, one that does not, and a rank, no byte before all
-  have. Several chunks that came as one transfer cut through if they leave as one, too, and no
-  other chunk with them; else each has come when the transfer has. What a switch has got whole and
+  have. Several chunks that came as one transfer cut through if they leave as one, too, and no other
+  chunk with them. Otherwise each has come when the transfer has. What a switch has got whole and
   not yet begun to send, or not yet sent where it does not cut through, is in its buffer. A message
   leaves a node once, or more often where a switch copies.
 - In combining collectives partial results are followed by whose contributions they are made of.
@@ -48,7 +48,7 @@ class TimedSend:
     Attributes:
         first: when its first byte arrives.
         last: when its last one does.
-        message: what it is a hop of; None where messages are not told.
+        message: what it is a hop of; None where messages are unknown.
     """
 
     start: int
@@ -77,7 +77,7 @@ class _Passing:
 
     Attributes:
         value: what it carries.
-        begun: when the last of its transfers out started; None: none has.
+        begun: when the last of its transfers out started. None: none has.
         sent: when the last of them to end ended.
     """
 
@@ -244,7 +244,7 @@ class _Run:
         return came.first if switch.cut_through and same else came.last
 
     def _switch(self, node: int) -> Switch:
-        """Return what a node is that passes messages on; a rank stores them, in room of its own."""
+        """Return what a node is that passes messages on. A rank stores them, in room of its own."""
         ranks = self.topology.ranks
         return self.topology.switches[node - ranks] if node >= ranks else _RELAY
 

@@ -1,7 +1,7 @@
 """The algebra of splitting collectives: rules, recipes made of them, and the judge of both.
 
 Source: SYNDICATE (NSDI 2023) sections 4.2.1 and A.1: segmentation cuts a collective's
-payload, splining its pattern; both compose.
+payload, splining its pattern. Both compose.
 """
 
 from sccl.motif.extents import buffer_of, extent

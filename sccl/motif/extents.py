@@ -44,11 +44,11 @@ def extent(motif: Motif) -> int:
 
 
 def buffer_of(motif: Motif) -> int:
-    """Return the elements of the largest buffer that a rank has of what a motif moves.
+    """Return the number of elements of a rank's largest buffer for a motif.
 
-    They are counted as those of a collective: all of an allreduce, a broadcast or a reduce; what a
-    rank gets in all of an allgather, its own with it; what it gives in all of a reducescatter or an
-    alltoall; what the root has of a gather or a scatter.
+    They are counted as for a collective: the whole buffer of an allreduce, broadcast, or reduce.
+    The output of an allgather. The input of a reducescatter or alltoall. The root's buffer of a
+    gather or scatter.
     """
     return max(_largest(motif, share) for share in motif.shares)
 
@@ -69,7 +69,7 @@ def _largest(motif: Motif, share: MotifShare) -> int:
 
 
 def work_of(motif: Motif) -> int:
-    """Return how often ranks read or write a cell of a motif, about: what executing it takes."""
+    """Return the approximate number of reads and writes of cells, the cost of executing a motif."""
     found = 0
     for share in motif.shares:
         cells = sum(map(len, share.owns)) if share.owns else len(share.cells) - 1
@@ -91,7 +91,7 @@ def meet(some: Spans, others: Spans) -> bool:
 
 
 def _cells(motif: Motif, share: MotifShare, cells: NDArray[np.int64]) -> Spans:
-    """Return where what a group moves of each cell begins and ends."""
+    """Return the begin and end of the part of each cell that a group moves."""
     number = _numbers(motif, share)
     size = cells[number + 1] - cells[number]
     parts = [cut_off(size, part) for part in motif.part]
@@ -117,7 +117,7 @@ def _numbers(motif: Motif, share: MotifShare) -> NDArray[np.int64]:
 
 
 def exchanged(motif: Motif) -> tuple[NDArray[np.int64], ...]:
-    """Return what an alltoall moves: first elements, those after the last, sources and targets."""
+    """Return the moves of an alltoall: first elements, ends, sources, and targets."""
     columns = []
     for share in motif.shares:
         cells = cells_of(share.cells)

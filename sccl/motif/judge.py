@@ -1,8 +1,8 @@
-"""The judge of motifs: whatever order they are executed in, they do what their collective does.
+"""Verify motifs: in every permitted order of execution they implement their collective.
 
-They are executed on symbols: what a rank has of an element is the set of ranks whose contributions
-it is made of. A motif that reads or writes what another writes has to be ordered with it, so that
-one order stands for all.
+Motifs are executed on symbols: the state of an element on a rank is the set of ranks whose
+contributions it contains. Motifs that touch the same data must be ordered with each other, so one
+order represents all of them.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from sccl.motif.extents import exchanged
 from sccl.motif.merge import length
 
 MOST_STATES = 2**23
-"""Of ranks, times pieces of elements, that motifs read and write."""
+"""Largest product of ranks and pieces of elements that motifs read and write."""
 
 _Whole = NDArray[np.int64]
 _Words = NDArray[np.uint64]
 
 
 class _Rows(NamedTuple):
-    """What moves, before elements are cut into pieces.
+    """Moves before elements are divided into pieces.
 
     Attributes:
-        start: of each move: its first element.
-        stop: of each move: that after its last.
-        from_first: of each move, and one more: where its sources begin.
-        source: ranks.
-        to_first: of each move, and one more: where its targets begin.
-        target: ranks.
+        start: First element of each move.
+        stop: End of each move (exclusive).
+        from_first: Index of the first source of each move, and the total.
+        source: Ranks.
+        to_first: Index of the first target of each move, and the total.
+        target: Ranks.
     """
 
     start: _Whole
@@ -47,7 +47,7 @@ class _Rows(NamedTuple):
 
 
 def _rows(motif: Motif) -> _Rows:
-    """Return what a motif moves: of an alltoall by columns, which may have millions."""
+    """Return the moves of a motif. An alltoall, with up to millions, is built by columns."""
     if motif.collective == "alltoall":
         start, stop, source, target = exchanged(motif)
         each = np.arange(len(start) + 1)
@@ -62,13 +62,13 @@ def _rows(motif: Motif) -> _Rows:
 
 
 class _Pieces(NamedTuple):
-    """What a motif reads and writes: a row for each piece of each move.
+    """Reads and writes of a motif, with a row for each piece of each move.
 
     Attributes:
-        first: of each row: where its sources begin in ``read``.
-        read: places.
-        write: places.
-        row: of each place that is written: by which row.
+        first: Index of the first source of each row in ``read``.
+        read: Places.
+        write: Places.
+        row: Row that writes each written place.
     """
 
     first: _Whole
@@ -139,14 +139,14 @@ def check_work(size: int) -> None:
 
 
 def wrong_in(whole: Motif | Sequence[Motif], motifs: Sequence[Motif]) -> str:
-    """Return what is wrong with motifs in place of a collective; empty: nothing.
+    """Return a violation of motifs that implement a collective. Empty: none.
 
     Args:
-        whole: the collective; or several, which are to be done all of them, the elements of each
-            after those of the one before.
+        whole: The collective, or several, all of which are implemented. The elements of each follow
+            those of the previous one.
 
     Raises:
-        ParameterError: there is too much to execute.
+        ParameterError: There is too much to execute.
     """
     wholes = [whole] if isinstance(whole, Motif) else whole
     rows = [_goal(wholes), *map(_rows, motifs)]
@@ -170,7 +170,7 @@ def wrong_in(whole: Motif | Sequence[Motif], motifs: Sequence[Motif]) -> str:
 
 
 def _goal(wholes: Sequence[Motif]) -> _Rows:
-    """Return what collectives move, the elements of each after those of the one before."""
+    """Return the moves of collectives, the elements of each after those of the previous one."""
     if len(wholes) == 1:
         return _rows(wholes[0])
     parts, first = [], 0
@@ -196,10 +196,10 @@ def _check_size(rows: Sequence[_Rows], cuts: _Whole) -> None:
 
 
 class _State:
-    """What ranks have, and which motifs it comes from.
+    """The values of ranks, and the motifs that wrote them.
 
-    Sets are words of bits: of the ranks whose contributions a place has, and of motifs. Where
-    nothing is combined, a place has what one rank gave, and the word is its number.
+    Sets are words of bits: ranks whose contributions a place contains, and motifs. Without
+    reductions a place contains the value of one rank, and the word is its number.
     """
 
     def __init__(self, table: _Table, motifs: int, *, combines: bool) -> None:
@@ -211,11 +211,11 @@ class _State:
         self.before = np.zeros((motifs, self.read.shape[1]), dtype=np.uint64)
 
     def begin(self, places: _Whole) -> None:
-        """Give ranks what they contribute of themselves."""
+        """Give ranks their own contributions."""
         self.has[places] = self._own(places)
 
     def _own(self, places: _Whole) -> _Words:
-        """Return what the rank of each place contributes."""
+        """Return the contribution of the rank of each place."""
         rank = self.table.place[places] % self.table.ranks
         if not self.combines:
             return (rank + 1).astype(np.uint64)[:, None]
@@ -224,7 +224,7 @@ class _State:
         return own
 
     def executed(self, number: int, motif: Motif, own: _Pieces) -> str:
-        """Execute a motif; return what is wrong with it."""
+        """Execute a motif, and return a violation. Empty: none."""
         if wrong := [k for k in motif.after if not 0 <= k < number]:
             return f"it waits for motif {wrong[0]}, which is not before it"
         for k in motif.after:
@@ -247,14 +247,14 @@ class _State:
         return self._written(number, own, total)
 
     def _writer(self, number: int, places: _Whole) -> int:
-        """Return a motif that wrote some places and is not before one; -1: none."""
+        """Return a motif that wrote some places and is not before one. -1: none."""
         for other in _distinct(self.wrote[places]).tolist():
             if other >= 0 and not self.before[number, other // 64] & _bit(np.array(other)):
                 return int(other)
         return -1
 
     def _twice(self, values: _Words, total: _Words, own: _Pieces) -> str:
-        """Return that some rank's contribution comes twice; empty: none does."""
+        """Return that some rank's contribution comes twice. Empty: none does."""
         rows = np.flatnonzero(np.add.reduceat(_bits(values), own.first) > _bits(total))
         if not len(rows):
             return ""
@@ -262,7 +262,7 @@ class _State:
         return f"element {self.table.element(place)} gets a contribution twice"
 
     def _written(self, number: int, own: _Pieces, total: _Words) -> str:
-        """Write what targets get; return what is wrong with that."""
+        """Write the targets of a motif, and return a violation. Empty: none."""
         if (other := self._writer(number, own.write)) >= 0:
             return f"it writes data that motif {other} uses, and does not wait for it"
         allowed = self.before[number].copy()
@@ -282,7 +282,7 @@ class _State:
         return ""
 
     def missing(self, goal: _Pieces, collective: str) -> str:
-        """Return what is not where it is wanted in the end; empty: nothing."""
+        """Return a violation of the final state. Empty: none."""
         wanted = np.bitwise_or.reduceat(self._own(goal.read), goal.first, axis=0)[goal.row]
         lacks = np.flatnonzero((self.has[goal.write] != wanted).any(axis=1))
         if not len(lacks):

@@ -1,10 +1,10 @@
-"""Levels: a phase inside groups of ranks, and one across them; these need not be of one size.
+"""Split a collective into a phase inside groups of ranks and a phase across them.
 
-Among groups of one size, ranks at equal places do what goes across. Among others each element has
-one rank in every group that is its holder there: what is reduced is so among its holders, what is
-handed out goes to them first. Which they are follows from parting all that moves evenly among the
-ranks of each group, so that cuts of one group fall between those of another, and a rank has to do
-with several of another group. An alltoall cannot be cut so: its cells go whole, dealt out by turns.
+If all groups have one size, ranks at equal places communicate across groups. Otherwise each element
+has one holder in every group. Reductions run among its holders, and distributions reach them first.
+The moved elements are divided evenly among the ranks of each group. Cuts of one group therefore
+fall between those of another, and a rank may communicate with several ranks of another group. An
+alltoall cannot be divided like this, so its cells stay whole and are dealt out in turn.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sccl.motif.whole import even
 T = TypeVar("T")
 
 _Phases = tuple[Sequence[MotifShare], Sequence[MotifShare]]
-"""What groups do inside, and what is done across them."""
+"""Shares inside groups, and shares across them."""
 
 
 def of_places(values: Sequence[T], places: Iterable[int]) -> tuple[T, ...]:
-    """Return what some places have."""
+    """Return the values at some places."""
     return tuple(values[place] for place in places)
 
 
@@ -35,7 +35,7 @@ def groups_of(rule: str, sizes: Number, places: int) -> list[range]:
     """Return places of consecutive ranks, group by group.
 
     Args:
-        sizes: of all groups; or of each but the last, which may be smaller, as one number.
+        sizes: of all groups, or of each but the last, which may be smaller, as one number.
 
     Raises:
         ParameterError: these are no groups of so many ranks.
@@ -76,7 +76,7 @@ def _in_levels(motif: Motif, numbers: Sequence[Number]) -> Motifs:
 
 
 def _phases(motif: Motif, share: MotifShare, groups: Sequence[range]) -> tuple[Motif, Motif]:
-    """Return what is done inside groups of ranks, and what across them."""
+    """Return the phase inside groups of ranks, and the phase across them."""
     alike, part = len({len(own) for own in groups}) == 1, motif.part
     if motif.collective == "alltoall":
         inner, outer = (_exchanged_alike if alike else _exchanged)(share, groups)
@@ -202,8 +202,8 @@ def _exchanged_alike(share: MotifShare, groups: Sequence[range]) -> _Phases:
 def _exchanged(share: MotifShare, groups: Sequence[range]) -> _Phases:
     """Return phases of an alltoall of groups of different sizes.
 
-    Targets outside of a group are dealt out among its ranks: each brings to its own what all of the
-    group have for them.
+    Targets outside of a group are dealt out among its ranks. Each rank collects the data of all
+    ranks of the group for its targets.
     """
     if not all(share.owns) or not all(share.wants):
         raise ParameterError("levels are of an alltoall in which all ranks give and get something")

@@ -1,9 +1,9 @@
-"""Recipes: rules one after the other, as text, and what they make of a collective.
+"""Apply recipes: texts of rules that split a collective into motifs, one after another.
 
-``levels(8).seg(4)`` makes three phases of an allreduce, and four segments of each of these:
-what is on the right is done to all that is on the left, wherever it is of that. A segment waits for
-those before it that have elements of its own, and for no others. ``levels(3+5)`` has groups of
-three and of five ranks. ``merge`` comes first, if at all: it makes several collectives one.
+``levels(8).seg(4)`` makes phases of an allreduce, and four segments of each. A rule applies to all
+motifs from the rules before it to which it applies. A segment waits only for earlier segments with
+the same elements. ``levels(3+5)`` has groups of three and of five ranks. ``merge`` may come first
+only, and turns several collectives into one.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _UNITS = {"B": 1, "KB": 10**3, "KiB": 2**10, "MB": 10**6, "MiB": 2**20, "GB": 10
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A rule of a recipe, with what it is told.
+    """A rule of a recipe, with its parameters.
 
     Attributes:
-        numbers: of the rule, each one number, or sizes that add up; of lanes their weights.
-        channels: of lanes: which each takes.
-        most_bytes: of segments: what each has at the most; 0: their number is told.
+        numbers: Parameters of the rule: one number, or sizes that add up. For lanes: their weights.
+        channels: For lanes: channel of each.
+        most_bytes: For segments: largest size of each. 0: their number is given.
     """
 
     name: str
@@ -134,16 +134,16 @@ def _term(name: str, told: str) -> Term:
 
 
 def motifs_of(motif: Motif | Sequence[Motif], recipe: Recipe, item_bytes: int = 1) -> Motifs:
-    """Return what a recipe makes of a motif: numbered from 0, each after those that it waits for.
+    """Return the motifs that a recipe makes, numbered from 0, each after those that it waits for.
 
     Args:
-        motif: what is split; or several collectives, which the recipe's first rule merges.
-        item_bytes: of an element.
+        motif: Motif to split, or several collectives, which the recipe's first rule merges.
+        item_bytes: Bytes of an element.
 
     Raises:
-        ParameterError: a rule is of none of what those before it made, and why; there would be
-            motifs without an element, or too many; or the judge refuses them, as where two parts of
-            a broadcast bring their root what it has while the other sends it.
+        ParameterError: A rule applies to none of the motifs before it. There would be motifs
+            without an element, or too many. Or they fail verification: for example, two parts of a
+            broadcast deliver the root's data to it while the other sends them.
     """
     terms = recipe.terms
     merges = bool(terms) and terms[0].name == MERGE
@@ -207,7 +207,7 @@ def _applied(term: Term, motif: Motif, item_bytes: int) -> Motifs:
 
 
 def _segments_of(motif: Motif, most_bytes: int, item_bytes: int) -> int:
-    """Return into how many segments what the largest buffer of a rank has is cut."""
+    """Return the number of segments of a rank's largest buffer."""
     elements = extent(motif)
     if motif.collective == "alltoall":
         elements = -(-elements // motif.places)
@@ -221,7 +221,7 @@ def _segments_of(motif: Motif, most_bytes: int, item_bytes: int) -> int:
 
 
 def _joined(motifs: Motifs, parts: Sequence[Motifs]) -> Motifs:
-    """Return what motifs were split into, each after those that have elements of its own before."""
+    """Return the parts of motifs, each after the earlier parts with the same elements."""
     first = [sum(map(len, parts[:k])) for k in range(len(parts))]
     spans = [[spans_of(one) for one in own] for own in parts]
     after = list[set[int]]()
@@ -240,7 +240,7 @@ def _joined(motifs: Motifs, parts: Sequence[Motifs]) -> Motifs:
 
 
 def _reduced(after: Sequence[set[int]]) -> list[tuple[int, ...]]:
-    """Return whom each waits for, without whom these wait for; they come before it."""
+    """Return whom each waits for, without whom these wait for. They come before it."""
     reach, found = list[int](), list[tuple[int, ...]]()
     for waits in after:
         beyond = 0

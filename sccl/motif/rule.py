@@ -10,22 +10,22 @@ from sccl.core.motif import Motif
 from sccl.errors import ParameterError
 
 Motifs = tuple[Motif, ...]
-"""Of which each names those that it waits for by their numbers in here."""
+"""Motifs, each with the numbers of those that it waits for in this tuple."""
 
 Number = tuple[int, ...]
-"""What a rule is told: a number, or the sizes of groups that add up to one."""
+"""Parameter of a rule: a number, or the sizes of groups that add up to one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MotifRule:
-    """A rule, as recipes name it.
+    """A rule of recipes.
 
     Attributes:
-        of: the collectives that it splits.
-        makes: what it makes of a motif of one group, and of the numbers that a recipe tells.
-        told: what these are, for messages and documents; empty: there are none.
-        says: what it makes, for documents.
-        source: whose rule it is.
+        of: Collectives that it splits.
+        makes: Function from a motif of one group, and the numbers of the recipe, to motifs.
+        told: Description of these numbers, for messages and documents. Empty: it has none.
+        says: Description of the result, for documents.
+        source: Source of the rule.
     """
 
     name: str
@@ -36,10 +36,10 @@ class MotifRule:
     source: str
 
     def applied(self, motif: Motif, numbers: Sequence[Number]) -> Motifs:
-        """Return what it makes of a motif of any number of groups.
+        """Return the motifs that it makes of a motif with any number of groups.
 
         Raises:
-            ParameterError: it is not of that motif, and what it would need.
+            ParameterError: The rule does not apply. The message states its requirement.
         """
         if motif.collective not in self.of:
             raise ParameterError(

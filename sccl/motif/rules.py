@@ -1,8 +1,8 @@
-"""Rules: each makes of one motif several, which together do the same.
+"""Define rules that split one motif into several with the same effect.
 
-A rule is told of one group at a time; what it makes of several groups goes side by side. Each says
-what it is of, and raises :class:`~sccl.errors.ParameterError` with what it would need where it is
-not. That a result is right is judged (:mod:`sccl.motif.judge`), and not believed.
+A rule handles one group at a time, and its results for several groups run side by side. Each rule
+names its collectives. It raises :class:`~sccl.errors.ParameterError` with its requirement if it
+does not apply. :mod:`sccl.motif.judge` verifies the results.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _segments(motif: Motif, numbers: Sequence[Number]) -> Motifs:
 def _by_offsets(motif: Motif, ways: int) -> Motifs:
     """Return parallel all-to-alls of consecutive offsets.
 
-    SYNDICATE's slice 0 has offset 0, too: what a rank has for itself, which does not move.
+    SYNDICATE's slice 0 also has offset 0: a rank's data for itself, which do not move.
     """
     offsets = motif.offsets or tuple(range(motif.places))
     _check_within("spline", ways, "offsets", len(offsets))
@@ -104,7 +104,7 @@ def _by_sources(motif: Motif, numbers: Sequence[Number]) -> Motifs:
 
 
 def _parted(motif: Motif) -> MotifShare:
-    """Return what a group does, each of its ranks having a part of the elements as its own."""
+    """Return the share of a group, in which each rank owns a part of the elements."""
     (share,) = motif.shares
     places = len(share.group)
     cells = even(*motif.span(share, 0), places)

@@ -28,17 +28,16 @@ def whole(
     """Return a collective as one motif.
 
     Args:
-        group: ranks, in their order.
-        count: elements of the largest buffer: what an allreduce, broadcast or reduce is about; what
-            a rank gets of an allgather, and gives to a reducescatter or an alltoall; what the root
-            has of a gather or a scatter. Where ranks own cells of them, they do as evenly as can
-            be.
-        root: a rank; None: the first of the group, where there has to be one.
-        splits: of alltoall: elements from each place to each; empty: even ones.
+        group: Ranks, in their order.
+        count: Elements of a rank's largest buffer: the whole buffer of an allreduce, broadcast, or
+            reduce. The output of an allgather. The input of a reducescatter or alltoall. The root's
+            buffer of a gather or scatter. Cells of ranks are as even as possible.
+        root: Root rank. None: the first rank of the group, if the collective has a root.
+        splits: For alltoall: elements from each place to each. Empty: even ones.
 
     Raises:
-        ParameterError: they contradict one another.
-        UnknownNameError: there is no such collective.
+        ParameterError: The arguments contradict one another.
+        UnknownNameError: There is no such collective.
     """
     if collective not in NAMES:
         raise unknown_name("collective", collective, NAMES, f"they are {', '.join(NAMES)}")

@@ -35,14 +35,14 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What is timed of projects.
+    """Parameters of a benchmark of projects.
 
     Attributes:
-        sizes: smallest and largest bytes of a block; powers of two times the smallest are timed.
-        repeat: how often each is timed, in turns.
-        collectives: which; empty for all of the first project.
-        against_mpi: also time the MPI library's own.
-        each: time every program of the first project by itself.
+        sizes: Smallest and largest bytes of a block. Powers of two times the smallest are timed.
+        repeat: Number of repetitions, alternating.
+        collectives: Collectives to time. Empty: all of the first project.
+        against_mpi: Whether to time the MPI library's collectives as well.
+        each: Whether to time every program of the first project separately.
     """
 
     sizes: tuple[int, int]
@@ -52,7 +52,7 @@ class Trial:
     each: bool = False
 
     def arguments(self) -> list[str]:
-        """Return what a project's benchmark is told."""
+        """Return the arguments of a project's benchmark."""
         words = [*self.collectives, "--json", "--repeat", str(self.repeat)]
         words += ["--sizes", f"{self.sizes[0]}:{self.sizes[1]}"]
         words += ["--against", "mpi"] if self.against_mpi else []

@@ -27,7 +27,7 @@ class Mpi:
     open_mpi: bool
 
     def launcher(self, ranks: int) -> list[str]:
-        """Return the command that starts ``ranks`` ranks of what follows it."""
+        """Return the command that starts ``ranks`` ranks of the program that follows it."""
         extra = ["--oversubscribe"] if self.open_mpi else []
         if self.open_mpi and os.geteuid() == 0:
             extra.append("--allow-run-as-root")  # the user who called us as root means it
@@ -48,11 +48,11 @@ def find_mpi(folder: Path | None = None) -> Mpi:
     """Return the MPI to build and run with.
 
     Args:
-        folder: where mpicxx and mpirun are; None for the one installed beside Python (the ``mpi``
-            extra of the package), or else the one on PATH.
+        folder: Folder of mpicxx and mpirun. None: the one next to Python (the ``mpi`` extra of the
+            package), or else the one on PATH.
 
     Raises:
-        ToolError: there is none; says how to get one.
+        ToolError: There is none. The message describes the installation.
     """
     place = mpi_folder(folder)
     if place:

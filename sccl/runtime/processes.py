@@ -1,4 +1,4 @@
-"""Commands that end with what is done meanwhile, and all that they have started with them."""
+"""Run commands that end together with all processes that they started."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ LINES = 15
 def running(
     words: Sequence[str], end: signal.Signals, **settings: Any
 ) -> Iterator[subprocess.Popen[Any]]:
-    """Start a command in a session of its own; if it is left by an exception, end the session.
+    """Start a command in its own session. If the block exits with an exception, end the session.
 
-    A thread starts it: an interrupt, which the main thread gets alone, may come at any moment, and
-    what had begun by then would go on if it came before Popen returned.
+    A thread starts it: the main thread may be interrupted at any moment, and a process that began
+    before Popen returned would otherwise survive.
 
     Args:
-        words: the command.
-        end: what all processes of the session get.
-        settings: more for Popen.
+        words: Command.
+        end: Signal for all processes of the session.
+        settings: Further arguments of Popen.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: It cannot be started.
     """
     begun: list[subprocess.Popen[Any]] = []
     errors: list[BaseException] = []
@@ -42,7 +42,7 @@ def running(
     starting = threading.Lock()
 
     def begin() -> None:
-        """Start it, unless it is no longer wanted, and keep what comes of it."""
+        """Start the command, unless the caller has left, and store the process."""
         try:
             with starting:
                 if not left.is_set():
@@ -83,18 +83,18 @@ def lines_of(
     failed: Callable[[int], str],
     begin: str = "",
 ) -> Generator[str, None, None]:
-    """Run a command in a folder and yield each line that it prints, as it comes.
+    """Run a command in a folder and yield each line of its output.
 
-    If it is left before its end, whatever the command has started ends with it: make's compilers
-    would go on by themselves.
+    If the caller stops early, all processes of the command end. For example, make's compilers would
+    otherwise continue.
 
     Args:
-        failed: how the error begins, by the exit code.
-        begin: with what the lines begin that are meant. Others are only told if it fails: where a
-            rank dies, mpirun says so between the lines of the program.
+        failed: Function from the exit code to the beginning of the error.
+        begin: Prefix of the lines to yield. Others are shown only if the command fails: if a rank
+            dies, mpirun prints between the lines of the program.
 
     Raises:
-        ToolError: it failed; the error says how, and in what words it did.
+        ToolError: The command failed. The message has its output.
     """
     aside = deque[str](maxlen=LINES)
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:

@@ -1,8 +1,8 @@
-"""Profiling: transfers between pairs of MPI ranks are timed, one pair after another, in turns.
+"""Time transfers between pairs of MPI ranks, one pair after another, in rounds.
 
-TACCL (NSDI 2023), section 4.1: n chunks one after another, and n at once. MPI does not tell the
-sender that a chunk has arrived, so the receiver answers with an empty message; what the answers
-take is measured beside and taken off.
+TACCL (NSDI 2023), section 4.1: n chunks one after another, and n at once. MPI does not notify the
+sender of an arrival, so the receiver answers with an empty message. The time of the answers is
+measured and subtracted.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _SOURCE, _HEADER = "profile.cpp", "plan.hpp"
 
 @dataclass(frozen=True, slots=True)
 class LinkTrial:
-    """What is timed of links.
+    """Parameters of a measurement of links.
 
     Attributes:
-        ranks: how many are started.
-        edges: the links, as ``(src, dst)``; in this order.
-        sizes: bytes of a chunk.
-        counts: how many chunks are sent, one after another and at once.
-        repeat: how often each is timed.
+        ranks: Number of ranks to start.
+        edges: Links, as ``(src, dst)``, in this order.
+        sizes: Bytes of a chunk.
+        counts: Numbers of chunks that are sent, one after another and at once.
+        repeat: Number of repetitions.
     """
 
     ranks: int
@@ -44,7 +44,7 @@ class LinkTrial:
     repeat: int
 
     def arguments(self) -> list[str]:
-        """Return what the program is told."""
+        """Return the arguments of the program."""
         lists = [",".join(map(str, some)) for some in (self.sizes, self.counts)]
         return [str(self.repeat), *lists, *(f"{src}-{dst}" for src, dst in self.edges)]
 
@@ -52,13 +52,13 @@ class LinkTrial:
 def link_timings(
     trial: LinkTrial, mpi: Mpi, notify: Callable[[str], None] = lambda _: None
 ) -> tuple[LinkTiming, ...]:
-    """Build the program that times transfers, run it, and return what it measured.
+    """Build and run the program that times transfers, and return its measurements.
 
     Args:
-        notify: called with what is being done.
+        notify: Function that receives progress.
 
     Raises:
-        ToolError: it cannot be compiled, or a rank failed.
+        ToolError: It cannot be compiled, or a rank failed.
     """
     with tempfile.TemporaryDirectory(prefix="sccl-profile-") as place:
         folder = Path(place)
@@ -90,15 +90,15 @@ def timings_of(
     trial: LinkTrial,
     notify: Callable[[str], None],
 ) -> tuple[LinkTiming, ...]:
-    """Return what a program measures: all repetitions of a row together, rows as they come.
+    """Return a program's measurements: all repetitions of a row together, in order of appearance.
 
     Args:
-        words: the command.
-        folder: where it runs.
-        notify: called with how far it is.
+        words: Command.
+        folder: Its working directory.
+        notify: Function that receives progress.
 
     Raises:
-        ToolError: it failed, or printed what are no timings.
+        ToolError: It failed, or printed no timings.
     """
     found: dict[_Row, list[float]] = {}
     visits, before = 0, (-1, -1)

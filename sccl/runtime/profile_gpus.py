@@ -1,8 +1,8 @@
-"""Profiling GPUs: copies between pairs of them are timed by one process, one pair after another.
+"""Time copies between pairs of GPUs in one process, one pair after another.
 
-TACCL (NSDI 2023), section 4.1: n chunks one after another, and n at once. Copies are those that
-generated code makes with its copy engines. What the host needs to see the end of one is measured
-beside, as an event's, and taken off.
+TACCL (NSDI 2023), section 4.1: n chunks one after another, and n at once. The copies are those of
+generated code with copy engines. The host's time to notice the end of a copy is measured with an
+event and subtracted.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ class GpuProfiler:
     def timings(
         self, trial: LinkTrial, bus_ids: BusIds, notify: Callable[[str], None]
     ) -> tuple[LinkTiming, ...]:
-        """Run it, and return what it measured.
+        """Run the program, and return its measurements.
 
         Args:
-            trial: whose ranks are GPUs.
-            bus_ids: which GPU each is; where nothing is said, as CUDA or HIP numbers them.
-            notify: called with what is being done.
+            trial: Parameters, with GPUs as ranks.
+            bus_ids: PCI bus id of each GPU. Without ids, the numbers of CUDA or HIP apply.
+            notify: Function that receives progress.
 
         Raises:
-            InputError: fewer GPUs can be seen than ``trial`` has ranks.
-            ToolError: a GPU failed.
+            InputError: Fewer GPUs are visible than ``trial`` has ranks.
+            ToolError: A GPU failed.
         """
         if trial.ranks > self.gpus:
             raise InputError(
@@ -66,13 +66,13 @@ class GpuProfiler:
 
 @contextmanager
 def gpu_profiler(notify: Callable[[str], None] = lambda _: None) -> Iterator[GpuProfiler]:
-    """Build the program that times transfers between GPUs; it is removed at the end.
+    """Build the program that times transfers between GPUs. It is removed at the end.
 
     Args:
-        notify: called with what is being done.
+        notify: Function that receives progress.
 
     Raises:
-        ToolError: there is no compiler for GPUs, or it fails, or fewer than two GPUs can be seen.
+        ToolError: No compiler for GPUs works, or fewer than two GPUs are visible.
     """
     target, compiler = _compiler()
     make = shutil.which("make")

@@ -19,7 +19,7 @@ from sccl.runtime.mpi import Mpi
 from sccl.runtime.processes import lines_of
 
 PLAIN = "libsccl-plain.so"
-"""What a project for the host has for ranks that no MPI has brought together."""
+"""Library of a host project for ranks without MPI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def select_on(project: Project, machine: Topology, collectives: Sequence[str] = 
     """Give a project on disk the switch points by a machine's costs, and return them.
 
     Args:
-        collectives: whose change, by identifier; empty: all.
+        collectives: whose change, by identifier. Empty: all.
 
     Raises:
         InputError: the machine has other ranks or lacks links, the project does not tell which
@@ -94,7 +94,7 @@ def build(project: Project, mpi: Mpi, notify: Callable[[str], None] = lambda _: 
     """Build a project with its own Makefile, which compiles on all cores.
 
     Args:
-        notify: called with each line that says what is being compiled.
+        notify: Function that receives each line on the progress of the compilation.
 
     Raises:
         ToolError: make or a compiler is missing, or the compiler rejects the code.
@@ -103,10 +103,10 @@ def build(project: Project, mpi: Mpi, notify: Callable[[str], None] = lambda _: 
 
 
 def build_plain(project: Project, notify: Callable[[str], None] = lambda _: None) -> None:
-    """Build what serves ranks that no MPI has brought together: a library in the project's folder.
+    """Build the library for ranks without MPI in the project's folder.
 
     Args:
-        notify: as of :func:`build`.
+        notify: As in :func:`build`.
 
     Raises:
         ToolError: make or a compiler is missing, or the compiler rejects the code.

@@ -26,7 +26,7 @@ _VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 
 class ToolState(StrEnum):
-    """What trying a tool showed."""
+    """The result of trying a tool."""
 
     OK = "ok"
     MISSING = "missing"
@@ -35,14 +35,14 @@ class ToolState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """How a tool is tried.
+    """A trial of a tool.
 
     Attributes:
-        command: what is run; a name without a folder is looked up on PATH.
-        says: what a tool that works prints, as a regular expression.
-        version: its version, if that is known; else the first number with a dot that it prints.
-        files: name and text of the files that the command finds in its working directory.
-        absent: what else ``command`` prints where the tool is not installed.
+        command: Command to run. A name without a folder is looked up on PATH.
+        says: Regular expression for the output of a working tool.
+        version: Its version, if it is known. Otherwise the first number with a dot in its output.
+        files: Name and text of files in the working directory of the command.
+        absent: Regular expression for the output of ``command`` if the tool is not installed.
     """
 
     command: tuple[str, ...]
@@ -54,12 +54,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What came of a check.
+    """The result of a check.
 
     Attributes:
-        version: empty if the tool does not work, or does not say.
-        path: of its command; empty if there is none.
-        problem: why it is broken, as a clause; else empty.
+        version: Version. Empty if the tool does not work, or prints none.
+        path: Path of its command. Empty if there is none.
+        problem: Reason why it is broken, as a clause. Otherwise empty.
     """
 
     state: ToolState
@@ -69,7 +69,7 @@ class CheckResult:
 
 
 def try_all(checks: Sequence[Check], seconds: float = SECONDS) -> list[CheckResult]:
-    """Return what comes of each check, in their order, within about ``seconds`` for each."""
+    """Return the result of each check, in order, within about ``seconds`` for each."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda check: _tried(check, seconds), checks))
 
@@ -102,10 +102,10 @@ def _tried(check: Check, seconds: float) -> CheckResult:
 
 
 def answer(command: Sequence[str], seconds: float = SECONDS) -> str:
-    """Return what a command prints, on either stream.
+    """Return the output of a command on either stream.
 
     Raises:
-        ToolError: it cannot be started, says nothing within ``seconds``, or ends with an exit code.
+        ToolError: It cannot be started, prints nothing within ``seconds``, or exits with an error.
     """
     words = shlex.join([Path(command[0]).name, *command[1:]])
     with tempfile.TemporaryDirectory(prefix="sccl-") as folder:
@@ -122,11 +122,11 @@ def answer(command: Sequence[str], seconds: float = SECONDS) -> str:
 
 
 def _run(command: Sequence[str], folder: Path, seconds: float) -> tuple[int, str]:
-    """Return exit code and output; what a command started ends with it.
+    """Return exit code and output. Processes that the command started end with it.
 
     Raises:
-        TimeoutExpired: it was ended.
-        OSError: it cannot be started.
+        TimeoutExpired: It was ended.
+        OSError: It cannot be started.
     """
     with tempfile.TemporaryFile() as output:  # not a pipe: who inherits one can keep it open
         with running(

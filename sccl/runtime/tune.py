@@ -12,9 +12,9 @@ def tuned(timings: Iterable[Timing], current: Selection) -> Selection:
     """Return the selection in which the fastest program serves each size.
 
     Args:
-        timings: of every program by itself (``0e``, ``0d``, ``1e``, ...).
-        current: the selection in force; what was not measured keeps its switch points: other
-            collectives, and on GPUs algorithms for other roots.
+        timings: Times of every program separately (``0e``, ``0d``, ``1e``, ...).
+        current: Current selection. Unmeasured parts keep their switch points: other collectives,
+            and on GPUs algorithms for other roots.
     """
     chosen = dict(current.switches)
     for collective, sizes in by_collective(timings).items():

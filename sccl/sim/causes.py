@@ -31,7 +31,7 @@ class Causes:
         """Sort the ends of all transfers.
 
         Args:
-            row: of the timeline, once for each chunk that it carries; they ascend.
+            row: of the timeline, once for each chunk that it carries. They ascend.
             chunk: which it carries, in columns of the same length.
             ends: of each link, source and destination.
             link: of each.
@@ -53,7 +53,7 @@ class Causes:
         assert len(places) * len(ticks) < 2**62  # of 2 and 3 keys a row: so rows < 10^9
 
     def of(self, row: int) -> tuple[int, Why]:
-        """Return which row ended as one began, and what that was about; -1: none."""
+        """Return which row ended as one began, and what that was about. -1: none."""
         first, end = np.searchsorted(self._row, (row, row + 1))
         for which, why in enumerate((Why.ARRIVAL, Why.LINK)):
             key, order = self._ended[which], self._order[which]

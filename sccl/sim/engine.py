@@ -2,11 +2,11 @@
 
 The rules, which ``tests/kit/slow_simulator.py`` follows tick by tick:
 
-1. A message is *ready* at the tick at which its release has come and its gate is open; for a later
+1. A message is *ready* at the tick at which its release has come and its gate is open. For a later
    segment of its route, when the chunk is there (or, if a switch passes it on while it still comes
    in, when its first part is, and no earlier than that its last part can follow without a pause).
 2. At a tick, what ends and what arrives comes first. Then those that wait at the heads of links'
-   queues are tried, in the order in which they came; then those that are ready come, the least
+   queues are tried, in the order in which they came. Then those that are ready come, the least
    number first: each goes to the end of the queue of its segment's first link, and is tried if it
    is alone there. What that makes possible happens before the next one comes.
 3. A message that is tried starts if all links of its segment are free when the chunk gets there,
@@ -17,7 +17,7 @@ The rules, which ``tests/kit/slow_simulator.py`` follows tick by tick:
 4. Segments of messages with steps come in turn: none before all those have started that use one of
    its links, budgets or switches before it (:mod:`sccl.sim.turns`).
 5. A message that keeps its times waits for no budget, since it may use it more slowly than a link
-   does; but others wait for what it takes.
+   does, but others wait for what it takes.
 
 So a link serves in the order of coming, and what waits at its head keeps those behind it waiting,
 whatever it waits for. A budget or a switch is no queue: of the heads of several links, whoever fits
@@ -77,7 +77,7 @@ def _pop(now: State) -> None:
 
 @compiled_in_place
 def _give_back(now: State, limit: int, amount: int, tick: int, row: int) -> None:
-    """Give back of a limit; all that wait for it are to be tried, in the order of coming."""
+    """Give back of a limit. All that wait for it are to be tried, in the order of coming."""
     now.left[limit] += amount
     now.freed_by[limit] = row
     message = now.waiting[limit]
@@ -91,7 +91,7 @@ def _give_back(now: State, limit: int, amount: int, tick: int, row: int) -> None
 def _count(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbers
     given: Fixed, now: State, gate: int, tick: int, row: int, why: int
 ) -> None:
-    """Count an arrival or a start; those that wait for the gate come if it was the last."""
+    """Count an arrival or a start. Those that wait for the gate come if it was the last."""
     now.opening[0] = gate
     left = 1
     while left > 0:
@@ -220,7 +220,7 @@ def _is_early(given: Fixed, now: State, message: int, tick: int) -> bool:
 
 @compiled_in_place
 def _pass_turn(given: Fixed, now: State, event: int, tick: int, row: int) -> None:
-    """Note that a segment of a message has started; those that are due and are next come."""
+    """Note that a segment of a message has started. Those that are due and are next come."""
     now.began[event] = now.counts[3]
     now.counts[3] += 1
     for i in range(given.next_first[event], given.next_first[event + 1]):

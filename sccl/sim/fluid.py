@@ -22,7 +22,7 @@ from sccl.errors import ParameterError
 ZERO, ONE = Fraction(0), Fraction(1)
 
 Number = Fraction
-"""Exact; or a float, with which all of it works as well."""
+"""Exact, or a float, with which all of it works as well."""
 
 _LITTLE = Fraction(1, 10**9)
 """Of a resource, or of a task: as much as rounding may leave of it."""
@@ -132,7 +132,7 @@ class _Run:
         self.ready = [k for k, task in enumerate(tasks) if not (task.issued or self.waits[k])]
 
     def start(self) -> None:
-        """Start what can start now; some in the order of issue."""
+        """Start what can start now. Some in the order of issue."""
         while self.issue < len(self.issued) and not self.waits[self.issued[self.issue]]:
             self.ready.append(self.issued[self.issue])
             self.issue += 1
@@ -185,8 +185,8 @@ def run_fluid(tasks: Sequence[FluidTask], *, exact: bool = True) -> list[FluidSp
 
     Args:
         tasks: in the order in which they are issued.
-        exact: whether in fractions, whose numbers grow with each that ends; else as numbers of 53
-            bits, of which the times are then made.
+        exact: whether in fractions, whose numbers grow with each that ends. Otherwise as numbers of
+            53 bits, of which the times are then made.
 
     Raises:
         ParameterError: a load is none, or something waits for ever.

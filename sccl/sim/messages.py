@@ -61,17 +61,17 @@ class Messages:
         reduce: whether it is reduced into what is there.
         release: the tick before which it does not start.
         at_least: ticks for which its link is busy with it at least, in which it keeps its times and
-            waits for no budget; 0: as the clock says.
+            waits for no budget. 0: as the clock says.
         waits_for: the gate that has to open before it starts.
         arrival_opens: the gate that counts its arrival.
         start_opens: the gate that counts its start.
-        step: its step, in whose order links serve; those of collectives that run at once are a step
+        step: its step, in whose order links serve. Those of collectives that run at once are a step
             apart. NOTHING: it has none, and links serve it as it comes.
-        barriers: of each gate, whether it is a barrier between steps; others are of places.
+        barriers: of each gate, whether it is a barrier between steps. Others are of places.
         opened: gates whose opening is counted, in two columns beside those of messages.
         counted_at: at which gate that of each is.
         num_chunks: chunks are numbered from 0 to one less.
-        more: chunks of messages that carry several, as transfers of schedules may; such a message
+        more: chunks of messages that carry several, as transfers of schedules may. Such a message
             keeps its times, which have to be enough for all of them.
 
     Raises:
@@ -165,7 +165,7 @@ class Messages:
             chunk: what it sends.
             src: who sends it.
             dst: who receives it.
-            reduce: of each send; None: none does.
+            reduce: of each send. None: none does.
             stepping: when the messages of a step start.
 
         Raises:

@@ -14,7 +14,7 @@ class MoreChunks(NamedTuple):
     """What messages carry beside their own chunks, as columns of one length.
 
     Attributes:
-        message: which message; they ascend.
+        message: which message. They ascend.
         chunk: which chunk.
         reduce: whether it is reduced into what is there.
     """

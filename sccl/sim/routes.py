@@ -27,7 +27,7 @@ class MessageRoutes:
 
     Attributes:
         of: the route of each message.
-        first: where each route begins in ``link``; one more at the end.
+        first: where each route begins in ``link``. One more at the end.
         link: the links of all routes, by their places in ``topology.links``.
     """
 

@@ -24,13 +24,13 @@ def simulate(
 ) -> Timeline:
     """Return what happens when messages are sent over the links of a machine.
 
-    The rules are those of :mod:`sccl.sim.engine`; the same messages have the same timeline on every
+    The rules are those of :mod:`sccl.sim.engine`. The same messages have the same timeline on every
     computer. Between ranks that no link joins a message takes a shortest path
     (:mod:`sccl.sim.routes`).
 
     Args:
         clock: of this machine, for the sizes of all chunks.
-        ways: over which links each message goes, from its source to its destination; None: as said.
+        ways: over which links each message goes, from its source to its destination. None: as said.
 
     Raises:
         ParameterError: clock, machine and messages do not fit, the simulation may take more ticks
@@ -100,7 +100,7 @@ def _fixed(  # noqa: PLR0913, PLR0917 - what the engine reads, from six tables
     parts: Segments,
     turns: Turns,
 ) -> Fixed:
-    """Return what the engine reads; a gate that counts nothing is open."""
+    """Return what the engine reads. A gate that counts nothing is open."""
     waits, onward = _kept(messages)
     order = np.argsort(waits, kind="stable")
     gates = np.arange(len(messages.barriers) + 1)
@@ -146,7 +146,7 @@ def _kept(messages: Messages) -> tuple[Numbers, Numbers]:
 
 
 def _gate_counts(messages: Messages, counted_at: Numbers) -> Numbers:
-    """Return what each gate counts, other gates at ``counted_at``; and 0 once more at the end."""
+    """Return what each gate counts, other gates at ``counted_at``, and 0 once more at the end."""
     counts = np.zeros(len(messages.barriers) + 1, np.int64)
     for column in (messages.arrival_opens, messages.start_opens, counted_at):
         counts += np.bincount(column[column != NOTHING], minlength=len(counts))

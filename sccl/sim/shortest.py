@@ -23,7 +23,7 @@ def distances_to(
     Args:
         first: of each node, where the links that lead to it begin in ``source``.
         source: where each of them comes from.
-        reached: as long as ``far``; the nodes in the order in which they are reached.
+        reached: as long as ``far``. The nodes in the order in which they are reached.
     """
     far[:] = UNREACHED
     far[node] = 0

@@ -113,7 +113,7 @@ def _stays(topology: Topology) -> NDArray[np.bool_]:
 
 
 def _switches(topology: Topology, first: int) -> tuple[Numbers, NDArray[np.bool_], Numbers]:
-    """Return of each node what limits it, and whether it stores whole; and places of switches."""
+    """Return of each node what limits it, and whether it stores whole, and places of switches."""
     limits = [NOTHING] * topology.ranks
     places: list[int] = []
     for switch in topology.switches:
@@ -152,7 +152,7 @@ def _early(topology: Topology, idle: Numbers, on: Numbers, by: Numbers, segments
     """Return how long before the last link of each segment is free its claims end.
 
     Bytes pass while a link is busy, but not during an alpha that occupies it, which is at its
-    beginning; so does who takes a budget over. Where the links of a budget differ in alpha, the
+    beginning, so does who takes a budget over. Where the links of a budget differ in alpha, the
     least of them is safe.
     """
     places = {k.edge: i for i, k in enumerate(topology.links)}

@@ -31,7 +31,7 @@ class CriticalStep:
         ready: tick at which it could have started, for all that it sends.
         start: tick at which it did.
         until: tick at which the next transfer of the path starts, or it arrives.
-        why: what it had to wait for last; it was the transfer before this one on the path.
+        why: what it had to wait for last. It was the transfer before this one on the path.
     """
 
     row: int
@@ -56,7 +56,7 @@ class Timeline:
         free: tick at which the link is free again.
         arrive: tick at which it is whole at the link's end.
         why: what its start had to wait for last, a :class:`~sccl.sim.why.Why`.
-        by: the row that this was about; -1: none.
+        by: the row that this was about. -1: none.
     """
 
     topology: Topology
@@ -73,7 +73,7 @@ class Timeline:
 
     @property
     def finish(self) -> int:
-        """Return the tick at which the last message arrives; 0: there is none."""
+        """Return the tick at which the last message arrives. 0: there is none."""
         return int(self.arrive.max(initial=0))
 
     @property
@@ -101,7 +101,7 @@ class Timeline:
     def chunks(self) -> tuple[Numbers, NDArray[np.int32], NDArray[np.bool_]]:
         """Return what is carried: the row, the chunk, and whether its message reduces it.
 
-        Rows ascend; one of a message of several chunks is there for each of them.
+        Rows ascend. One of a message of several chunks is there for each of them.
         """
         carried = self.messages.carried()
         first = np.searchsorted(carried.message, np.arange(len(self.messages) + 1))

@@ -25,7 +25,7 @@ Numbers = NDArray[np.int64]
 
 
 class Turns(NamedTuple):
-    """Which segments of messages start after which; they are numbered message after message.
+    """Which segments of messages start after which. They are numbered message after message.
 
     Attributes:
         ahead: of each, how many have to start before it.

@@ -14,11 +14,11 @@ from sccl.solvers.processes import last_line, start
 
 
 class Child:
-    """``module.main(*arguments)`` in a process; to be used as a context, whose end is its end.
+    """``module.main(*arguments)`` in a process. To be used as a context, whose end is its end.
 
     Args:
         name: who works there, for messages.
-        module: its name; its ``main`` reads stdin to the end and writes stdout.
+        module: its name. Its ``main`` reads stdin to the end and writes stdout.
         arguments: plain JSON values.
 
     Raises:
@@ -50,10 +50,10 @@ class Child:
         """Send a question, and return the reply when it has come.
 
         Args:
-            timeout_s: seconds to wait; None: however long it takes.
+            timeout_s: seconds to wait. None: however long it takes.
 
         Raises:
-            TimeoutError: there was none in time; the process has been ended.
+            TimeoutError: there was none in time. The process has been ended.
             SolverError: the process broke, or was ended.
         """
         try:

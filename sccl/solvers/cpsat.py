@@ -1,6 +1,6 @@
 """OR-Tools CP-SAT: the one place where its solver is made, so that its answers repeat.
 
-Workers beyond one take turns (interleaved search), and deterministic time ends a search; so the
+Workers beyond one take turns (interleaved search), and deterministic time ends a search, so the
 same model, effort and strategy give the same answer on any load. Seconds may only end it sooner,
 without an answer. Ctrl-C is Python's: it ends the command, and CP-SAT is asked to stop.
 
@@ -41,7 +41,7 @@ class Strategy:
 
     Attributes:
         workers: that take turns.
-        linear: its linearization_level, 0 to 2: how much LP; None: its own choice.
+        linear: its linearization_level, 0 to 2: how much LP. None: its own choice.
         presolved: whether presolve probes and looks for symmetries, as it does by itself.
         conflicts: that a unit of effort allows, too. Of models whose time goes into scheduling
             constraints deterministic time counts little: one of 1,900 intervals in 5 constraints
@@ -90,7 +90,7 @@ def solve(model: CpModel, effort: Effort, strategy: Strategy) -> Result:
 
     Raises:
         SolverError: it rejects the model.
-        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+        KeyboardInterrupt: the user interrupted. The solver has been stopped.
     """
     solver = _solver(effort, strategy)
     status = run_interruptible(partial(solver.solve, model), solver.stop_search)

@@ -22,7 +22,7 @@ class Effort:
     """How long and how a solver may work.
 
     Attributes:
-        timeout_s: seconds after which it gives up with Unknown; None: never.
+        timeout_s: seconds after which it gives up with Unknown. None: never.
         seed: for solvers that randomise.
         units: what it may spend before it gives up with Unknown, in a unit that does not depend
             on how busy the machine is: CP-SAT's deterministic time, of :data:`UNIT_S` or so. For
@@ -44,7 +44,7 @@ class Effort:
 
     @property
     def seconds(self) -> float:
-        """Return the seconds that it may take; infinite: there is no end."""
+        """Return the seconds that it may take. Infinite: there is no end."""
         return math.inf if self.timeout_s is None else self.timeout_s
 
     @property

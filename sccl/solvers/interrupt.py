@@ -1,7 +1,7 @@
 """Running a solver so that Ctrl-C stops it.
 
 Solvers work in native code, where Python cannot deliver a signal. They run in a thread of their
-own; the main thread waits where it can be interrupted, and then asks the solver to stop.
+own. The main thread waits where it can be interrupted, and then asks the solver to stop.
 """
 
 from __future__ import annotations

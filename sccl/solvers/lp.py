@@ -59,7 +59,7 @@ def solve(model: Model) -> SolveResult | None:
     """Return the optimal solution, or None if there is none within the effort.
 
     Raises:
-        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+        KeyboardInterrupt: the user interrupted. The solver has been stopped.
     """
     parameters = mathopt.SolveParameters(threads=1)
     parameters.glop.max_deterministic_time = _EFFORT
@@ -108,7 +108,7 @@ class Growing:
 
 
 def rational(value: float) -> Fraction:
-    """Return a dual value as a non-negative fraction near it; the proof's check is exact."""
+    """Return a dual value as a non-negative fraction near it. The proof's check is exact."""
     return max(Fraction(0), Fraction(round(value * _DENOMINATOR), _DENOMINATOR))
 
 
@@ -120,7 +120,7 @@ class SparseProgram:
         cost: shape (columns,).
         lower: shape (rows,).
         upper: shape (rows,).
-        row: of each coefficient; no two have one row and one column.
+        row: of each coefficient. No two have one row and one column.
         column: of each coefficient.
         value: of each coefficient.
     """

@@ -6,7 +6,7 @@ same values on any load; time that runs out leaves none. HiGHS and Gurobi are en
 Gurobi is used where the user has it, with its licence. Linear programs go to HiGHS, PDLP and Gurobi
 like this, too. Tried and lost: SCIP's interrupter, which breaks its event handler, and HiGHS in
 the process itself, which hears none, and fails with a limit of nodes; CP-SAT for variables that are
-not whole (17 s in place of 0.1 s with 14 of 40).
+not whole (17 s instead of 0.1 s with 14 of 40).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Result:
         found: whether there are values to be read.
         optimal: whether they are the best, but for the gap.
         refuted: whether it is proved that there are none.
-        objective: of the values; without them it says nothing.
+        objective: of the values. Without them it says nothing.
         bound: what no values are better than; likewise.
         units: of effort that it took: nodes, or seconds.
     """
@@ -76,7 +76,7 @@ class Result:
     _values: dict[str, float]
 
     def value(self, variable: mathopt.Variable) -> float:
-        """Return the value of a variable; a whole one's may be off by SCIP's tolerance, 1e-6."""
+        """Return the value of a variable. A whole one's may be off by SCIP's tolerance, 1e-6."""
         return self.number(variable.id)
 
     def number(self, variable: int) -> float:
@@ -168,7 +168,7 @@ def of_booleans(model: CpModel) -> mathopt.Model:
     """Return a program that says what a model of CP-SAT does, with variables of the same numbers.
 
     Raises:
-        SolverError: it has constraints other than sums and clauses; this is a defect.
+        SolverError: it has constraints other than sums and clauses. This is a defect.
     """
     found = mathopt.Model()
     given = model.proto

@@ -24,7 +24,7 @@ importlib.import_module(module).main(*arguments)
 def start(module: str, *arguments: Any, **settings: Any) -> subprocess.Popen[bytes]:
     """Start ``module.main(*arguments)`` in a process of its own.
 
-    Ctrl-C reaches the parent alone, which then ends the process; so does the end of the thread
+    Ctrl-C reaches the parent alone, which then ends the process, so does the end of the thread
     that started it, however that came about.
 
     Args:

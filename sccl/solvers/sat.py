@@ -29,7 +29,7 @@ class Result:
         satisfiable: None: there were too many conflicts to say.
         true: the variables that are true in the solution, without what no clause mentions.
         conflicts: that the search met.
-        proof: in DRAT, its lines; if it was asked for and the formula has no model.
+        proof: in DRAT, its lines. If it was asked for and the formula has no model.
     """
 
     satisfiable: bool | None
@@ -44,7 +44,7 @@ def solve(
     """Return what CaDiCaL says of a formula, in this process, however long it takes.
 
     Args:
-        most_conflicts: of the search; None: no end.
+        most_conflicts: of the search. None: no end.
     """
     from pysat.solvers import Solver  # noqa: PLC0415 - only a child process needs it
 
@@ -82,7 +82,7 @@ class Attempt:
     """What came of an attempt to refute a formula.
 
     Attributes:
-        proof: in DRAT, as text, that the formula has no model; None: it has one, or nothing is
+        proof: in DRAT, as text, that the formula has no model. None: it has one, or nothing is
             known.
         conflicts: that the search met.
     """
@@ -92,7 +92,7 @@ class Attempt:
 
 
 def refutation(dimacs: str, most_conflicts: int) -> Attempt:
-    """Return a refutation of a formula, if one is found; the search is in a child process.
+    """Return a refutation of a formula, if one is found. The search is in a child process.
 
     Raises:
         SolverError: the process broke.

@@ -1,12 +1,12 @@
 """Worker processes that can be killed: an Executor for queries that may no longer be wanted.
 
 Those of the standard library cannot end a task that runs, and die together. Here each process is
-watched by a thread. A process that dies is replaced and its task begun again, a few times; one that
+watched by a thread. A process that dies is replaced and its task begun again, a few times. One that
 cannot be started is told to whoever waits for its task.
 
-Tried and lost: the pools of pebble. Their workers outlive a parent that is killed; with the start
+Tried and lost: the pools of pebble. Their workers outlive a parent that is killed. With the start
 method "spawn" a script without a guard around its main part breaks, and a notebook's threads forbid
-the other ones; and a task whose worker dies would still have to be begun again here.
+the other ones, and a task whose worker dies would still have to be begun again here.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _Task = tuple[Future[Any], _Call]
 
 
 class _DiedError(Exception):
-    """A process ended within a task; the message says with which last words."""
+    """A process ended within a task. The message says with which last words."""
 
 
 class Workers(Executor):
-    """So many processes; they start when there is something to do.
+    """So many processes. They start when there is something to do.
 
     Raises:
         ToolError: the system has no more threads to watch them.
@@ -61,7 +61,7 @@ class Workers(Executor):
             self._threads.append(thread)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Have ``fn(*args)`` computed; both must be importable and plain."""
+        """Have ``fn(*args)`` computed. Both must be importable and plain."""
         if kwargs:
             raise TypeError("workers take positional arguments only")
         future: Future[T] = Future()
@@ -151,7 +151,7 @@ class _Process:
             raise
 
     def alive(self) -> bool:
-        """Return whether it still runs; if not, it is cleared away."""
+        """Return whether it still runs. If not, it is cleared away."""
         if self.process.poll() is None:
             return True
         self.end()

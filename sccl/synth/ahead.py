@@ -22,7 +22,7 @@ from sccl.core.instance import Instance
 from sccl.errors import InputError, SolverError
 
 Worker = Callable[[str], str]
-"""From an instance as JSON to an answer as JSON: what a worker does; it has to be importable."""
+"""From an instance as JSON to an answer as JSON: what a worker does. It has to be importable."""
 
 
 class Expect(Protocol):

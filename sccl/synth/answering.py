@@ -34,7 +34,7 @@ Face = Callable[[Instance, str, Effort, Sequence[Group]], Answer]
 
 
 Refute = Callable[[Instance], Unsat | None]
-"""Refutes an instance by bounds, without a search; None: they do not."""
+"""Refutes an instance by bounds, without a search. None: they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def answering(  # noqa: PLR0913, PLR0917 - how, where, and on whose word
     """Provide what answers instances, and what wants to know which are likely to come next.
 
     Args:
-        store: where answers are looked up and kept; None: nowhere.
+        store: where answers are looked up and kept. None: nowhere.
         refute: derives an unsat of others again by bounds, if they suffice.
         trusted: the origins whose unsat the user accepts without verification.
 
@@ -102,7 +102,7 @@ def answering(  # noqa: PLR0913, PLR0917 - how, where, and on whose word
     key = f"{how.solver}, symmetry {how.symmetry}, seed {how.effort.seed}"
 
     def settle(unsat: Unsat, instance: Instance) -> Unsat | None:
-        """Verify an unsat by bounds, accept it, or mark it; None: solve the instance again."""
+        """Verify an unsat by bounds, accept it, or mark it. None: solve the instance again."""
         if unsat.origin.is_verified:
             return unsat
         if (derived := refute(instance)) is not None:

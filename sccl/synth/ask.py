@@ -14,7 +14,7 @@ Solve = Callable[[Instance], Answer]
 
 
 def ask(question: Question, solve: Solve) -> Answer:
-    """Return the answer to a question, seconds added up; an algorithm has passed the judge.
+    """Return the answer to a question, seconds added up. An algorithm has passed the judge.
 
     Args:
         solve: answers an instance (a solver of :mod:`sccl.synth.ksync.backends` with its effort).

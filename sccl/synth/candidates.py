@@ -13,7 +13,7 @@ from sccl.core.candidate import Candidate, Range
 from sccl.errors import ParameterError
 
 MAX_CANDIDATES = 1_000_000
-"""Of a number of steps; they grow with the square of k."""
+"""Of a number of steps. They grow with the square of k."""
 
 LEAST_K = 5
 """The k of SCCL's evaluation (section 5.2)."""

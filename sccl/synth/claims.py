@@ -87,7 +87,7 @@ def every_claim(proof: LimitProof) -> EveryWire:
 def limit_claims(
     limit: StepLimit, spec: Spec, *, trees: bool = False
 ) -> Iterator[LimitClaimWire | EveryWire]:
-    """Yield a limit of R/C, for each machine; nothing where the bandwidth bound says as much.
+    """Yield a limit of R/C, for each machine. Nothing where the bandwidth bound says as much.
 
     Where cuts bound trees up and down, they bound every allreduce, and so it is claimed.
     """
@@ -130,7 +130,7 @@ def halves_claims(
     Args:
         spec: allreduce.
         claims: those before, with the limits of phases.
-        algorithms: compositions; nothing is said of those of which nothing follows.
+        algorithms: compositions. Nothing is said of those of which nothing follows.
     """
     covered = Covered.of(claims, spec, dual_of(spec).solved_on(topology))
     known = {(c.chunks, c.steps, c.rounds) for c in claims if isinstance(c, AlgorithmClaimWire)}
@@ -279,7 +279,7 @@ def _listed(folder: Path, topology: Topology, spec: Spec) -> set[str]:
 
 
 def _kept(folder: Path, topology: Topology, spec: Spec) -> Sequence[Claim] | None:
-    """Return the claims that a folder holds of a question; None: it holds none of it."""
+    """Return the claims that a folder holds of a question. None: it holds none of it."""
     try:
         found = msgspec.json.decode(read_text(folder / CLAIMS), type=CertificateWire)
     except (InputError, msgspec.MsgspecError, RecursionError):

@@ -52,7 +52,7 @@ class Request:
 
     Attributes:
         size_bytes: L, the buffer that the C chunks of a rank make up.
-        limits: who knows limits of R/C, for those that ask another for them; None: nobody.
+        limits: who knows limits of R/C, for those that ask another for them. None: nobody.
 
     Raises:
         ParameterError: the size is out of range.
@@ -77,7 +77,7 @@ class Request:
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a synthesiser can be told beside the request; each field has a default.
+    """What a synthesiser can be told beside the request. Each field has a default.
 
     Ranges and help are in the ``Meta`` of each field, from which verbs, documents and the API take
     them.

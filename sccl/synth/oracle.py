@@ -24,7 +24,7 @@ class Limits(Protocol):
         ...
 
     def bound_of_steps(self, steps: int) -> StepLimit | None:
-        """Return what no algorithm of S = ``steps`` beats, at little effort; None: nothing.
+        """Return what no algorithm of S = ``steps`` beats, at little effort. None: nothing.
 
         Raises:
             SolverError: its solver broke.
@@ -41,7 +41,7 @@ class Limits(Protocol):
         ...
 
     def refuting(self, question: Question) -> int:
-        """Return how many round vectors a bound refutes, if that is all there are; 0: it is not."""
+        """Return how many round vectors a bound refutes, if that is all there are. 0: it is not."""
         ...
 
     def priced(

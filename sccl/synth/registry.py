@@ -26,7 +26,7 @@ classical algorithm is what its name says, and sends between ranks that no link 
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the synthesisers; none is loaded."""
+    """Return the names of the synthesisers. None is loaded."""
     folders = (m.name for m in pkgutil.iter_modules(sccl.synth.__path__) if m.ispkg)
     return tuple(sorted(set(folders) - NO_SYNTHESISERS))
 
@@ -50,7 +50,7 @@ def plan(
     effort: Effort | None = None,
     notify: Notify = lambda _: None,
 ) -> Outcome:
-    """Return what a synthesiser says of a request; a plan has passed the judge.
+    """Return what a synthesiser says of a request. A plan has passed the judge.
 
     Raises:
         InputError: it does not take the request, or the options do not fit it.

@@ -12,7 +12,7 @@ def round_vectors(instance: Instance) -> Iterator[tuple[int, ...]]:
 
     The only symmetry a sequence of steps can have is reversal in time. Turning every send round in
     place and time maps algorithms to algorithms where each chunk has one source and one destination
-    and the machine and the demand are the same both ways (alltoall on two-way links); then a vector
+    and the machine and the demand are the same both ways (alltoall on two-way links). Then a vector
     has a solution exactly if its mirror image has. Even vectors come first: they are the likeliest.
     """
     mirrored = _is_reversible(instance)

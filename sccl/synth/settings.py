@@ -29,8 +29,8 @@ class Settings:
         effort: of each query.
         symmetry: ``"auto"``, ``"none"``, ``"translations"`` or a file.
         jobs: queries at a time.
-        cluster: where they are answered; None: here.
-        store: the file in which verdicts are kept; None: in the user's cache folder.
+        cluster: where they are answered. None: here.
+        store: the file in which verdicts are kept. None: in the user's cache folder.
         no_store: whether there is none.
         trust_store: whether an unsat of a store counts as proved, whoever wrote it.
         trust_cluster: whether an unsat of a cluster's workers counts as proved.
@@ -81,7 +81,7 @@ def open_store(file: Path | None) -> Iterator[Store]:
 
 @contextmanager
 def keeping(file: Path | None, *, no_store: bool) -> Iterator[Store | None]:
-    """Open a store to keep verdicts in, for as long as the context lasts; None: there is none.
+    """Open a store to keep verdicts in, for as long as the context lasts. None: there is none.
 
     What nobody asked for by name must not stop anyone: if the user's own store cannot be used,
     that is a warning.

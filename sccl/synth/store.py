@@ -1,7 +1,7 @@
 """Verdicts kept in one SQLite file, so that a repeated or wider sweep goes on where one stopped.
 
 One row per instance and solver, written as soon as the answer is there: whoever is killed loses the
-query in flight. Several sweeps may share a file. Answers are JSON. An algorithm is judged again
+query in flight. Several sweeps may share a file. Answers are JSON. An algorithm is verified again
 when it is read, since anyone may have written the file. An unsat names its origin.
 """
 
@@ -35,7 +35,7 @@ from sccl.synth.ask import Solve
 
 T = TypeVar("T")
 VERSION = 1
-"""Of the tables; a file of another version is refused."""
+"""Of the tables. A file of another version is refused."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS verdicts (
@@ -107,8 +107,8 @@ class Store:
 
     Args:
         own: whether it is the user's own store, and not a file that others may have written.
-        writing: whether it has to be possible to write to it, which is tried; else a store that is
-            not there is empty, and stays away.
+        writing: whether it has to be possible to write to it, which is tried. Otherwise a store
+            that is not there is empty, and stays away.
 
     Raises:
         InputError: the file cannot be opened, is no store, is damaged, locked, or one of another
@@ -325,7 +325,7 @@ class Store:
         """Delete rows, give the space back, and return how many there were.
 
         Args:
-            older_than_days: only those; None: of any age.
+            older_than_days: only those. None: of any age.
             unknown: only the undecided.
 
         Raises:
@@ -387,13 +387,13 @@ def fits(answer: Sat, instance: Instance) -> bool:
 
 
 Settle = Callable[[Unsat, Instance], Unsat | None]
-"""From an unsat of a store to what it counts for; None: the instance has to be solved again."""
+"""From an unsat of a store to what it counts for. None: the instance has to be solved again."""
 
 
 def recalling(
     store: Store, solver: str, timeout_s: float | None, settle: Settle = lambda unsat, _: unsat
 ) -> Callable[[Instance], Answer | None]:
-    """Return what looks an instance up; it returns None if the instance has to be solved.
+    """Return what looks an instance up. It returns None if the instance has to be solved.
 
     Args:
         solver: its name, with whatever else decides its answers.

@@ -25,7 +25,7 @@ _Successors = tuple[tuple[int, ...], ...]
 
 
 def unreached(topology: Topology, spec: Spec) -> UnreachableError | None:
-    """Return the error that says what cannot come where, and which links help; None: all can."""
+    """Return the error that says what cannot come where, and which links help. None: all can."""
     successors = topology.successors()
     first = gap = next(_gaps(successors, spec), None)
     if first is None:

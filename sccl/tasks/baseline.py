@@ -81,7 +81,7 @@ class Placed:
         schedule: its times at the request's size, judged.
         steps: S.
         sends: how many hops are sent in all.
-        least_us: what nothing takes less than, whatever its chunks; None: it is not known.
+        least_us: what nothing takes less than, whatever its chunks. None: it is not known.
 
     Raises:
         ContradictionError: the schedule takes less than that.
@@ -114,7 +114,7 @@ class Placed:
 
     @property
     def gap(self) -> Fraction | None:
-        """Return by which part of the least time it is above it; None: that is not known, or 0."""
+        """Return by which part of the least time it is above it. None: that is not known, or 0."""
         return self.finish_us / self.least_us - 1 if self.least_us else None
 
 
@@ -122,7 +122,7 @@ def known(names: tuple[str, ...] = ()) -> tuple[BaselinePart, ...]:
     """Return what is known of classical algorithms.
 
     Args:
-        names: which; empty: all.
+        names: which. Empty: all.
 
     Raises:
         UnknownNameError: there is none of a name.

@@ -68,7 +68,7 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
 
 
 def attained_of(topology: Topology, spec: Spec) -> Attained | None:
-    """Return what is attained in the fewest steps without search; None: nothing is known.
+    """Return what is attained in the fewest steps without search. None: nothing is known.
 
     Of combining collectives that is what their duals attain, turned round; of allreduce on one-way
     links both phases, each on its own machine.

@@ -52,7 +52,7 @@ def bring(file: Path, output: Path, machine: str | None) -> Brought:
     """Write the algorithm that a file of somebody else holds.
 
     Args:
-        machine: whose links it is for; None: those that it uses.
+        machine: whose links it is for. None: those that it uses.
 
     Raises:
         InputError: the file is of no format that is read, is wrong, or its transfers do not keep

@@ -68,7 +68,7 @@ def certify_frontier(
     """Certify a frontier; of allreduce, that of compositions of equal halves.
 
     Args:
-        settings: seconds for each proof; and how the halves are swept.
+        settings: seconds for each proof, and how the halves are swept.
         notify: called with what is being proved.
 
     Raises:

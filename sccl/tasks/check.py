@@ -143,7 +143,7 @@ class JudgedStrange:
 
 
 def names_several(words: Sequence[str | Path]) -> bool:
-    """Return whether words name several files, of which each is judged by itself."""
+    """Return whether words name several files, of which each is verified by itself."""
     return len(words) > 1 or any(is_folder(Path(word)) or is_pattern(word) for word in words)
 
 
@@ -154,10 +154,10 @@ def judge_steps(
 
     Args:
         costs: the file of the table of costs by which they were made.
-        unread: takes the files that cannot be read; None: they are refused.
+        unread: takes the files that cannot be read. None: they are refused.
 
     Raises:
-        InputError: a file says that it is one and is none; there are costs, and no such file.
+        InputError: a file says that it is one and is none. There are costs, and no such file.
     """
     table = None if costs is None else load_cost_table(costs)
     offers, others = option_files(words, unread)
@@ -180,10 +180,10 @@ def judge_strange(
     """Return the verdicts on files of others, and the words that name anything else.
 
     Args:
-        unread: takes the files that cannot be read, and why; None: they are refused.
+        unread: takes the files that cannot be read, and why. None: they are refused.
 
     Raises:
-        InputError: a file cannot be read, or is larger than is judged.
+        InputError: a file cannot be read, or is larger than is verified.
     """
     found, rest = strange_files(words, unread)
     return [JudgedStrange(one, tuple(faults_of(one))) for one in found], rest
@@ -195,10 +195,10 @@ def judge_files(
     judging: Told = lambda *_: None,
     unread: Unread | None = None,
 ) -> list[Judged]:
-    """Return what the judge says of each plan; all are read before any verdict.
+    """Return what the judge says of each plan. All are read before any verdict.
 
     Args:
-        unread: takes the files that cannot be read; None: they are refused.
+        unread: takes the files that cannot be read. None: they are refused.
         reading: how many bytes of a packed schedule were read, and of how many.
         judging: likewise, how many of its transfers have been judged.
 

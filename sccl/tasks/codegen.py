@@ -80,13 +80,13 @@ def write_code(  # noqa: PLR0913, PLR0917 - what is written, and where
 
     Args:
         given: the plans, by what messages call them.
-        select: switch points in place of the cost model's, as ``SCCL_SELECT`` spells them.
-        machine: by whose costs sizes are served, such as a measured one; None: those of each
+        select: switch points instead of the cost model's, as ``SCCL_SELECT`` spells them.
+        machine: by whose costs sizes are served, such as a measured one. None: those of each
             algorithm's own.
         force: whatever the folder holds.
 
     Raises:
-        InputError: there is no such target, a plan is too large, the judge rejects one, no steps
+        InputError: there is no such target, a plan is too large, one fails verification, no steps
             tell what the times of one tell, they or ``select`` do not fit into one project, or the
             folder cannot be written.
     """

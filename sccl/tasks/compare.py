@@ -48,7 +48,7 @@ class System:
     Attributes:
         seconds: that it took to make its plans.
         rows: by size, those that there are.
-        why: why there are not all, or none; empty: there are.
+        why: why there are not all, or none. Empty: there are.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Comparison:
 
     Attributes:
         least: what nothing takes less than, whatever its chunks.
-        ended: why not everybody was looked at at all sizes; empty: they were.
+        ended: why not everybody was looked at at all sizes. Empty: they were.
         plans: by size the fastest plan and whose it is.
     """
 
@@ -77,18 +77,18 @@ class Comparison:
     plans: dict[int, tuple[str, TimedPlan]] = field(default_factory=dict)
 
     def gap(self, row: Standing) -> float | None:
-        """Return by which part of the least time a row is above it; None: that is 0."""
+        """Return by which part of the least time a row is above it. None: that is 0."""
         least = self.least.us(row.size_bytes)
         return float(row.us / least - 1) if least else None
 
     def winner(self, size_bytes: int) -> System | None:
-        """Return who is fastest at a size, the first of several; None: nobody has a plan."""
+        """Return who is fastest at a size, the first of several. None: nobody has a plan."""
         rows = [system for system in self.systems if size_bytes in system.rows]
         return min(rows, key=lambda system: system.rows[size_bytes].us, default=None)
 
 
 def compared_subject(machine: Topology, collective: str | Spec, root: str | int | None) -> Subject:
-    """Return what is compared: links in place of switches where they say the same exactly.
+    """Return what is compared: links instead of switches where they say the same exactly.
 
     Raises:
         InputError: there is no such collective or root.

@@ -63,13 +63,13 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
     """Return what every search finds, each plan judged.
 
     Args:
-        picture: where it will be drawn; None: nowhere.
+        picture: where it will be drawn. None: nowhere.
         told: what is being done.
         first: called where something is compiled, as it is not on disk yet.
 
     Raises:
         InputError: the workload does not fit the fabric, or an operation has no option.
-        ScclError: the judge rejects a plan, which is a defect.
+        ScclError: a plan fails verification, which is a defect.
         KeyboardInterrupt: the user interrupted before any search had ended.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
@@ -110,17 +110,17 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
 
 
 def _compared(planner: Planner, name: str, *, options: bool) -> tuple[ComparedSearchPart, str]:
-    """Return what a search comes to, and why nothing is to follow; empty: something is.
+    """Return what a search comes to, and why nothing is to follow. Empty: something is.
 
-    What was found is kept where the user interrupts while it is judged; options are then not
-    derived anew.
+    What was found is kept where the user interrupts while it is verified; options are then not
+    derived again.
 
     Args:
         options: whether they are.
 
     Raises:
         ParameterError: it is too large for the search.
-        ScclError: the judge rejects the plan, which is a defect.
+        ScclError: the plan fails verification, which is a defect.
         KeyboardInterrupt: the user interrupted the search.
     """
     from sccl.train.planner import ABOUT  # noqa: PLC0415 - loads Numba

@@ -1,4 +1,4 @@
-"""Controlling a running job: plans proposed, watched, made anew, and taken back."""
+"""Controlling a running job: plans proposed, watched, made again, and taken back."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class Planning(Protocol):
     """A plan that is being looked for."""
 
     def found(self) -> bytes | None:
-        """Return the plan; None: not yet. A ScclError says why there will be none."""
+        """Return the plan. None: not yet. A ScclError says why there will be none."""
 
     def close(self) -> None:
         """End it."""
 
 
 Planner = Callable[[bytes, str], Planning]
-"""Begins to plan anew: what the active plan is of, by a table of costs."""
+"""Begins to plan again: what the active plan is of, by a table of costs."""
 
 
 class PlanningProcess:
@@ -71,7 +71,7 @@ class PlanningProcess:
         )
 
     def found(self) -> bytes | None:
-        """Return the plan; None: not yet.
+        """Return the plan. None: not yet.
 
         Raises:
             ToolError: it has ended without one.
@@ -130,11 +130,12 @@ class ControlSettings:
 
 
 class Controller:
-    """Looks after one job, whatever life it is in; each :meth:`step` waits for nothing.
+    """Looks after one job, whatever life it is in. Each :meth:`step` waits for nothing.
 
     Args:
         now: seconds of a clock that never goes back.
-        planner: plans anew; None: plans are decided on, and nothing that ranks measure is followed.
+        planner: plans again. None: plans are decided on, and nothing that ranks measure is
+            followed.
         tell: is told what happens, a sentence each.
     """
 

@@ -4,7 +4,7 @@ Candidates come by families, and from smaller ones that are good (:mod:`sccl.top
 allgather or alltoall attains on each without search is known at any size, and judged where it is
 written; beside it stand the least steps of any network of the size (Moore) and the bandwidth bound.
 A reducescatter is the allgather of the network with its links turned round, backwards. An allreduce
-is both, one after the other; or all contributions are gathered, in half the steps; or, on powers of
+is both, one after the other, or all contributions are gathered, in half the steps, or, on powers of
 cliques, it is halving and doubling.
 """
 
@@ -97,7 +97,7 @@ class Designer:
     tried: set[str] = field(default_factory=set)
 
     def search(self, wanted: NetworkSize, depth: int = 0) -> list[Designed]:
-        """Return the networks of a size, the best first; those found by then are in ``found``."""
+        """Return the networks of a size, the best first. Those found by then are in ``found``."""
         if wanted in self.found:
             return self.found[wanted]
         here = self.found.setdefault(wanted, [])
@@ -119,7 +119,7 @@ class Designer:
             yield from (way.format(*some) for some in product(*bases))
 
     def _measured(self, name: str, wanted: NetworkSize) -> list[Designed]:
-        """Return what is attained on a network, by each way; nothing if it is of another size."""
+        """Return what is attained on a network, by each way. Nothing if it is of another size."""
         try:
             machine = resolve(name)
             if machine.ranks != wanted.ranks or _degree(machine) > wanted.degree:
@@ -200,7 +200,7 @@ def design(  # noqa: PLR0913 - a size, a question, and who is told
     """Return networks by what a collective takes on them.
 
     Args:
-        steps: none of more; None: of any number.
+        steps: none of more. None: of any number.
 
     Raises:
         ParameterError: there are no networks of that size, or the collective is not served.
@@ -241,7 +241,7 @@ def design(  # noqa: PLR0913 - a size, a question, and who is told
 def least_bandwidth(collective: str, wanted: NetworkSize) -> Fraction:
     """Return what R/C no network of a size goes below.
 
-    All that others have comes in over a rank's links, or goes out where it is reduced; each chunk
+    All that others have comes in over a rank's links, or goes out where it is reduced. Each chunk
     of an allreduce takes 2 (n - 1) sends. Of an alltoall a part to a rank that is t links away
     takes t sends, and no more than d^t ranks are t links away.
     """

@@ -81,8 +81,8 @@ def enforced(
     """Run a job that keeps to a plan, or records what it does, or both.
 
     Args:
-        plan: a training plan's file; None: calls go as they are made.
-        output: a file for the workload that ranks make up by what they do; None: it is not looked
+        plan: a training plan's file. None: calls go as they are made.
+        output: a file for the workload that ranks make up by what they do. None: it is not looked
             at.
 
     Warns:

@@ -66,7 +66,7 @@ class Contest:
 
     Attributes:
         topology: the machine, as synthesis takes it.
-        timeout_s: for each synthesiser; None: effort alone ends them.
+        timeout_s: for each synthesiser. None: effort alone ends them.
     """
 
     topology: Topology
@@ -102,7 +102,7 @@ class TimedPlan:
         """Return it judged.
 
         Raises:
-            JudgeError: the judge rejects it.
+            JudgeError: it fails verification.
         """
         if self.judged:
             return self
@@ -110,7 +110,7 @@ class TimedPlan:
 
 
 class LateError(Exception):
-    """The time for a synthesiser has run out; its text says so."""
+    """The time for a synthesiser has run out. Its text says so."""
 
 
 @dataclass
@@ -133,7 +133,7 @@ class Entrant(ABC):
 
     @abstractmethod
     def fastest(self, size_bytes: int) -> TimedPlan | None:
-        """Return its fastest plan at a size, not judged; None: it has none.
+        """Return its fastest plan at a size, not judged. None: it has none.
 
         Raises:
             InputError: it does not serve such machines, collectives or sizes.
@@ -156,7 +156,7 @@ class Entrant(ABC):
         """Return what is fastest of a pattern cut into pieces, more as long as they gain.
 
         Args:
-            made: the pattern in so many pieces; None: it is too large.
+            made: the pattern in so many pieces. None: it is too large.
         """
         best: TimedPlan | None = None
         chunks = 0
@@ -195,7 +195,7 @@ class ClassicalEntrant(Entrant):
         return self.patterns[key]
 
     def _made(self, pieces: int, size_bytes: int) -> Pattern | None:
-        """Return the pattern in so many pieces; None: it has too many sends."""
+        """Return the pattern in so many pieces. None: it has too many sends."""
         fewer = [number for number in PIECES if number < pieces]
         if fewer:
             one, last = (self._pattern(number, size_bytes) for number in (1, fewer[-1]))
@@ -234,7 +234,7 @@ class SteppedEntrant(Entrant):
 
 
 def _cut(pattern: Pattern, pieces: int) -> Pattern | None:
-    """Return a pattern in so many pieces; None: it has too many sends."""
+    """Return a pattern in so many pieces. None: it has too many sends."""
     few = pieces == 1 or pattern.num_sends * pieces <= MOST_SENDS
     return cut(pattern, pieces) if few else None
 

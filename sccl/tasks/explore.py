@@ -43,7 +43,7 @@ def shown(given: Iterable[tuple[str, AnyAlgorithm, bool]], *, by_cost: bool = Fa
         by_cost: whether they are put in the order of their costs: by file name C=10 is before C=2.
 
     Raises:
-        InputError: they are too large for a page, or the judge rejects one; what is wrong moves
+        InputError: they are too large for a page, or one fails verification; what is wrong moves
             nowhere on a page.
     """
     several = list(given)
@@ -60,7 +60,7 @@ def shown_schedules(given: Iterable[tuple[str, AnySchedule]]) -> list[ShownSched
         given: each with its file or name.
 
     Raises:
-        InputError: they are too large for a page, or the judge rejects one.
+        InputError: they are too large for a page, or one fails verification.
     """
     several = list(given)
     check_fits(*several)

@@ -107,7 +107,7 @@ def export(
     """Write the plans of files in a format.
 
     Args:
-        size_bytes: of the C chunks, for formats that hold bytes; None: not told.
+        size_bytes: of the C chunks, for formats that hold bytes. None: unknown.
         told: ``name=value``, for the format's options.
 
     Raises:
@@ -156,7 +156,7 @@ def _step(
     """Write a training plan in a format.
 
     Raises:
-        InputError: the format holds none, more is given beside it, or the judge refuses it.
+        InputError: the format holds none, more is given beside it, or it fails verification.
     """
     one = training[0]
     if form.NAME not in formats.OF_STEPS:
@@ -286,7 +286,7 @@ def _taken(form: Format, one: LoadedPlan, size_bytes: int | None) -> SizedPlan:
     """Return a plan, judged, as the format takes it: with steps, or with times at a size.
 
     Raises:
-        InputError: the judge rejects it, or it is not to be had so.
+        InputError: it fails verification, or it is not to be had so.
     """
     from sccl.core.schedule import Schedule  # noqa: PLC0415 - NumPy is slow to load
     from sccl.tasks.terms import finest_tick  # noqa: PLC0415

@@ -45,7 +45,7 @@ _BESIDE = ALGORITHM_OR_FRONTIER | {CERTIFICATE}
 
 
 def kind_of_file(file: Path) -> Kind | None:
-    """Return what a file holds; None: none of what has a name here.
+    """Return what a file holds. None: none of what has a name here.
 
     Raises:
         InputError: it cannot be read, or is not JSON.
@@ -54,7 +54,7 @@ def kind_of_file(file: Path) -> Kind | None:
 
 
 def kind_among(file: Path, kinds: Sequence[Kind]) -> Kind | None:
-    """Return what a JSON file holds; None: it does not say, and may be a broken one of these.
+    """Return what a JSON file holds. None: it does not say, and may be a broken one of these.
 
     Raises:
         InputError: it cannot be read, is not JSON, or is of another kind.
@@ -69,7 +69,7 @@ def kind_among(file: Path, kinds: Sequence[Kind]) -> Kind | None:
 def paths_of(words: Iterable[str | Path]) -> list[Path]:
     """Return what words name: files and folders, and those that match a pattern.
 
-    A pattern such as ``'found/*.json'`` is one that the shell has left as it was; a file whose own
+    A pattern such as ``'found/*.json'`` is one that the shell has left as it was. A file whose own
     name has such characters is taken first. Of a pattern only folders and JSON files are taken.
 
     Raises:
@@ -116,7 +116,7 @@ def skipping(file: Path, unread: Unread | None) -> Iterator[None]:
     """Note that a file cannot be read, and go on.
 
     Args:
-        unread: takes the file and the error; None: the error is raised.
+        unread: takes the file and the error. None: the error is raised.
 
     Raises:
         InputError: the file cannot be read, and nothing takes it.
@@ -138,7 +138,7 @@ def files_of(
     is wrong with it.
 
     Args:
-        unread: takes the files that cannot be read; None: they are refused.
+        unread: takes the files that cannot be read. None: they are refused.
 
     Raises:
         InputError: nothing matches a pattern, a folder holds none, or a file cannot be read.
@@ -245,7 +245,7 @@ def algorithm_files(
 
     Args:
         kinds: others than algorithms that are taken, too.
-        unread: takes the files that cannot be read; None: they are refused.
+        unread: takes the files that cannot be read. None: they are refused.
 
     Raises:
         InputError: there is none.
@@ -297,7 +297,7 @@ def _is_topology(name: str) -> bool:
 
 
 def frontier_files(words: Iterable[str | Path]) -> list[Path]:
-    """Return the files of frontiers; none where only algorithms are given.
+    """Return the files of frontiers. None where only algorithms are given.
 
     Raises:
         InputError: nothing matches a pattern, a folder holds neither, or a file cannot be read.
@@ -347,7 +347,7 @@ def load_plans(
     """Return the algorithms and schedules of files, folders and patterns, right or wrong.
 
     Args:
-        unread: takes the files that cannot be read; None: they are refused.
+        unread: takes the files that cannot be read. None: they are refused.
 
     Raises:
         InputError: there is none, or a file is neither.

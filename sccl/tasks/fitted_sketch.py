@@ -23,7 +23,7 @@ class SketchedWay:
     """A link, or links through switches, from rank to rank.
 
     Attributes:
-        factor: how many times as long it is taken; 0: it is left out.
+        factor: how many times as long it is taken. 0: it is left out.
         links: of the machine.
     """
 
@@ -80,7 +80,7 @@ def fitted(sketch: Sketch, machine: Topology) -> FittedSketch:
     """Return a sketch on a machine.
 
     Raises:
-        InputError: the machine contradicts it; the message names the entry.
+        InputError: the machine contradicts it. The message names the entry.
     """
     from sccl.synth.intervals.sketched import Sketched  # noqa: PLC0415 - loads NumPy
     from sccl.synth.network.crossings import crossings_of  # noqa: PLC0415

@@ -45,7 +45,7 @@ class StrangeFault:
     """What is wrong with what such a file says.
 
     Attributes:
-        way: how it is called when it goes wrong; empty: it has no ways.
+        way: how it is called when it goes wrong. Empty: it has no ways.
         block: the thread block, of programs; ``step`` is then one of its steps.
     """
 
@@ -63,7 +63,7 @@ def strange_files(
     """Return what is in files of others' formats, and the words that name anything else.
 
     Args:
-        unread: takes the files that cannot be read, and why; None: they are refused.
+        unread: takes the files that cannot be read, and why. None: they are refused.
 
     Raises:
         InputError: a file of such a format is not one that can be read.
@@ -109,7 +109,7 @@ def _strange(path: Path, unread: dict[Path, InputError] | None) -> Strange | Non
 
 
 def foreign_format(path: Path) -> Format | None:
-    """Return the format of others that a file is in; None: it is in none that is known.
+    """Return the format of others that a file is in. None: it is in none that is known.
 
     Raises:
         InputError: it cannot be read, or is longer than formats of others are read to.
@@ -189,7 +189,7 @@ def faults_of(strange: Strange) -> list[StrangeFault]:
     """Return what is wrong with a plan or a program, whatever the speed of its parts.
 
     Raises:
-        InputError: it is larger than is judged.
+        InputError: it is larger than is verified.
     """
     from sccl.lower.step_graph_run import run_graph  # noqa: PLC0415 - NumPy is slow to load
 

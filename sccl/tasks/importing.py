@@ -62,7 +62,7 @@ def read_machine(
     """Return the machine that a file describes, or standard input where it is ``-``.
 
     Args:
-        name: of the machine, where the file has none; None: that of the file.
+        name: of the machine, where the file has none. None: that of the file.
         gpu: whose speeds its links have, where the file does not say.
         alpha_us: latency of its links, where the file does not say.
 

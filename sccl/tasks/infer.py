@@ -39,7 +39,7 @@ class Inferred:
     """What measurements of PCIe tell.
 
     Attributes:
-        visible_devices: the GPU that each rank is to be, so that rank 0 is near the NIC; None: no
+        visible_devices: the GPU that each rank is to be, so that rank 0 is near the NIC. None: no
             machine was given.
     """
 

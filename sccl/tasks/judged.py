@@ -1,4 +1,4 @@
-"""Plans that the judge accepts; no other one is lowered, simulated or put on a page."""
+"""Plans that the judge accepts. No other one is lowered, simulated or put on a page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:
         where: what to call it in a message: its file name.
 
     Raises:
-        InputError: the judge rejects it.
+        InputError: it fails verification.
     """
     whole = expand(algorithm)
     if found := violations(whole):
@@ -43,7 +43,7 @@ def judged_schedule(schedule: AnySchedule, where: str) -> Schedule:
         where: what to call it in a message: its file name.
 
     Raises:
-        InputError: the judge rejects it, or it has too many transfers to be unpacked.
+        InputError: it fails verification, or it has too many transfers to be unpacked.
     """
     from sccl.core import packed  # noqa: PLC0415 - NumPy is slow to load
     from sccl.core.excerpt import Excerpt  # noqa: PLC0415 - likewise
@@ -71,7 +71,7 @@ def judged_steps(plan: Plan, where: str) -> Levelled:
         where: what to call it in a message: its file name.
 
     Raises:
-        InputError: the judge rejects it, or no steps tell what its times tell.
+        InputError: it fails verification, or no steps tell what its times tell.
     """
     from sccl.transform.levels import Levelled, levelled  # noqa: PLC0415 - NumPy is slow to load
 

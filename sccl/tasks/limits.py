@@ -28,10 +28,10 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     """Return the limit frontier of a collective on a topology, as far as it was found.
 
     Args:
-        max_steps: last S; None: a few more than the latency bound.
-        settings: the solver, and the time for each S; None: what effort allows, so that the same
+        max_steps: last S. None: a few more than the latency bound.
+        settings: the solver, and the time for each S. None: what effort allows, so that the same
             is found under any load.
-        folder: where to keep the algorithms; None: nowhere.
+        folder: where to keep the algorithms. None: nowhere.
         notify: called with every limit and every point, for progress.
 
     Raises:

@@ -57,7 +57,7 @@ def option_files(
     """Return the options that are named, and the words that name anything else.
 
     Args:
-        unread: takes the files that cannot be read; None: they are refused.
+        unread: takes the files that cannot be read. None: they are refused.
 
     Raises:
         InputError: a file says that it holds some and holds none, or was edited.
@@ -80,7 +80,7 @@ def offer_options(
     """Return what a fabric offers for the collectives of a workload, as a plan would be offered it.
 
     Args:
-        told: what is looked at; there is no period and no bound.
+        told: what is looked at. There is no period and no bound.
         first: called where something is compiled, as it is not on disk yet.
 
     Raises:
@@ -114,10 +114,10 @@ def write_options(path: Path, offered: OfferedOptions) -> None:
 
 
 def faults_of_options(one: LoadedOptions, costs: CostTable | None) -> tuple[PlanFault, ...]:
-    """Return what the judge says of options: they are offered anew.
+    """Return what the judge says of options: they are offered again.
 
     Args:
-        costs: the table of costs by which they were made; None: it is not given.
+        costs: the table of costs by which they were made. None: it is not given.
 
     Raises:
         InputError: they name a synthesiser that there is not, or none can be offered.

@@ -114,7 +114,7 @@ def plan_to_commit(file: Path) -> tuple[TrainingPlan, dict[str, str]]:
     """Return the plan of a file that the judge accepts, and its digest.
 
     Raises:
-        InputError: there is none, or the judge refuses it.
+        InputError: there is none, or it fails verification.
     """
     plans, rest = training_files([file])
     if rest or not plans:

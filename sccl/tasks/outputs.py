@@ -1,7 +1,7 @@
 """What verbs print with ``--json``: the shapes from which the published JSON Schemas derive.
 
 Within schema 1 fields are added to these, never taken away, and none changes what it means. Here is
-what all have in common; the answer of each verb stands beside what it does, in this room.
+what all have in common. The answer of each verb stands beside what it does, in this room.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Failure(Part, frozen=True, kw_only=True):
 
 
 class ErrorOutput(Output, frozen=True, kw_only=True):
-    """What any verb prints in place of its result when it fails."""
+    """What any verb prints instead of its result when it fails."""
 
     kind: Literal["error"] = "error"
     error: Failure

@@ -49,7 +49,7 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
 
     Args:
         covered: k, last S, largest C.
-        folder: where to keep the algorithms; None: nowhere.
+        folder: where to keep the algorithms. None: nowhere.
         notify: called with every event, for progress.
 
     Raises:

@@ -49,7 +49,7 @@ def part_of(
     """Return the transfers of a schedule's file that are chosen.
 
     Args:
-        span_us: when they start: from, and before; None: however late.
+        span_us: when they start: from, and before. None: however late.
         told: how much was done, and of how much.
 
     Raises:

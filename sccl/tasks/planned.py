@@ -48,7 +48,7 @@ def sketch_for(file: str | Path | None, chunks: int | None) -> tuple[Sketch | No
     """Return the sketch of a file, if one is given, and into how many chunks parts are cut.
 
     Args:
-        chunks: that are asked for; None: as many as the sketch says, else one.
+        chunks: that are asked for. None: as many as the sketch says, else one.
 
     Raises:
         InputError: the file cannot be read, is no sketch, or contradicts itself.
@@ -69,7 +69,7 @@ def keeping_to(sketch: Sketch | None, synthesizer: str) -> Synthesizer:
 
 
 def notes_on(sketch: Sketch | None) -> tuple[str, ...]:
-    """Return what others than TACCL leave of a sketch, in words; empty: nothing."""
+    """Return what others than TACCL leave of a sketch, in words. Empty: nothing."""
     if sketch is None or not sketch.rotations:
         return ()
     what = "symmetry_offsets are not imposed: they narrow TACCL's search, and leave no link out"
@@ -77,7 +77,7 @@ def notes_on(sketch: Sketch | None) -> tuple[str, ...]:
 
 
 def best_of(outcome: Outcome) -> tuple[Found | None, str]:
-    """Return the best that was found, None if nothing was, and why it ended; empty: it is done."""
+    """Return the best that was found, None if nothing was, and why it ended. Empty: it is done."""
     match outcome:
         case Found():
             return outcome, ""

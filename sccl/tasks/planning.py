@@ -76,7 +76,7 @@ class PlannedTraining:
     Attributes:
         baseline_ns: of what is issued as it is submitted.
         two_ns: until the first two iterations have ended.
-        ended: why before the search did; empty: it did.
+        ended: why before the search did. Empty: it did.
         compilation_seconds: that compilation took of these, which is no part of the search.
     """
 

@@ -79,7 +79,7 @@ def sources_of(words: Iterable[str], what: What | None = None) -> list[Source]:
     """Return what files, folders and names hold that is drawn.
 
     Args:
-        what: the chart; None: it follows from what is found. In one of algorithms, frontiers
+        what: the chart. None: it follows from what is found. In one of algorithms, frontiers
             beside them are passed over.
 
     Raises:

@@ -95,10 +95,10 @@ def probe_machine(
     """Return the machine that the first tool tells that is installed and works.
 
     Args:
-        tools: the folder to look for tools in; None: those of PATH.
-        name: of the machine; None: as its host is called.
-        gpu: whose speeds its links have; None: the kind that the tool names.
-        alpha_us: latency of its links; None: of each kind of link.
+        tools: the folder to look for tools in. None: those of PATH.
+        name: of the machine. None: as its host is called.
+        gpu: whose speeds its links have. None: the kind that the tool names.
+        alpha_us: latency of its links. None: of each kind of link.
 
     Raises:
         ToolError: none is installed, or none works.

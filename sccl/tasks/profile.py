@@ -101,8 +101,8 @@ def trial_of_links(
     """Return what is to be timed.
 
     Args:
-        ranks: how many; None: those of the known machine.
-        known: whose links are measured; None: those between every two ranks.
+        ranks: how many. None: those of the known machine.
+        known: whose links are measured. None: those between every two ranks.
         sizes: bytes of a chunk, ``from..to``, each twice the one before.
         counts: of chunks that are sent, such as ``"1,2,8"``.
 
@@ -182,9 +182,9 @@ def measure_gpus(
     """Return how long copies took between the GPUs of this machine, one pair after another.
 
     Args:
-        known: whose links are measured; None: those between every two GPUs.
+        known: whose links are measured. None: those between every two GPUs.
         asked: sizes, counts and repetitions, as :func:`trial_of_links` takes them.
-        name: of what is measured; None: one that says what that was.
+        name: of what is measured. None: one that says what that was.
         notify: called with what is being done.
 
     Raises:
@@ -255,7 +255,7 @@ def profile_of(
     """Return the machine that measurements tell of.
 
     Args:
-        known: whose links it has; None: those that were measured.
+        known: whose links it has. None: those that were measured.
         alike: up to which difference costs are the same in any case, in proportion.
         max_misfit: the most that a link's measurements may miss its alpha and beta in the median.
         take: which repetitions are fitted.

@@ -62,7 +62,7 @@ def load_programs(path: Path, machine: str | None) -> list[LoadedProgram]:
 
     Args:
         path: its program.json, or its folder.
-        machine: a topology's name or file; None: those that the programs name.
+        machine: a topology's name or file. None: those that the programs name.
 
     Raises:
         InputError: it holds none, there is no such machine, or a program is wrong.

@@ -1,4 +1,4 @@
-"""A training step planned anew in a process of its own, at a low priority: the job comes first."""
+"""A training step planned again in a process of its own, at a low priority: the job comes first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEAST_OFF = 0.1
 
 
 def main(folder: str, seconds: float) -> None:
-    """Plan what a plan is of anew, on the fabric as the job has met it."""
+    """Plan what a plan is of again, on the fabric as the job has met it."""
     os.nice(_POLITE)
     place = Path(folder)
     given = (place / GIVEN).read_bytes()
@@ -52,7 +52,7 @@ def main(folder: str, seconds: float) -> None:
 def fabric_as_met(plan: TrainingPlan, script: PlanScript, table: CostTable) -> Fabric:
     """Return a plan's fabric with the rates that its channels have, by what motifs took on them.
 
-    What was measured is of the carriers and sizes of the plan alone, and says nothing of others;
+    What was measured is of the carriers and sizes of the plan alone, and says nothing of others,
     but what is slow about a channel is so for all. One of which nothing was measured is as it was.
 
     Args:

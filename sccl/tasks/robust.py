@@ -47,9 +47,9 @@ class PartFailure:
     """A part that fails.
 
     Attributes:
-        rank: that is lost; None: links are,
+        rank: that is lost. None: links are,
         edges: in one direction or both,
-        lane: of which one lane is lost; else all of them.
+        lane: of which one lane is lost. Otherwise all of them.
     """
 
     rank: int | None = None
@@ -77,7 +77,7 @@ class PartFailure:
         return without(machine, links=self.edges)
 
     def moved(self, image: tuple[int, ...]) -> PartFailure | None:
-        """Return what a symmetry makes of it; None: of links at switches it says nothing."""
+        """Return what a symmetry makes of it. None: of links at switches it says nothing."""
         if self.rank is not None:
             return PartFailure(image[self.rank])
         if any(node >= len(image) for edge in self.edges for node in edge):
@@ -273,7 +273,7 @@ def _case(
     """Return what a machine reaches, and whether the user interrupted.
 
     Args:
-        best: the whole machine's :func:`_time_per_byte`; None: this is it, or it has none.
+        best: the whole machine's :func:`_time_per_byte`. None: this is it, or it has none.
     """
     began = time.perf_counter()
     found = find_frontier(subject.topology, subject.spec, question.covered, question.settings)

@@ -110,7 +110,7 @@ def project_of(directory: Path, ranks: int | None) -> Project:
     """Return the project in a folder.
 
     Args:
-        ranks: how many are to be started; None: as many as it is for.
+        ranks: how many are to be started. None: as many as it is for.
 
     Raises:
         InputError: there is no project, or it is for another number of ranks.
@@ -129,7 +129,7 @@ def trial_of(project: Project, sizes: str, repeat: int, collectives: Sequence[st
 
     Args:
         sizes: bytes of a block, ``from..to``, such as ``"1..4M"``.
-        collectives: which; empty: all.
+        collectives: which. Empty: all.
 
     Raises:
         ParameterError: the sizes or the repetitions make no sense, or the project has no such
@@ -167,7 +167,7 @@ def size_range(text: str) -> tuple[int, int]:
 def timings_of(
     projects: Sequence[Project], mpi: Mpi, trial: Trial
 ) -> Generator[Timing, None, None]:
-    """Yield timings of built projects, as they come; each contender's data are checked first.
+    """Yield timings of built projects, as they come. Each contender's data are checked first.
 
     Raises:
         InputError: the projects do not compare, or no size could be measured.
@@ -213,11 +213,11 @@ def check_collectives(project: Project, collectives: Sequence[str]) -> None:
 def tune_by_costs(
     project: Project, machine: Topology, collectives: Sequence[str] = ()
 ) -> Selection:
-    """Give a project the switch points that a machine's costs ask for; nothing is built or run.
+    """Give a project the switch points that a machine's costs ask for. Nothing is built or run.
 
     Args:
         machine: such as one that was measured.
-        collectives: whose; empty: all.
+        collectives: whose. Empty: all.
 
     Raises:
         InputError: the project has no such collective, or does not fit the machine, or its folder

@@ -304,7 +304,7 @@ def _evenly(start: int, stop: int, parts: int) -> Iterable[tuple[int, int]]:
 
 
 def _evened(op: CommOp) -> CommOp:
-    """Return a collective whose blocks are of one size, in place of an alltoall with splits.
+    """Return a collective whose blocks are of one size, instead of an alltoall with splits.
 
     What each gives to each is as the job has it, then: parts of blocks are of that.
     """

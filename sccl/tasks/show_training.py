@@ -95,7 +95,7 @@ def shown_training(one: LoadedTraining) -> ShownTrainingPart:
     """Return a training plan in numbers.
 
     Raises:
-        InputError: the judge refuses it.
+        InputError: it fails verification.
     """
     plan, timeline = one.plan, right_timeline(one)
     on_links, apart, note = links_us(plan, timeline)
@@ -137,7 +137,7 @@ def fluid_us(plan: TrainingPlan, timeline: StepTimeline) -> float:
 def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, float | None, str]:
     """Return what an iteration takes on links, microseconds, also if motifs do not meet there.
 
-    The last is why that is not told.
+    The last is why that is unknown.
     """
     from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - likewise
     from sccl.train.link_timing import apart_timing, link_timing  # noqa: PLC0415 - loads Numba

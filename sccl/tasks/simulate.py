@@ -32,11 +32,11 @@ DEFAULT_SIZE = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """What is simulated; the judge has accepted it.
+    """What is simulated. The judge has accepted it.
 
     Attributes:
         file: as it was given.
-        program: which of those in the file; None: it is no program.
+        program: which of those in the file. None: it is no program.
         topology: the machine that it is for.
     """
 
@@ -108,8 +108,8 @@ class Member:
         first_message: of the timeline's, the first that is its own.
         messages: how many of them are.
         finish: tick at which its last message arrives.
-        bound: what no schedule of it beats, others or not; None: nothing is known, see ``why``.
-        why: why there is no bound; or empty.
+        bound: what no schedule of it beats, others or not. None: nothing is known, see ``why``.
+        why: why there is no bound, or empty.
     """
 
     source: Source
@@ -123,7 +123,7 @@ class Member:
 
     @property
     def gap(self) -> float | None:
-        """Return by which part of the bound it is above it; None: there is none, or it is 0."""
+        """Return by which part of the bound it is above it. None: there is none, or it is 0."""
         return self.finish / self.bound.ticks - 1 if self.bound and self.bound.ticks else None
 
 
@@ -150,11 +150,11 @@ class Run:
 
 
 def load_sources(words: Iterable[str | Path], machine: str | None) -> list[Source]:
-    """Return the plans and programs of files; all are judged before any is simulated.
+    """Return the plans and programs of files. All are verified before any is simulated.
 
     Args:
         words: files, folders, patterns, and projects, by their folder or their program.json.
-        machine: that of programs, which name theirs at most; None: the one that they name.
+        machine: that of programs, which name theirs at most. None: the one that they name.
 
     Raises:
         InputError: there is none, a file holds neither, one is wrong, or a machine is given and no
@@ -181,7 +181,7 @@ def source_of(name: str, plan: Plan) -> Source:
         name: what to call it.
 
     Raises:
-        InputError: the judge rejects it.
+        InputError: it fails verification.
     """
     if isinstance(plan, KSynchronous):
         return Source(name, None, judged(plan, name), plan.topology)
@@ -199,7 +199,7 @@ def simulated(
     """Yield what happens at each size to each of some plans, or to all of them at once.
 
     Args:
-        sizes: of which C chunks make up each; None: the plan's own.
+        sizes: of which C chunks make up each. None: the plan's own.
         told: how many simulations are done by now, and of how many.
 
     Raises:
@@ -218,7 +218,7 @@ def run_of(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> R
     """Return what happens when plans run at once, each on so many bytes.
 
     Args:
-        size_bytes: of which C chunks make up each; None: the plan's own.
+        size_bytes: of which C chunks make up each. None: the plan's own.
 
     Raises:
         InputError: the size, or what else is asked for, does not fit a plan or its machine.

@@ -161,7 +161,7 @@ def _floors(drawn: Sequence[Drawn]) -> Iterator[dict[str, object]]:
 
 
 def _least(drawn: Sequence[Drawn]) -> Iterator[tuple[int, float]]:
-    """Yield the size of each collective that ran, and what no plan of it takes less than; 0: none.
+    """Yield the size of each collective that ran, and what no plan of it takes less than. 0: none.
 
     It holds for others at once, too, which leave it no more of the links.
     """

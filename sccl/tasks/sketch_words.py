@@ -38,7 +38,7 @@ def rows_of(sketch: Sketch, fit: FittedSketch | None) -> list[tuple[str, str]]:
     """Return what a sketch says, each with what it is about.
 
     Args:
-        fit: it on a machine; None: none is given.
+        fit: it on a machine. None: none is given.
     """
     rows = [("nodes", str(sketch.nodes))]
     if fit is not None:
@@ -99,7 +99,7 @@ def sentences_of(fit: FittedSketch, chunks: SketchedChunks | None) -> list[str]:
     """Return what plans may do and may not, in sentences with numbers.
 
     Args:
-        chunks: of a collective; None: none is given.
+        chunks: of a collective. None: none is given.
     """
     return [
         *_of_machine(fit),

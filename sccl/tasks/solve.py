@@ -44,7 +44,7 @@ def find_algorithm(spec: Spec, question: Question, settings: Settings) -> Answer
 
 
 def _accepted(answer: Answer) -> Answer:
-    """Return an answer; unknown in place of an unsat that nobody verified and the user distrusts.
+    """Return an answer; unknown instead of an unsat that nobody verified and the user distrusts.
 
     Neither an exit code nor a verdict has room for a mark.
     """
@@ -55,7 +55,7 @@ def _accepted(answer: Answer) -> Answer:
 
 
 def _without_halves(spec: Spec, question: Question) -> Sat | None:
-    """Return an allreduce of dimensions, which needs no search; None: they make none."""
+    """Return an allreduce of dimensions, which needs no search. None: they make none."""
     if not is_allreduce(spec) or spec.post.pattern:
         return None
     begin = time.perf_counter()
@@ -65,7 +65,7 @@ def _without_halves(spec: Spec, question: Question) -> Sat | None:
 
 
 def scope_of(question: Question, answer: Answer) -> str:
-    """Return the class that an answer is about; empty: all algorithms."""
+    """Return the class that an answer is about. Empty: all algorithms."""
     return answer.algorithm.scope if isinstance(answer, Sat) else question.scope
 
 

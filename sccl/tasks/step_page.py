@@ -29,7 +29,7 @@ def training_page(one: LoadedTraining) -> str:
     """Return the page of a training plan.
 
     Raises:
-        InputError: the judge refuses it, or it is too large for a page.
+        InputError: it fails verification, or it is too large for a page.
     """
     from sccl.train.jobs import all_waits  # noqa: PLC0415 - loads NumPy
 

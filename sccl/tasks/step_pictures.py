@@ -107,7 +107,7 @@ def _layer_of(op: str) -> str:
 
 
 def _typical(layers: dict[str, tuple[int, int]], common: set[str]) -> str:
-    """Return a layer to enlarge; empty: none is common to all plans.
+    """Return a layer to enlarge. Empty: none is common to all plans.
 
     It is one of the long layers. A third of them are before it, which is past the forward pass of
     most models.
@@ -137,7 +137,7 @@ def _panel(  # noqa: PLR0913 - a plan, its part, and the words around it
         title: Title of the panel.
         notes: Sentences below the title.
         outlined: Part of the panel that another one enlarges.
-        labelled: Layer whose operations have the last part of their ids on them; None: no labels.
+        labelled: Layer whose operations have the last part of their ids on them. None: no labels.
     """
     begin = begin_of(one.timeline, one.timeline.first)
     inside = (s for s in one.timeline.spans if s.end_ns > begin + since)
@@ -206,7 +206,7 @@ def _of(call: CommOp) -> str:
 
 
 def _busiest(timeline: StepTimeline, iteration: int) -> str:
-    """Return the stream that computes most in an iteration; empty: nothing computes.
+    """Return the stream that computes most in an iteration. Empty: nothing computes.
 
     Of several that compute as much, it is the one that begins first.
     """

@@ -21,7 +21,7 @@ class Subject:
 
     Attributes:
         topology: with lanes of one speed and without switches, as synthesis takes it.
-        notes: what was done to the machine for that, in words; empty: nothing.
+        notes: what was done to the machine for that, in words. Empty: nothing.
     """
 
     topology: Topology
@@ -43,7 +43,7 @@ def subject_of(machine: Topology, collective: str | Spec, root: str | int | None
 
     Args:
         collective: its name or file, or itself.
-        root: a rank, by number or label; None: the collective's own.
+        root: a rank, by number or label. None: the collective's own.
 
     Raises:
         InputError: there is no such collective or root, or the machine cannot be modelled exactly.
@@ -68,7 +68,7 @@ def spec_of(machine: Topology, collective: str | Spec, root: str | int | None = 
 
     Args:
         collective: its name or file, or itself.
-        root: a rank, by number or label; None: the collective's own.
+        root: a rank, by number or label. None: the collective's own.
 
     Raises:
         InputError: there is no such collective or root.
@@ -110,7 +110,7 @@ def machine_given(sketch: Sketch | None, topo: str | None, profile: Path | None)
     """Return the machine that is given to plan on, by its name or file, or by a profile of TACCL.
 
     Args:
-        sketch: for whose nodes a profile stands; None: for one.
+        sketch: for whose nodes a profile stands. None: for one.
 
     Raises:
         InputError: none is given, both are, or one is no machine.

@@ -104,7 +104,7 @@ class SketchedOutcome:
     Attributes:
         seconds: that it took.
         phases: how each went.
-        sketch: which the schedule keeps to; None: that is not known.
+        sketch: which the schedule keeps to. None: that is not known.
     """
 
     outcome: Outcome

@@ -78,7 +78,7 @@ def synthesise(  # noqa: PLR0913 - what is told, and when
         told: how many transfers there are by now, and of how many in all.
         judging: likewise, how many have been judged, where there are many.
         first: called where something is compiled, as it is not on disk yet.
-        sketch: what it keeps to; None: nothing.
+        sketch: what it keeps to. None: nothing.
 
     Raises:
         InputError: it does not take the request, or the options or the sketch do not fit it.
@@ -109,7 +109,7 @@ def again_by(about: Mapping[str, str | Path | None], options: Options, size: int
 
     Args:
         about: the collective, the machine and what else was given of them, by the names of their
-            options; None: not given.
+            options. None: not given.
     """
     stated = msgspec.to_builtins(options) | {"size": size, "seed": seed}
     del stated["jobs"]  # of no effect

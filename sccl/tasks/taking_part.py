@@ -64,7 +64,7 @@ def chosen(only: Iterable[str], without: Iterable[str]) -> tuple[str, ...]:
     """Return the names of those who take part.
 
     Args:
-        only: those; empty: all.
+        only: those. Empty: all.
         without: but not these.
 
     Raises:
@@ -237,7 +237,7 @@ def _settings(contest: Contest, timeout_s: float | None) -> Settings:
 def algorithms_of(frontier: Frontier) -> list[Algorithm]:
     """Return the algorithms of all classes of a frontier that are of its own collective.
 
-    What gathers in place of an allreduce is none: its plan does not say what ranks reduce.
+    What gathers instead of an allreduce is none: its plan does not say what ranks reduce.
     """
     points = [point for part in frontier.classes for point in part.points]
     found = [point.algorithm for point in points if point.algorithm is not None]

@@ -177,11 +177,11 @@ class Scheduled:
 
     Attributes:
         seconds: that it took.
-        epoch_us: how long an epoch is; None: the best was not found in epochs.
+        epoch_us: how long an epoch is. None: the best was not found in epochs.
         epochs: how many there are.
         model: by which it was found in these.
-        found_by: what found the best, list scheduling or a model; None: it combines.
-        combined: how the best of what combines was found; None: it does not combine.
+        found_by: what found the best, list scheduling or a model. None: it combines.
+        combined: how the best of what combines was found. None: it does not combine.
     """
 
     outcome: Outcome
@@ -207,7 +207,7 @@ def scheduled(  # noqa: PLR0913 - a question, and who is told
     Args:
         told: called with each best finish and the bound, microseconds.
         first: called where something is compiled, as it is not on disk yet.
-        sketch: what it keeps to; None: nothing.
+        sketch: what it keeps to. None: nothing.
 
     Raises:
         InputError: it does not take the request, or the options or the sketch do not fit it.
@@ -270,8 +270,8 @@ def teccl_output(  # noqa: PLR0913 - what is told
 
     Args:
         priorities: of several collectives; none: there are none.
-        bandwidth: the file that says when links have less; None: they never do.
-        sketch: what it keeps to; None: nothing.
+        bandwidth: the file that says when links have less. None: they never do.
+        sketch: what it keeps to. None: nothing.
     """
     plan, bound = cast("Schedule", found.plan), found.bound
     assert bound.least is not None
@@ -320,7 +320,7 @@ def _least(request: Request, plan: Schedule) -> Fraction:
 def _tenants(
     request: Request, plan: Schedule, priorities: tuple[int, ...]
 ) -> tuple[TenantPart, ...]:
-    """Return when each of several collectives has finished; without priorities none.
+    """Return when each of several collectives has finished. Without priorities none.
 
     Raises:
         ContradictionError: one finishes before its lower bound.

@@ -18,10 +18,10 @@ class Terms:
     """What algorithms are simulated by, and schedules have of their own.
 
     Attributes:
-        model: what links do during alpha; None: that of schedules, else alpha travels.
-        stepping: when the messages of a step start; None: pipelined, and schedules as they say.
-        alpha_us: latency of every link, microseconds; None: the machine's.
-        gb_per_s: speed of every lane, 10^9 bytes per second; None: the machine's.
+        model: what links do during alpha. None: that of schedules, else alpha travels.
+        stepping: when the messages of a step start. None: pipelined, and schedules as they say.
+        alpha_us: latency of every link, microseconds. None: the machine's.
+        gb_per_s: speed of every lane, 10^9 bytes per second. None: the machine's.
 
     Raises:
         ParameterError: a cost is not finite, or too small.

@@ -51,11 +51,11 @@ def time_bound(
     """Return the best lower bound that is known on when all of a collective has arrived.
 
     It holds for every order of transfers, with barriers or without: that of
-    :mod:`sccl.synth.network.least`, for chunks of this size; or, where it says more, that of
+    :mod:`sccl.synth.network.least`, for chunks of this size, or, where it says more, that of
     :mod:`sccl.prove.bounds.least_time`, whatever the chunks. (S alphas and R/C bytes bound a sum
     only for steps with barriers; what is pipelined may pay for most of its steps while bytes pass.)
 
-    That of links is about chunks that are each sent by itself; for those that are sent together
+    That of links is about chunks that are each sent by itself. For those that are sent together
     there is a weaker one (:func:`sccl.synth.network.least.clock_together`), or none.
 
     Args:
@@ -93,7 +93,7 @@ def least_us(topology: Topology, spec: Spec, costs: Costs) -> Callable[[float], 
     """Return what no plan takes less than, by bytes of a rank's buffer.
 
     Args:
-        costs: that are asked for; others than the machine's have no such bound.
+        costs: that are asked for. Others than the machine's have no such bound.
 
     Returns:
         None: it is not worked out here.
@@ -126,7 +126,7 @@ def least_by_size(
 
 
 def _models(topology: Topology, model: AlphaModel) -> tuple[Topology, ...]:
-    """Return a machine, and that with links in place of switches where these say the same.
+    """Return a machine, and that with links instead of switches where these say the same.
 
     The links take both alphas at once. That shifts the budgets of ranks against each other, unless
     all links of switches have one alpha, and the bytes do not pass while an alpha goes on.
@@ -143,7 +143,7 @@ def _models(topology: Topology, model: AlphaModel) -> tuple[Topology, ...]:
 def _by_links(
     topology: Topology, spec: Spec, collective: Collective, clock: Clock, *, together: bool
 ) -> int | None:
-    """Return what links and ways say; None: nothing, of chunks that may be sent together."""
+    """Return what links and ways say. None: nothing, of chunks that may be sent together."""
     dual = dual_of(spec)
     if dual.on_reversed:
         topology = topology.reversed()

@@ -65,7 +65,7 @@ class TimePoint:
     """What is known at a size.
 
     Attributes:
-        ended: why it ended before its time; empty: it did not.
+        ended: why it ended before its time. Empty: it did not.
     """
 
     size_bytes: int
@@ -82,11 +82,11 @@ def least_times(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and
     told: Callable[[str], None] = lambda _: None,
     first: Callable[[], None] = lambda: None,
 ) -> Iterator[TimePoint]:
-    """Yield what is known at each size, one after the other; after an interrupt no more.
+    """Yield what is known at each size, one after the other. After an interrupt no more.
 
     Args:
         gap: by which part of the bound a schedule may be above it.
-        timeout_s: for each size; None: effort alone ends it.
+        timeout_s: for each size. None: effort alone ends it.
         told: called with what is known by then, in words.
         first: called where something is compiled, as it is not on disk yet.
 
@@ -141,7 +141,7 @@ def check_output(path: Path | None, sizes: Sequence[int]) -> None:
 
 
 def write_point(path: Path | None, sizes: Sequence[int], point: TimePoint) -> Path | None:
-    """Write a schedule, and return where it is; None: there is none, or none is asked for.
+    """Write a schedule, and return where it is. None: there is none, or none is asked for.
 
     Raises:
         InputError: it cannot be written.

@@ -32,8 +32,8 @@ class LoadedTraining:
 
     Attributes:
         intact: whether the file is as sccl wrote it.
-        costs: the table of costs that was given with it; None: none was.
-        claimed: how the file says that it runs; None: it holds the plan alone.
+        costs: the table of costs that was given with it. None: none was.
+        claimed: how the file says that it runs. None: it holds the plan alone.
     """
 
     file: Path
@@ -44,7 +44,7 @@ class LoadedTraining:
 
     @property
     def as_told(self) -> bool:
-        """Return whether its times can't be derived anew: their table of costs is not given."""
+        """Return whether its times can't be derived again: their table of costs is not given."""
         return bool(self.plan.costs) and self.costs is None
 
     @property
@@ -60,7 +60,7 @@ def training_files(
 
     Args:
         costs: the table of costs by which they were made.
-        unread: takes the files that cannot be read; None: they are refused.
+        unread: takes the files that cannot be read. None: they are refused.
 
     Raises:
         InputError: a file says that it is one and is none.
@@ -105,7 +105,7 @@ def _loaded(path: Path, table: CostTable | None) -> LoadedTraining:
 
 
 def told_training(one: LoadedTraining, *, wrong: bool = False) -> str:
-    """Return what a plan claims, in words; nothing is proved of what is wrong."""
+    """Return what a plan claims, in words. Nothing is proved of what is wrong."""
     plan = one.plan
     bound = "no bound is known"
     if plan.bound_ns:
@@ -131,7 +131,7 @@ def write_timeline(path: Path, one: LoadedTraining) -> None:
     """Write when all of a training plan starts and ends, whole or not at all.
 
     Raises:
-        InputError: the judge refuses the plan, or the file cannot be written.
+        InputError: the plan fails verification, or the file cannot be written.
     """
     write_atomically(path, text_of(timeline_to_wire(one.plan, right_timeline(one))))
 
@@ -169,7 +169,7 @@ def right_timeline(one: LoadedTraining) -> StepTimeline:
     """Return a training plan as it runs, whose options are taken as they are.
 
     Raises:
-        InputError: the judge refuses it.
+        InputError: it fails verification.
     """
     from sccl.train.verdict import verdict_on  # noqa: PLC0415 - loads NumPy
 
@@ -184,7 +184,7 @@ def right_timeline(one: LoadedTraining) -> StepTimeline:
 
 
 def _runs_otherwise(one: LoadedTraining, timeline: StepTimeline) -> str:
-    """Return what differs between how a plan runs and how its file says so; empty: nothing."""
+    """Return what differs between how a plan runs and how its file says so. Empty: nothing."""
     claimed = one.claimed
     if claimed is None or claimed == timeline:
         return ""

@@ -80,7 +80,7 @@ def check_tunable(collective: str) -> None:
 def tuned(found: Comparison) -> Tuned:
     """Return which of NCCL's algorithms is the fastest at each size that was compared.
 
-    A size stands for all up to the next; the first also for smaller, the last for larger ones.
+    A size stands for all up to the next. The first also for smaller, the last for larger ones.
 
     Raises:
         InputError: no algorithm of NCCL's was compared at all sizes.
@@ -182,7 +182,7 @@ def rules_beside(plans: Sequence[SizedPlan], size_bytes: int | None) -> WrittenF
     """Return the rules for the machine and the collective of some plans, and where these win.
 
     Args:
-        size_bytes: that is compared; None: 1 KB to 1 GB.
+        size_bytes: that is compared. None: 1 KB to 1 GB.
 
     Raises:
         InputError: there are none.

@@ -136,7 +136,7 @@ def import_workload(
     """Make a workload of traces, and write it if a file is given for that.
 
     Args:
-        name: of the workload; None: that of the first file.
+        name: of the workload. None: that of the first file.
 
     Raises:
         InputError: one cannot be read, ranks disagree, or there are no collectives.
@@ -181,8 +181,8 @@ def make_workload(
     """Make a workload of a model by formulas, and write it if a file is given for that.
 
     Args:
-        given: parameters by name; the others are those of the preset, or by default.
-        name: of the workload; None: that of the preset, else the family's.
+        given: parameters by name. The others are those of the preset, or by default.
+        name: of the workload. None: that of the preset, else the family's.
 
     Raises:
         InputError: there is no such family or preset, or parameters contradict one another.

@@ -21,12 +21,12 @@ def without(
     """Return the same machine with failed parts taken out, ready for synthesis.
 
     Ranks that are left keep their order and are renumbered from 0; ``labels`` keep the numbers
-    they had, if any goes. Budgets lose the edges that are gone. Bus ids of GPUs stay; that GPUs are
+    they had, if any goes. Budgets lose the edges that are gone. Bus ids of GPUs stay. That GPUs are
     numbered in their order does not outlast a lost rank, for whether its GPU is still counted is
     not known.
 
     Args:
-        lanes: of links that lose some of their lanes, how many; a link that has none left goes.
+        lanes: of links that lose some of their lanes, how many. A link that has none left goes.
 
     Raises:
         ParameterError: a link, lane or rank to take out does not exist.
@@ -99,7 +99,7 @@ def _named(links: set[Edge], fewer: Mapping[Edge, int], ranks: set[int]) -> tupl
 
 
 def _labels_without(topology: Topology, gone: set[int]) -> tuple[str, ...]:
-    """Return the labels of the ranks that are left; none where there are none and all are."""
+    """Return the labels of the ranks that are left. None where there are none and all are."""
     if not topology.labels and not gone:
         return ()
     return tuple(topology.label(r) for r in range(topology.ranks) if r not in gone)
@@ -138,7 +138,7 @@ def _fewer_lanes(
 
 
 def plus(topology: Topology, lanes: Mapping[Edge, int]) -> Topology:
-    """Return the same machine with links added; those there are already get more lanes.
+    """Return the same machine with links added. Those there are already get more lanes.
 
     Args:
         lanes: by edge, how many are added; new links have the machine's latency and bandwidth.

@@ -177,7 +177,7 @@ def _groups(n: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _reach(m: int, k: int, turn: int, leads: list[tuple[int, int]]) -> tuple[int, ...] | None:
-    """Return how many elements are not reached after each step; None: some never are.
+    """Return how many elements are not reached after each step. None: some never are.
 
     Those of fewer steps, then those that reach more in each, come first.
     """

@@ -49,7 +49,7 @@ def expansions() -> tuple[MachineExpansion, ...]:
 
 
 def expanded(text: str, resolve: Resolve) -> Topology | None:
-    """Return the machine of ``name:arguments``; None: ``name`` is no expansion.
+    """Return the machine of ``name:arguments``. None: ``name`` is no expansion.
 
     Raises:
         InputError: arguments are not what it takes, or there is no such machine.
@@ -73,7 +73,7 @@ def expanded(text: str, resolve: Resolve) -> Topology | None:
 def line_graph(topology: Topology) -> Topology:
     """Return the machine whose ranks are the lanes of another: each leads to those it runs into.
 
-    A lane (u, v) leads to each lane (v, w), at the cost of that; a machine of N ranks with d lanes
+    A lane (u, v) leads to each lane (v, w), at the cost of that. A machine of N ranks with d lanes
     each becomes one of d N ranks with d lanes each, and one more of diameter. Ranks are ordered by
     the links, and labelled with them.
 
@@ -147,7 +147,7 @@ def copies(topology: Topology, number: int) -> Topology:
 def cartesian(first: Topology, second: Topology) -> Topology:
     """Return the Cartesian product: one machine in each rank of the other, and the other way.
 
-    Rank ``(a, b)`` is ``a * second.ranks + b``; it has the links of a in the first machine, to
+    Rank ``(a, b)`` is ``a * second.ranks + b``. It has the links of a in the first machine, to
     ranks with the same b, and those of b in the second. Switches, budgets and chassis are there
     once for each rank of the other machine; chassis are the second's, or else the first's.
 

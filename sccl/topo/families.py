@@ -146,7 +146,7 @@ def _slim_fly_pairs(q: int, first: set[int], second: set[int]) -> Iterator[tuple
 
 
 def _difference_sets(q: int) -> tuple[set[int], set[int]]:
-    """Return X and X': powers of a primitive root, even and odd ones; each is its own negative."""
+    """Return X and X': powers of a primitive root, even and odd ones. Each is its own negative."""
     root = next(g for g in range(1, q) if len({pow(g, e, q) for e in range(q - 1)}) == q - 1)
     powers = [pow(root, e, q) for e in range(q - 1)]
     if q % 4 == 1:

@@ -1,7 +1,7 @@
 """Topologies of several levels, most with switches: generators that :mod:`.generators` lists.
 
 Sides are written from the inside out (``rail:8x4``: 8 GPUs in each of 4 nodes), and ranks of a node
-follow one another. Switches are nodes of their own that forward and hold nothing; a latency is that
+follow one another. Switches are nodes of their own that forward and hold nothing. A latency is that
 of one link, so passing a switch takes two.
 """
 
@@ -21,7 +21,7 @@ TACOS = (
 
 
 def dragonfly(text: str) -> Wiring:
-    """Return groups of ``a`` joined ranks; each pair of groups is joined between two ranks.
+    """Return groups of ``a`` joined ranks. Each pair of groups is joined between two ranks.
 
     Group i's links to the groups i+1, i+2, ... start at its ranks 0, 1, ... in turn, so that with
     a + 1 groups each rank has exactly one (Kim et al., ISCA 2008, with one global link per router).
@@ -144,8 +144,8 @@ def _fat_tree_pairs(ports: int, half: int, ranks: int) -> Iterator[Pair]:
 def rail(text: str) -> Wiring:
     """Return nodes of GPUs around a switch, and a leaf switch for the i-th GPUs of all nodes.
 
-    With several pods each has leaf switches of its own; every leaf is linked to every spine switch.
-    Speeds as in a DGX H100 (450 GB/s to NVSwitches, a NIC of 50 GB/s per GPU); links to spines
+    With several pods each has leaf switches of its own. Every leaf is linked to every spine switch.
+    Speeds as in a DGX H100 (450 GB/s to NVSwitches, a NIC of 50 GB/s per GPU). Links to spines
     together carry what their leaf does from below, in whole NICs. 0.7 us a link is assumed.
     """
     size, sign, spines_text = text.partition(":")

@@ -1,4 +1,4 @@
-"""The machine that is synthesised for: lanes of one speed, and links in place of switches."""
+"""The machine that is synthesised for: lanes of one speed, and links instead of switches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class MachineModel:
 
     Attributes:
         topology: the machine; itself, if its lanes are equally fast and it has no switches.
-        notes: what was done, in words; its ``source`` says it too.
+        notes: what was done, in words. Its ``source`` says it too.
     """
 
     topology: Topology

@@ -23,7 +23,7 @@ class LinkName:
 
     Attributes:
         both_ways: whether the way back is meant too, if there is one.
-        lanes: how many of its lanes; None: all of them.
+        lanes: how many of its lanes. None: all of them.
     """
 
     src: int
@@ -32,7 +32,7 @@ class LinkName:
     lanes: int | None
 
     def edges(self, topology: Topology) -> tuple[Edge, ...]:
-        """Return the links of a machine that are meant; if there is none, the one way, to fail."""
+        """Return the links of a machine that are meant. If there is none, the one way, to fail."""
         ways = [(self.src, self.dst), (self.dst, self.src)][: 2 if self.both_ways else 1]
         return tuple(edge for edge in ways if edge in topology.edges) or (ways[0],)
 
@@ -137,7 +137,7 @@ def links_of(topology: Topology, names: Iterable[str | LinkName]) -> Links:
 
 
 def added_to(topology: Topology, names: Iterable[str | LinkName]) -> dict[Edge, int]:
-    """Return the lanes that are added to a machine, by link; one where nothing else is said.
+    """Return the lanes that are added to a machine, by link. One where nothing else is said.
 
     Raises:
         InputError: a name means no rank, or several.
@@ -164,7 +164,7 @@ def _readings(topology: Topology, text: str) -> Iterator[LinkName]:
 
 
 def _node(topology: Topology, name: str) -> int | None:
-    """Return the node of a number, a label, or the name of a switch; None: there is none."""
+    """Return the node of a number, a label, or the name of a switch. None: there is none."""
     return int(name) if re.fullmatch(r"[0-9]{1,7}", name) else _called(topology, name)
 
 

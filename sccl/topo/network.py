@@ -19,7 +19,7 @@ from sccl.errors import ParameterError, TooLargeError
 MAX_LINKS = 2**20
 
 Joining = Literal["switch", "rails", "full"]
-"""One switch for all cards; one for the i-th cards of all copies; or links between all of them."""
+"""One switch for all cards. One for the i-th cards of all copies, or links between all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class Nic:
 
     Attributes:
         ranks: whose data goes over it: the nearest.
-        gb_per_s: its speed one way, 10^9 bytes per second; None: not known.
-        alpha_us: latency from it to another, microseconds; None: not known.
+        gb_per_s: its speed one way, 10^9 bytes per second. None: not known.
+        alpha_us: latency from it to another, microseconds. None: not known.
     """
 
     name: str

@@ -36,8 +36,8 @@ def routed(topology: Topology, how: str = "") -> Topology:
 
     Args:
         how: ``"xy"``: dimension by dimension, of grids, tori and hypercubes by name, the shorter
-            way round, and upwards where both are as long; ``"shortest"``: along shortest paths, of
-            several that on which most is left; the ``.json`` file of routes; empty: as ``"xy"`` if
+            way round, and upwards where both are as long. ``"shortest"``: along shortest paths, of
+            several that on which most is left. The ``.json`` file of routes. Empty: as ``"xy"`` if
             that is possible, else ``"shortest"``.
 
     Raises:
@@ -134,7 +134,7 @@ def _check_size(topology: Topology) -> None:
 
 
 def _sides(name: str) -> tuple[int, ...]:
-    """Return the sides of a grid by its name; empty: it is none."""
+    """Return the sides of a grid by its name. Empty: it is none."""
     match = _GRID.fullmatch(name)
     if not match:
         return ()

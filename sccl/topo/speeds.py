@@ -21,7 +21,7 @@ and algorithms would then have more chunks than any solver decides."""
 
 
 def of_one_speed(topology: Topology) -> tuple[Topology, str]:
-    """Return the machine with lanes that are all equally fast, and what was done; empty: nothing.
+    """Return the machine with lanes that are all equally fast, and what was done. Empty: nothing.
 
     A budget counts chunks of the speed that it states, else of its links', or of the machine's own
     where these differ.
@@ -117,7 +117,7 @@ def _note(unit: Fraction, stated: Iterable[float]) -> str:
 
 
 def _of_mixed(topology: Topology) -> str:
-    """Return what budgets over links of different speeds are taken to count; empty: none is."""
+    """Return what budgets over links of different speeds are taken to count. Empty: none is."""
     speeds = {link.edge: link.gb_per_s for link in topology.links}
     silent = [b for b in topology.budgets if b.gb_per_s is None]
     mixed = [b for b in silent if len({speeds[edge] for edge in b.edges}) > 1]

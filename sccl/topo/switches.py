@@ -53,7 +53,7 @@ class _Plane:
 
 
 def without_switches(topology: Topology) -> tuple[Topology, str]:
-    """Return the machine with links in place of switches, and what was done; empty: nothing.
+    """Return the machine with links instead of switches, and what was done. Empty: nothing.
 
     All lanes are of one speed (:func:`sccl.topo.speeds.of_one_speed`). The latency of a link is
     that of both ways through the switch together.
@@ -213,7 +213,7 @@ def _kept(
 
 
 def _likes(edge: Edge, beside: dict[int, tuple[int, ...]]) -> list[Edge]:
-    """Return the links that chunks may take in place of one, itself among them."""
+    """Return the links that chunks may take instead of one, itself among them."""
     src, dst = edge
     return [(a, b) for a in beside.get(src, (src,)) for b in beside.get(dst, (dst,))]
 

@@ -45,12 +45,12 @@ class Wiring:
     """What a generator makes.
 
     Attributes:
-        pairs: the nodes that are joined; ranks come first, switches after them.
+        pairs: the nodes that are joined. Ranks come first, switches after them.
         one_way: those that are joined from the first to the second alone.
         switches: names of switches, which forward and hold nothing.
         chassis: ranks that share an enclosure.
         budgets: shared budgets.
-        describes: what was made; empty: what the generator says.
+        describes: what was made. Empty: what the generator says.
         costs: where the costs come from, in words.
     """
 

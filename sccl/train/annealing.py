@@ -77,7 +77,7 @@ def anneal(  # noqa: PLR0913, PLR0917 - loops
         first: proposal of this call.
         last: proposal before which it ends.
         of: proposals of the whole run, over which it cools down.
-        heat: of the best: about how much worse is accepted at first; at last, a hundredth of that.
+        heat: of the best: about how much worse is accepted at first. At last, a hundredth of that.
         enough: ticks with which it ends.
 
     Returns:
@@ -148,9 +148,9 @@ def chain(  # noqa: PLR0913, PLR0917 - loops
 ) -> int:
     """Make proposals as SYNDICATE publishes it: a random option of a random op, then its lists.
 
-    It is accepted with min(1, exp(beta (C - C'))); here the random number is drawn first, so that
+    It is accepted with min(1, exp(beta (C - C'))). Here the random number is drawn first, so that
     a list can be given up as soon as it is beyond what would be accepted. The published search
-    returns what it accepted last; this one keeps the best.
+    returns what it accepted last. This one keeps the best.
     """
     starts = np.zeros_like(best_starts)
     movable = np.flatnonzero(step.option_first[1:] - step.option_first[:-1] > 1)

@@ -6,9 +6,9 @@ Two bounds, each with what proves it:
   resources that its motifs share;
 - for prices of the resources that add up to 1: what each op costs at the least over its options,
   and the ticks before and after all ops that may use a resource. Of it as many ticks are in use as
-  those of what uses it, each times its share, and none in these; so the mean over resources, by
+  those of what uses it, each times its share, and none in these, so the mean over resources, by
   their prices, of what each needs is no more than the whole takes. The prices are those of a linear
-  program; any others would prove a bound, too, so that nothing rests on its solver.
+  program. Any others would prove a bound, too, so that nothing rests on its solver.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class StepBound:
 
     Attributes:
         ticks: that every plan takes.
-        binds: ``path``, or ``load``; ``search``: CP-SAT's search proves it.
-        prices: of resources, by their numbers, which prove a load; empty: of a path.
+        binds: ``path``, or ``load``. ``search``: CP-SAT's search proves it.
+        prices: of resources, by their numbers, which prove a load. Empty: of a path.
     """
 
     ticks: int
@@ -108,7 +108,7 @@ def least_finish(problem: StepProblem) -> StepBound:
 
 
 def load_bound(problem: StepProblem, prices: Mapping[int, Fraction], around: Sequence[int]) -> int:
-    """Return the bound that prices prove, in exact arithmetic; they are scaled to add up to 1.
+    """Return the bound that prices prove, in exact arithmetic. They are scaled to add up to 1.
 
     Args:
         around: of each resource, ticks in which nothing uses it.
@@ -162,8 +162,8 @@ def _idle(problem: StepProblem, heads: list[int], tails: list[int]) -> list[int]
 def load_prices(problem: StepProblem, around: Sequence[int]) -> dict[int, Fraction]:
     """Return prices of resources under which all that is needed costs the most.
 
-    Columns are the prices, and the cost of each op; a row for each option says that its op costs no
-    more than that; the last, that the prices add up to 1.
+    Columns are the prices, and the cost of each op. A row for each option says that its op costs no
+    more than that. The last, that the prices add up to 1.
     """
     resources = len(problem.resources)
     rows: list[tuple[int, int, float]] = []

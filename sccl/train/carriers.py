@@ -1,7 +1,7 @@
 """Carriers: by which transfers between ranks a motif is carried, one step after the other.
 
 Each is a pattern known from frameworks, of every group of a motif at once. What a step sends was
-there before it; in what combines, a transfer is added to what is there in all steps but those that
+there before it. In what combines, a transfer is added to what is there in all steps but those that
 hand out what is done.
 """
 
@@ -28,7 +28,7 @@ class Transfers(NamedTuple):
     Attributes:
         step: from 0 on, without gaps.
         start: the first element.
-        stop: the one after the last; there is one at least.
+        stop: the one after the last. There is one at least.
         source: rank.
         target: rank.
         adds: whether it is reduced into what the target has.
@@ -88,7 +88,7 @@ def _block(step: Whole, span: Whole, source: Whole, target: Whole, adds: int) ->
 
 
 def _cells(motif: Motif, share: MotifShare) -> tuple[Whole, Whole]:
-    """Return the spans of the cells that a group moves, and the place that owns each; -1: none."""
+    """Return the spans of the cells that a group moves, and the place that owns each. -1: none."""
     owns = share.owns or ((*range(len(share.cells) - 1),),)
     place = np.repeat(np.arange(len(owns)) if share.owns else -1, [len(own) for own in owns])
     number = np.array([cell for own in owns for cell in own], np.int64)

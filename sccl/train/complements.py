@@ -127,7 +127,7 @@ def _beside(  # noqa: PLR0913, PLR0917 - a collective, and what it is to go besi
     said: str,
     spare: SpareChannel,
 ) -> Offer | None:
-    """Return an option on what is left of a channel; None: that is too little."""
+    """Return an option on what is left of a channel. None: that is too little."""
 
     def carry(motif: Motif) -> tuple[int, str, MotifCost]:
         ways: list[MotifCarrier | MotifPlanner] = [

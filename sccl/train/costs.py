@@ -1,6 +1,6 @@
 """What a motif takes on a channel: how long, and which part of the fabric meanwhile.
 
-A carrier says what is sent from rank to rank, step after step; each message takes the fastest way.
+A carrier says what is sent from rank to rank, step after step. Each message takes the fastest way.
 A step ends with the last of its messages, and one of these as long after the step began as all take
 that the fullest pipe on its way carries in that step, and the latencies of its links beside; where
 it is passed on by ranks, also what it takes itself on the stretches before and after. Where
@@ -75,7 +75,7 @@ class StepMessages(NamedTuple):
         step: of each, ascending, without gaps.
         size: bytes that are of use.
         sent: bytes that links carry for that, as many send to one rank at once.
-        first: where the way of each begins in ``link``; one more at the end.
+        first: where the way of each begins in ``link``. One more at the end.
         link: links of the channel, by their places.
     """
 
@@ -93,7 +93,7 @@ _RECKONED_S, _ROW_S, _PLANNED_S = 1e-3, 2.5e-7, 1.5e-2
 
 
 class MotifCosts:
-    """What motifs take on the channels of a fabric; those that are alike are reckoned once.
+    """What motifs take on the channels of a fabric. Those that are alike are reckoned once.
 
     Attributes:
         seconds: that this has taken, about: counted by what was done, and the same anywhere.
@@ -127,7 +127,7 @@ class MotifCosts:
         Args:
             channel: its number.
             item_bytes: of an element.
-            told_ns: what it is said to take; None: what was measured, or is reckoned.
+            told_ns: what it is said to take. None: what was measured, or is reckoned.
 
         Raises:
             UnreachableError: the channel does not join ranks that send to one another.
@@ -173,7 +173,7 @@ class MotifCosts:
         An allreduce is a reducescatter, and then an allgather, launched as one.
 
         Args:
-            machine: what is left of the channel's; None: all of it.
+            machine: what is left of the channel's. None: all of it.
 
         Raises:
             InputError: it cannot be planned there.
@@ -255,7 +255,7 @@ class MotifCosts:
         Args:
             ps: picoseconds without the launch.
             occupied: of each link, for how many bytes it is busy.
-            took: nanoseconds in place of that, with the launch.
+            took: nanoseconds instead of that, with the launch.
         """
         one = self.fabric.channels[channel]
         reckoned = ceil(one.launch_us * 1000) + -(-ps // _PS_PER_NS)

@@ -43,7 +43,7 @@ class Circle:
 
 
 def slowest_circle(count: int, arcs: Sequence[Arc]) -> Circle:
-    """Return the circle that takes most for each iteration; without arcs: none takes any time.
+    """Return the circle that takes most for each iteration. Without arcs: none takes any time.
 
     Every circle has a lag. By Bellman and Ford: as long as some circle is slower than the slowest
     known, it is found as one that can be lengthened for ever.

@@ -107,7 +107,7 @@ def motifs_in_order(step: StepProblem, plan: CyclicPlan) -> list[StepMotif]:
 
 
 def wrong_in_cyclic(problem: CyclicProblem, plan: CyclicPlan) -> str:
-    """Return what is wrong with a plan; empty: nothing, and all its windows come to an end."""
+    """Return what is wrong with a plan. Empty: nothing, and all its windows come to an end."""
     return _wrong_choice(problem.step, plan) or _wrong_order(problem, plan)
 
 

@@ -1,10 +1,10 @@
 """The least period of a small step that repeats, by CP-SAT.
 
 It is over all that starts every motif again after the same whole number of ticks, T: in any order,
-any iterations ahead, windows overlapping. Within T each motif starts at some tick; it is there
+any iterations ahead, windows overlapping. Within T each motif starts at some tick. It is there
 again T later, so a resource is shared as one would that goes in a circle. Whether T is enough is a
 question of starts alone, and what is enough stays so for a longer T (ticks are inserted where a
-window ends, and what lies across that stays as long as it is); so T is found by halving.
+window ends, and what lies across that stays as long as it is), so T is found by halving.
 
 What repeats after several iterations only may take less, and is not looked at.
 """
@@ -38,7 +38,7 @@ class ExactPeriod(NamedTuple):
     Attributes:
         least: ticks that it proves to be needed; 1 or more, unless nothing takes any time.
         most: ticks that are enough.
-        options: of each op, for these; empty: of what is known to be enough.
+        options: of each op, for these. Empty: of what is known to be enough.
         starts: of each op and motif of its option, of iteration 0.
     """
 
@@ -121,7 +121,7 @@ def exact_period(
 
     Args:
         least: ticks that are known to be needed.
-        most: ticks that are known to be enough; 0: none are.
+        most: ticks that are known to be enough. 0: none are.
 
     Raises:
         KeyboardInterrupt: the user interrupted.

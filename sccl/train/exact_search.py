@@ -3,7 +3,7 @@
 First it looks for the least period over all starts, any iterations ahead
 (:mod:`sccl.train.exact_periods`); half of the effort is for that. Then for the best plan of each
 window that a step has (:mod:`sccl.train.exact`), the shortest first: with what is left, each its
-part of it. What it proves, it proves of plans that repeat after each window; so a plan is the best
+part of it. What it proves, it proves of plans that repeat after each window, so a plan is the best
 of all only where the bound of all plans says so.
 """
 

@@ -48,9 +48,9 @@ class OptionSettings:
         max_motifs: that a recipe makes at the most.
         most: options of a collective at the most.
         bitwise: only those that reduce in the same order as the default.
-        recipes: which to try, and no others; None: chosen by what collectives are.
-        planner: of schedules of small machines whose ranks have links to one another; None: none.
-        measured: times in place of those that are reckoned.
+        recipes: which to try, and no others. None: chosen by what collectives are.
+        planner: of schedules of small machines whose ranks have links to one another. None: none.
+        measured: times instead of those that are reckoned.
         beside: whether, by such a planner, options are offered of what others leave of a channel.
     """
 
@@ -106,7 +106,7 @@ class OptionFinder:
         return every
 
     def carried_by(self, op: CommOp, recipe: str, carry: Carry) -> Offer | None:
-        """Return an option of a recipe, carried as is told; None: none is to be offered.
+        """Return an option of a recipe, carried as is told. None: none is to be offered.
 
         Raises:
             InputError: it is refused, or a motif cannot be carried so.
@@ -250,7 +250,7 @@ class OptionFinder:
         return list(found.values())
 
     def _carriers(self, channels: Sequence[int]) -> list[str | None]:
-        """Return what may carry motifs, if it can; None: the fastest of each."""
+        """Return what may carry motifs, if it can. None: the fastest of each."""
         if len(set(channels)) > 1:
             return [None]
         names: list[str | None] = [None, *(carrier.name for carrier in CARRIERS)]
@@ -313,13 +313,13 @@ class OptionFinder:
 
 
 def motif_of(op: CommOp) -> Motif | None:
-    """Return a collective as one motif, of all of its groups; None: it moves nothing."""
+    """Return a collective as one motif, of all of its groups. None: it moves nothing."""
     wholes = wholes_of(op)
     return joined(wholes) if isinstance(wholes, tuple) else wholes
 
 
 def wholes_of(op: CommOp) -> Motif | tuple[Motif, ...] | None:
-    """Return a collective as one motif, or those that it stands for; None: nothing moves."""
+    """Return a collective as one motif, or those that it stands for. None: nothing moves."""
     if op.merged:
         several = tuple(one for one in map(motif_of, op.merged) if one is not None)
         return several or None

@@ -37,7 +37,7 @@ class Job:
 
     Attributes:
         options: of each collective, by its id: those that a plan may take.
-        memory_bytes: what held results may take at once, kept to by waits; 0: any.
+        memory_bytes: what held results may take at once, kept to by waits. 0: any.
     """
 
     workload: Workload
@@ -170,7 +170,7 @@ def all_waits(workload: Workload, memory_bytes: int) -> tuple[Dependency, ...]:
     """Return all that waits, also for room in memory.
 
     Args:
-        memory_bytes: what held results may take at once; 0: any.
+        memory_bytes: what held results may take at once. 0: any.
 
     Raises:
         InputError: some wait for one another, or there is no room at all.

@@ -9,7 +9,7 @@ _Use = tuple[int, int, int, str]
 
 
 def wrong_in_plan(problem: StepProblem, plan: StepPlan) -> str:
-    """Return what is wrong with a plan; empty: nothing."""
+    """Return what is wrong with a plan. Empty: nothing."""
     if len(plan.options) != len(problem.ops) or len(plan.starts) != len(problem.ops):
         return f"it is of {len(plan.options)} ops, and the step has {len(problem.ops)}"
     ends: list[int] = []

@@ -69,7 +69,7 @@ class LinkScript:
         opens: Whole,
         starts: Whole | None = None,
     ) -> None:
-        """Add messages: of some bytes, or that take their time alone; with the gates of each."""
+        """Add messages: of some bytes, or that take their time alone. With the gates of each."""
         none = np.full(len(way), NOTHING) if starts is None else starts
         self._columns.append((way, size, ns, waits, opens, none))
         self.messages += len(way)
@@ -78,7 +78,7 @@ class LinkScript:
         """Add what a schedule sends, after a gate; return the one that opens as all has arrived.
 
         Args:
-            way: of the first message; those of the others follow.
+            way: of the first message. Those of the others follow.
         """
         first, end = self.add_gates(one.gates), self.add_gates()
         waits, opens, starts = (

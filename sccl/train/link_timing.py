@@ -1,7 +1,7 @@
 """What a plan takes where all that its motifs send goes over links, message by message.
 
 Each motif sends step after step what its carrier does, over the ways by which its time was
-reckoned; a step begins when all of the one before has arrived. Messages of all motifs that are on
+reckoned. A step begins when all of the one before has arrived. Messages of all motifs that are on
 the way meet at the links (:mod:`sccl.sim`): these serve one after the other, in the order of
 coming. What many send to one rank at once is more than is of use, as in the costs of motifs. So a
 motif that is alone around a switch takes what its costs say; elsewhere costs are reckoned, and this
@@ -9,12 +9,12 @@ is what there is to compare them with.
 
 A plan takes more so than it claims for two reasons, which are told apart: a motif takes more alone
 than was reckoned (:func:`apart_timing`), and messages wait for those of other motifs. A plan counts
-what a motif needs of a link on average over its time; but what it sends comes in bursts, and a step
+what a motif needs of a link on average over its time, but what it sends comes in bursts, and a step
 that waits for a burst of another motif ends later, and so do all after it, though there is room on
 average. Fluids do not tell that either.
 
 Computations that channels slow down take what the plan claims. Motifs that a synthesiser planned
-send what its schedules do, as soon as that is there; there a link is free while a message's latency
+send what its schedules do, as soon as that is there. There a link is free while a message's latency
 passes, which schedules may count as time in which it is busy.
 """
 
@@ -64,7 +64,7 @@ def link_timing(
         timeline: of the plan, as it claims: motifs are on the same streams of channels here.
         iterations: that are counted, 2 or more.
         most_sent: messages, each as often as it has links, that are simulated at the most.
-        planner: what planned motifs that say so; None: these are not simulated.
+        planner: what planned motifs that say so. None: these are not simulated.
 
     Raises:
         TooLargeError: it sends more.
@@ -138,7 +138,7 @@ class _Sent:
         channel: its number.
         messages: step after step.
         order: in which messages come that are ready at once: nobody sends to the same rank at once.
-        planned: schedules, one after the other, in place of these.
+        planned: schedules, one after the other, instead of these.
     """
 
     channel: int
@@ -216,7 +216,7 @@ def _written(
 ) -> list[tuple[int, int]]:
     """Write what tasks do, and return of each its first message, and the end.
 
-    A task is ready as all have ended that it waits for; a motif, too, as those before it are. It is
+    A task is ready as all have ended that it waits for. A motif, too, as those before it are. It is
     launched, or computes, on a clock of its own.
     """
     launches = {channel.name: ceil(channel.launch_us * 1000) for channel in plan.fabric.channels}
@@ -300,7 +300,7 @@ def _one_by_one(tasks: Sequence[StepTask], took: Mapping[_Part, float]) -> list[
 
 
 def _in_turn(tasks: Sequence[StepTask], end_of: Callable[[int, float], float]) -> list[float]:
-    """Return when tasks end, by when each is ready; a motif is so once those before it are."""
+    """Return when tasks end, by when each is ready. A motif is so once those before it are."""
     ends: list[float] = []
     issued = 0.0
     for number, task in enumerate(tasks):

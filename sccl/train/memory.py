@@ -104,7 +104,7 @@ def _gates(
     """Yield for which uses each waits: the last ones of those before it for which is no room.
 
     Results are numbered on from iteration to iteration. When one begins, all are let go of up to
-    one from which on they would be too much together; so are, in any case, those of some
+    one from which on they would be too much together, so are, in any case, those of some
     iterations before: nobody is further ahead than that.
 
     Args:

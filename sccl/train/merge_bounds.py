@@ -36,7 +36,7 @@ def offerable(workload: Workload, most_bytes: int, book: OptionBook) -> list[Row
     """Return the rows that may be merged and for which there is an option as one.
 
     Args:
-        most_bytes: of a row; 0: none are merged.
+        most_bytes: of a row. 0: none are merged.
     """
     found = []
     for row in offered_rows(workload, most_bytes):

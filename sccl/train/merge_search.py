@@ -124,7 +124,7 @@ class MergingPlanner(Planner):
         return min(repeated(problem, window.cyclic(plan)).period for _, _, window, plan in begun)
 
     def _merged(self, rows: _Rows) -> Workload | None:
-        """Return the workload with rows merged; None: something would wait for itself."""
+        """Return the workload with rows merged. None: something would wait for itself."""
         if not may_be_merged(self.workload, rows):
             return None
         return with_merged(self.workload, rows)

@@ -70,7 +70,7 @@ def merge_candidates(workload: Workload, most_bytes: int) -> tuple[tuple[Row, ..
 
 
 def offered_rows(workload: Workload, most_bytes: int) -> tuple[Row, ...]:
-    """Return all rows of :func:`merge_candidates`, each once; none where nothing is merged."""
+    """Return all rows of :func:`merge_candidates`, each once. None where nothing is merged."""
     if not most_bytes:
         return ()
     every = merge_candidates(workload, most_bytes)

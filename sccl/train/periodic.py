@@ -95,7 +95,7 @@ class BestPlan:
     """The best plan of those that were found.
 
     Attributes:
-        period: of it, in ticks; none is as long: nothing was found.
+        period: of it, in ticks. None is as long: nothing was found.
     """
 
     def __init__(self, problem: CyclicProblem, told: ToldPlan) -> None:

@@ -11,7 +11,7 @@ Bounds of the period, each with what proves it:
   (:mod:`sccl.train.span_loads`).
 
 All are of shares as :mod:`sccl.train.tightened` has them. They mix options, while a plan takes one
-of each op in all iterations; so what an option takes by itself is told, too: a plan that is faster
+of each op in all iterations, so what an option takes by itself is told, too: a plan that is faster
 than some limit takes no option that alone cannot be done again as soon. What is a bound of plans
 without these, or the limit, if that is less, is one of all plans.
 """
@@ -54,9 +54,9 @@ class PeriodBound:
     Attributes:
         ticks: that every plan takes for each iteration, on average.
         binds: ``computation``, ``load``, ``circle``, ``stretches`` or ``spans``.
-        proof: the stream's resource; prices of resources; the circle; prices and flows over
+        proof: the stream's resource; prices of resources. The circle; prices and flows over
             spans.
-        limit: ticks: it is of plans without options that take as long alone; 0: of all.
+        limit: ticks: it is of plans without options that take as long alone. 0: of all.
     """
 
     ticks: int
@@ -85,7 +85,7 @@ def least_period(problem: CyclicProblem, effort: Effort = STRETCHED) -> PeriodBo
 
 
 def _best_limit(problem: CyclicProblem, known: int) -> int:
-    """Return with which limit there may be a higher bound than is known; 0: with none.
+    """Return with which limit there may be a higher bound than is known. 0: with none.
 
     The higher it is, the more options there are below it, and the lower is what no plan of these
     takes less than.
@@ -155,10 +155,10 @@ def arcs_of(problem: CyclicProblem, lengths: list[list[int]]) -> list[Arc]:
 
 
 def wrong_in_bound(problem: CyclicProblem, bound: PeriodBound, effort: Effort = STRETCHED) -> str:
-    """Return what is wrong with a bound, computed anew from its proof; empty: nothing.
+    """Return what is wrong with a bound, computed again from its proof. Empty: nothing.
 
     Args:
-        effort: with which stretches were solved; they are so again.
+        effort: with which stretches were solved. They are so again.
     """
     proof, problem = bound.proof, tightened(problem)
     if bound.limit:

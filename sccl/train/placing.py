@@ -1,7 +1,7 @@
 """Serial schedule generation, in compiled loops.
 
 It takes one motif after the other, the most urgent first, and places it in the first gap of all its
-resources, where its shares are free all the while; so it may start before one that was placed
+resources, where its shares are free all the while, so it may start before one that was placed
 earlier, and a resource may stand still for one that comes.
 """
 
@@ -55,7 +55,7 @@ class PlacingRoom(NamedTuple):
             when each begins, when it ends, and how much that is, of the whole.
         stretches: of each resource: how many these are.
         full: by resource: rows of from when on, until when, no motif of so many ticks at the least,
-            and of such a share at the least, can start, by kinds; so it stays, as nothing that was
+            and of such a share at the least, can start, by kinds, so it stays, as nothing that was
             placed is taken away.
         key: of each motif: the least goes first.
         ready: of each motif: when what it waits for has ended.

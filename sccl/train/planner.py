@@ -49,14 +49,14 @@ class PlanSettings:
     Attributes:
         search: one of :data:`SEARCHES`.
         seconds: how much is done in all, about: the same everywhere. Options come first, whatever
-            they take; then bounds, whose CP-SAT has a quarter at the most; the search has what is
+            they take. Then bounds, whose CP-SAT has a quarter at the most. The search has what is
             left, a quarter at the least, and as much again where collectives may be merged.
         max_motifs: into how many a collective is split at the most.
-        memory_bytes: what held results may take at once; 0: any.
+        memory_bytes: what held results may take at once. 0: any.
         bitwise: whether collectives reduce in the order that they have as they are.
-        measured: times in place of those that are reckoned.
-        planner: of schedules of small machines whose ranks have links to one another; None: none.
-        merge_bytes: up to which size collectives may be merged into one; 0: none.
+        measured: times instead of those that are reckoned.
+        planner: of schedules of small machines whose ranks have links to one another. None: none.
+        merge_bytes: up to which size collectives may be merged into one. 0: none.
 
     Raises:
         ParameterError: there is no such search, or a number is none.
@@ -97,12 +97,12 @@ class PlanSettings:
 
     @property
     def costs(self) -> str:
-        """Return the digest of the table that times are of; empty: of none."""
+        """Return the digest of the table that times are of. Empty: of none."""
         return "" if self.measured is None else self.measured.digest
 
     @property
     def planned_by(self) -> str:
-        """Return which synthesiser plans motifs; empty: none."""
+        """Return which synthesiser plans motifs. Empty: none."""
         return "" if self.planner is None else self.planner.name
 
 
@@ -126,11 +126,11 @@ class Planner:
     """A plan that is being looked for.
 
     Attributes:
-        best: what was found so far, and its period; None: nothing.
+        best: what was found so far, and its period. None: nothing.
         baseline_ns: of what is issued as it is submitted, each collective by its fastest option.
         bound_ns: that no plan takes less than.
         binding: what shows it.
-        book: what is offered for collectives; None: nothing was looked for yet.
+        book: what is offered for collectives. None: nothing was looked for yet.
     """
 
     def __init__(  # noqa: PLR0913 - what is known already
@@ -146,8 +146,8 @@ class Planner:
         """Prepare to look for a plan.
 
         Args:
-            book: what is offered; None: that is looked for.
-            bound_ns: that no plan takes less than; None: that is looked for, too.
+            book: what is offered. None: that is looked for.
+            bound_ns: that no plan takes less than. None: that is looked for, too.
         """
         self.book, self._bounded = book, bound_ns is not None
         self.workload, self.fabric, self.settings, self._told = workload, fabric, settings, told

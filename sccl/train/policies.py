@@ -1,7 +1,7 @@
 """What frameworks and other systems do: rules by which a step is planned, one beside the other.
 
 Each takes the iteration as it is, from its first computation to its last, and starts, whenever
-something ends, what can start, by its own order; then that is what each window does.
+something ends, what can start, by its own order. Then that is what each window does.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _by_order(keys: Callable[[StepWindow], Sequence[tuple[float, ...]]], *, cut:
     """Return a policy that goes by keys of ops, the least first.
 
     Args:
-        cut: whether collectives are cut, all alike, as is best; else each takes the option that is
-            over first.
+        cut: whether collectives are cut, all alike, as is best. Otherwise each takes the option
+            that is over first.
     """
 
     def run(problem: CyclicProblem, _effort: PolicyEffort, told: ToldPlan) -> None:

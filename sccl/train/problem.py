@@ -35,7 +35,7 @@ class StepMotif:
         ticks: that it takes.
         uses: the resources that it has meanwhile, by their numbers.
         after: motifs of the same option that end before it begins.
-        shares: of each resource that it uses, how much of it, of :data:`WHOLE`; empty: all.
+        shares: of each resource that it uses, how much of it, of :data:`WHOLE`. Empty: all.
     """
 
     ticks: int

@@ -1,6 +1,6 @@
-"""What no plan takes less than, shown anew: the judge of training plans believes no bound.
+"""What no plan takes less than, shown again: the judge of training plans believes no bound.
 
-Options are offered again as the plan says that they were; it takes some of these, and its bound is
+Options are offered again as the plan says that they were. It takes some of these, and its bound is
 no more than what is proved of all of them, which is checked from the proof in whole numbers.
 """
 
@@ -18,7 +18,7 @@ from sccl.train.tables import CostTable
 def wrong_bound(
     plan: TrainingPlan, planner: MotifPlanner | None = None, measured: CostTable | None = None
 ) -> str:
-    """Return what is wrong with a plan's bound; empty: nothing.
+    """Return what is wrong with a plan's bound. Empty: nothing.
 
     Args:
         plan: whose options can be taken.

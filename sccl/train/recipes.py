@@ -24,8 +24,8 @@ def recipes_for(motif: Motif, node: str) -> Iterator[str]:
     """Yield recipes for a collective as one motif, those that come first are preferred.
 
     Args:
-        node: how many ranks of its group follow one another on each node, as levels are told it;
-            empty: there are not several.
+        node: how many ranks of its group follow one another on each node, as levels are told it.
+            Empty: there are not several.
     """
     places, name, work = motif.places, motif.collective, max(1, work_of(motif))
     yield "whole"
@@ -54,7 +54,7 @@ def lanes_for(took: Mapping[str, int], levels: str = "") -> Iterator[str]:
 
     Args:
         took: nanoseconds that the whole takes on each channel, by its name.
-        levels: a rule that each lane of some is divided by in turn; empty: none.
+        levels: a rule that each lane of some is divided by in turn. Empty: none.
     """
     for one, other in combinations(took, 2):
         part = Fraction(took[other], took[one] + took[other])
@@ -78,7 +78,7 @@ def ranks_of_node(groups: Iterable[Sequence[int]], machines: Iterable[Topology])
         machines: of which one may say what nodes there are.
 
     Returns:
-        Such as ``8``, or ``3+5``, of nodes that have not as many; empty: one at the most on each,
+        Such as ``8``, or ``3+5``, of nodes that have not as many. Empty: one at the most on each,
         or all on one, or groups differ.
     """
     node: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What options take, derived anew: recipes applied and judged again, motifs carried again.
+"""What options take, derived again: recipes applied and judged again, motifs carried again.
 
 The judge of training plans believes no option: each motif is to take what its carrier takes, and at
 no time are links, what they share, and streams of ranks to be loaded with more than they carry.
@@ -54,8 +54,8 @@ def recosted(
     """Return what motifs of a plan take, or of what is offered.
 
     Args:
-        planner: what plans motifs that say that it did; None: none may say so.
-        measured: the table of costs that the plan names; None: it names none, or it is not given.
+        planner: what plans motifs that say that it did. None: none may say so.
+        measured: the table of costs that the plan names. None: it names none, or it is not given.
     """
     finder = OptionFinder(plan.fabric, OptionSettings(measured=measured))
     found, costs, as_told = Recosted(), finder.costs, bool(plan.costs) and measured is None
@@ -180,7 +180,7 @@ def believed(*, as_told: bool) -> Iterator[str]:
 
 
 def overloaded(plan: TrainingPlan, timeline: StepTimeline, found: Recosted) -> Iterator[str]:
-    """Yield where something of the fabric is loaded with more than it carries; the first alone."""
+    """Yield where something of the fabric is loaded with more than it carries. The first alone."""
     if not found.loads:
         return
     names = MotifCosts(plan.fabric).pipes.names

@@ -1,4 +1,4 @@
-"""Options offered anew: what a file says of them is believed by nobody."""
+"""Options offered again: what a file says of them is believed by nobody."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def wrong_in_offered(
     planner: MotifPlanner | None = None,
     measured: CostTable | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield what differs from what is offered anew: its kind, and a sentence.
+    """Yield what differs from what is offered again: its kind, and a sentence.
 
     Where the table of costs that they are of is not given, times are taken as told.
 

@@ -46,7 +46,7 @@ class FabricPipes:
         kinds: of all.
         link: numbers of links, those of a channel after those of the channel before ..
         pipe: .. and a pipe that each is one of.
-        first_link: of each channel; one more at the end.
+        first_link: of each channel. One more at the end.
         first_stream: of each channel, the pipe of the streams of rank 0.
         capacity: bytes in a microsecond, of each but streams, each as a numerator and ..
         parts: .. a denominator.
@@ -146,7 +146,7 @@ class PipeClass:
 
     Attributes:
         name: of the resource.
-        pipes: which; the resource is loaded as the most loaded of them.
+        pipes: which. The resource is loaded as the most loaded of them.
     """
 
     name: str

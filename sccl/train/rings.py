@@ -32,7 +32,7 @@ class LinkedRings:
         self._known: dict[tuple[int, ...], list[int] | None] = {}
 
     def __call__(self, group: Whole) -> Whole:
-        """Return the places of a group along a ring of links; by number, if there is none."""
+        """Return the places of a group along a ring of links. By number, if there is none."""
         ranks = tuple(sorted(group.tolist()))
         if ranks not in self._known:
             few = 2 < len(ranks) <= _LARGEST and self._next

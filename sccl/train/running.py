@@ -88,7 +88,7 @@ def _joined(plan: TrainingPlan, waits: Iterable[Dependency]) -> dict[str, str]:
 
 
 def _steady(starts: list[list[int]], back: int, cycle: int) -> tuple[int, int] | None:
-    """Return from where on iterations repeat, and the period; None: they were not seen to."""
+    """Return from where on iterations repeat, and the period. None: they were not seen to."""
     shown, moved = 0, None
     for iteration in range(len(starts) - 1, cycle - 1, -1):
         pairs = zip(starts[iteration], starts[iteration - cycle], strict=True)
@@ -251,7 +251,7 @@ def _mark(machine: _Machine, work: _Work, key: _Key, change: int) -> None:
 
 
 def _slow(machine: _Machine, work: _Work, role: str, before: dict[Mark, int]) -> None:
-    """Tell anew when computations of a role end, whose speed was that of other marks so far."""
+    """Tell again when computations of a role end, whose speed was that of other marks so far."""
     factor, then = (work.slowing.factor(role, marks) for marks in (machine.busy, before))
     for key, (left, since) in machine.computing.items():
         if work.role[key[0]] != role:
@@ -264,7 +264,7 @@ def _slow(machine: _Machine, work: _Work, role: str, before: dict[Mark, int]) ->
 
 
 def _waited(machine: _Machine, work: _Work, key: _Key) -> _Key | None:
-    """Return what something still waits for; None: nothing."""
+    """Return what something still waits for. None: nothing."""
     op, motif, iteration = key
     if iteration and (op, motif, iteration - 1) not in machine.done:
         return op, motif, iteration - 1

@@ -17,7 +17,7 @@ _SLICE = 500_000
 """Motifs of options that are taken, times proposals, between which Ctrl-C is heard."""
 
 _RUNS = 4
-"""From which the search starts anew: each cools down by itself."""
+"""From which the search starts again: each cools down by itself."""
 
 _HEAT, _WARM = 0.02, 250
 """By how much annealing may get worse at first, if it has so many proposals for each op: with fewer
@@ -62,7 +62,7 @@ def published(
     by a greedy list schedule.
 
     Args:
-        beta: of the acceptance, per tick; 0: ln 2 over a thousandth of what the first takes, as
+        beta: of the acceptance, per tick. 0: ln 2 over a thousandth of what the first takes, as
             the paper gives none.
         kept: is given what is better, and where the user interrupts.
 
@@ -161,7 +161,7 @@ def _placed(
 
 
 def _stride(problem: StepProblem, placed: int) -> int:
-    """Return how many proposals are made at a time; fewer where each takes more than its motifs."""
+    """Return how many proposals are made at a time. Fewer where each takes more than its motifs."""
     motifs = sum(len(op.options[0].motifs) for op in problem.ops)
     return max(1, placed // (motifs + motifs**2 // 2000 + 1))
 
@@ -177,7 +177,7 @@ def openings(problem: StepProblem) -> Iterator[tuple[Whole, Whole, Whole]]:
 
     Of options: the fastest, those that are the least on any resource, and those of one recipe; of
     few collectives all there are, as from one choice there may be no way to another. Of the
-    order: by the longest rest; what was submitted last first, as gradients are; and that in
+    order: by the longest rest; what was submitted last first, as gradients are, and that in
     which a list has motifs.
     """
     none = np.zeros(len(problem.ops), dtype=np.int64)
@@ -198,7 +198,7 @@ def openings(problem: StepProblem) -> Iterator[tuple[Whole, Whole, Whole]]:
 
 
 def all_choices(problem: StepProblem) -> Iterator[Whole]:
-    """Yield all options of all ops, if there are not many of them; or none."""
+    """Yield all options of all ops, if there are not many of them, or none."""
     counts = [len(op.options) for op in problem.ops]
     if math.prod(counts) <= _MOST_CHOICES:
         for taken in itertools.product(*map(range, counts)):
@@ -208,7 +208,7 @@ def all_choices(problem: StepProblem) -> Iterator[Whole]:
 def uniform(problem: StepProblem) -> Iterator[Whole]:
     """Yield options by one rule for all ops: the fastest, the least loads, or those of a recipe.
 
-    First the fastest as they run alone; then those that would be if their motifs were not in each
+    First the fastest as they run alone. Then those that would be if their motifs were not in each
     other's way: between other collectives' motifs they may be.
     """
     base = fastest(problem)

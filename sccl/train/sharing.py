@@ -72,7 +72,7 @@ def free_for(  # noqa: PLR0913, PLR0917 - loops
     """Return the first tick from one on at which a motif's shares of resources are free.
 
     Args:
-        use: resources; the motif's from the first on, before the last.
+        use: resources. The motif's from the first on, before the last.
         share: of these.
     """
     for k in range(first, last):

@@ -1,17 +1,17 @@
 """Waits and loads together: what no plan repeats faster than, by spans of a stream.
 
-Take any plan, and of all it does the mean over iterations. For each span that is a length; for each
-op, resource and span, how much of the op's work on the resource is done there; for each op, the
+Take any plan, and of all it does the mean over iterations. For each span that is a length. For each
+op, resource and span, how much of the op's work on the resource is done there. For each op, the
 part of iterations in which it takes each option (one of them, always), and when it begins, relative
 to its iteration. These numbers satisfy, with T for the period:
 
 - work in a span is no more than its length, on each resource;
-- a computation's span is as long as that; a gap is what lies between two;
+- a computation's span is as long as that. A gap is what lies between two;
 - an op's work lies in the spans in which it can be, and is that of the options it takes;
 - an op waits until others have ended, each as long as the options it takes are, alone.
 
 So the least T of all such numbers is a bound: options are the same in loads and in waits, so that
-what is fast by loading much, or slow by loading little, pays for it. That is a linear program; a
+what is fast by loading much, or slow by loading little, pays for it. That is a linear program. A
 solution of its dual is a price for each resource in each span and a flow along waits, and proves a
 bound by itself: each op costs what its cheapest option does, in the cheapest of its spans. Here
 GLOP proposes them, and the bound is computed from them in whole numbers: whatever they are, rounded
@@ -107,7 +107,7 @@ class SpanPrices:
 
 
 def span_bound(program: SpanProgram) -> tuple[int, SpanPrices]:
-    """Return a bound of the period, and what proves it; 0: no solution was found in time.
+    """Return a bound of the period, and what proves it. 0: no solution was found in time.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
@@ -184,7 +184,7 @@ def _completed(arcs: Sequence[Arc], flow: Sequence[int], count: int, centre: int
 class _Proposed:
     """The dual, to be solved by GLOP.
 
-    Columns: a flow for each way; a price of each resource in each span; the cheapest price over
+    Columns: a flow for each way. A price of each resource in each span. The cheapest price over
     windows of spans; what each op costs.
     """
 
@@ -262,7 +262,7 @@ class _Proposed:
     def _cheapest(self) -> dict[Key, int]:
         """Return, by resource and op, the column of the cheapest price in the op's spans.
 
-        Windows begin with the shortest; a longer one goes on from the longest that it continues.
+        Windows begin with the shortest. A longer one goes on from the longest that it continues.
         """
         program, spans = self.program, self.program.spans
         loaded = set(program.loaded())

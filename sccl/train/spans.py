@@ -2,7 +2,7 @@
 
 A stream whose computations wait for one another in a row, the first for the last of the iteration
 before, divides time: into its computations, and the gaps before each. Where they are in time is
-open; in which order is not. So what waits for one of them and is waited for by a later one lies in
+open. In which order is not. So what waits for one of them and is waited for by a later one lies in
 the gaps and computations between, in every plan.
 """
 
@@ -22,7 +22,7 @@ class ComputeSpans:
 
     Attributes:
         row: its computations, by their numbers among ops, in their order.
-        windows: of each op: the first and the last span in which it can be; None: it may be in any.
+        windows: of each op: the first and the last span in which it can be. None: it may be in any.
     """
 
     row: tuple[int, ...]
@@ -34,7 +34,7 @@ class ComputeSpans:
         return 2 * len(self.row)
 
     def of(self, op: int) -> range:
-        """Return the spans in which an op can be; no more than an iteration has."""
+        """Return the spans in which an op can be. No more than an iteration has."""
         window = self.windows[op]
         if window is None or window[1] - window[0] + 1 >= self.count:
             return range(self.count)
@@ -69,7 +69,7 @@ def _window(early: int | None, late: int | None) -> tuple[int, int] | None:
 
 
 def _nearest(count: int, waits: Sequence[Lagged], row: Sequence[int]) -> list[int | None]:
-    """Return of each op the last of a row that it waits for, however indirectly; None: for none.
+    """Return of each op the last of a row that it waits for, however indirectly. None: for none.
 
     That is its place in the row, less the length of the row for each iteration before.
     """

@@ -68,7 +68,7 @@ class SpareChannel:
 def spare_of(
     fabric: Fabric, pipes: FabricPipes, channel: int, loads: Sequence[Whole]
 ) -> SpareChannel | None:
-    """Return what motifs leave of a channel, whichever of them is under way; None: all, or nothing.
+    """Return what motifs leave of a channel, whichever of them is under way. None: all, or nothing.
 
     Args:
         loads: of each motif: of each pipe.

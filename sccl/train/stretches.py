@@ -3,7 +3,7 @@
 A stretch goes from the end of one of the stream's computations to the begin of a later one. What
 waits for the one and is waited for by the other lies in it whole, in every plan, and the
 computations between do. As a step of its own it leaves out all else, and waits for what it leaves
-out; so what no plan of that takes less than, the stretch is not shorter than. Differences of when
+out, so what no plan of that takes less than, the stretch is not shorter than. Differences of when
 computations begin add up along a circle, whether or not stretches have anything in common: so
 they are arcs like any other.
 """
@@ -35,7 +35,7 @@ _UNITS = 0.5
 def stretches(problem: CyclicProblem, spans: ComputeSpans, effort: Effort) -> list[Arc]:
     """Return by how much computations begin after others, where more than these is in between.
 
-    Short ones come first; those that are alike, as those of layers are, are solved once.
+    Short ones come first. Those that are alike, as those of layers are, are solved once.
 
     Raises:
         KeyboardInterrupt: the user interrupted.

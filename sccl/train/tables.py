@@ -1,4 +1,4 @@
-"""Costs as they were measured: tables of collectives, in place of what is reckoned.
+"""Costs as they were measured: tables of collectives, instead of what is reckoned.
 
 A row says how long a collective of a group took with an option, which is a channel and what carries
 it: ``gpu ring``. Between sizes that were measured times are interpolated along straight lines of
@@ -65,7 +65,7 @@ class CostTable:
         return f"sha256:{sha256(chr(10).join(lines).encode()).hexdigest()}"
 
     def us(self, motif: Motif, channel: str, carrier: str, item_bytes: int) -> float | None:
-        """Return what a motif takes, its launch included; None: the table has nothing like it.
+        """Return what a motif takes, its launch included. None: the table has nothing like it.
 
         Parts of the pattern of an alltoall are none of its collectives.
 

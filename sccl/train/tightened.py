@@ -21,7 +21,7 @@ _HALF = WHOLE // 2
 
 
 def tightened(problem: CyclicProblem) -> CyclicProblem:
-    """Return a problem with the same plans, by more shares and resources; these come last."""
+    """Return a problem with the same plans, by more shares and resources. These come last."""
     step = problem.step
     parts: list[set[int]] = [set() for _ in step.resources]
     for op in step.ops:

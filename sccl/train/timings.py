@@ -69,7 +69,7 @@ def step_tasks(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> l
     """Return what some iterations do, and those that are on the way beside them, in order of issue.
 
     Streams are first in, first out: a motif comes after those that had the streams of its ranks
-    before; it gets the streams that are free first as the plan claims.
+    before. It gets the streams that are free first as the plan claims.
 
     Args:
         timeline: of the plan, as it claims.

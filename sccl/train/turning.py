@@ -104,7 +104,7 @@ def _through_calls(problem: CyclicProblem) -> list[tuple[int, int]]:
 
 
 def _shifts(problem: CyclicProblem, cut: int, *, early: bool) -> tuple[int, ...] | None:
-    """Return of how many iterations ahead each op is done; None: there is no way."""
+    """Return of how many iterations ahead each op is done. None: there is no way."""
     ops, fixed, seen = problem.step.ops, list[int | None](), 0
     for op in ops:
         if op.communicates:

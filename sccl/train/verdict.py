@@ -34,8 +34,8 @@ class PlanVerdict(NamedTuple):
     """What the judge says of a plan.
 
     Attributes:
-        faults: all that is wrong; empty: nothing.
-        timeline: of the plan as it runs; None: it does not.
+        faults: all that is wrong. Empty: nothing.
+        timeline: of the plan as it runs. None: it does not.
     """
 
     faults: tuple[PlanFault, ...]
@@ -49,7 +49,7 @@ def faults_in(
     *,
     options: bool = True,
 ) -> tuple[PlanFault, ...]:
-    """Return all that is wrong with a plan, as :func:`verdict_on` finds it; empty: nothing."""
+    """Return all that is wrong with a plan, as :func:`verdict_on` finds it. Empty: nothing."""
     return verdict_on(plan, planner, measured, options=options).faults
 
 
@@ -65,10 +65,10 @@ def verdict_on(
     The order is one for all ranks, so that those of a group issue alike.
 
     Args:
-        planner: what plans motifs that say that it did; None: these are believed.
-        measured: the table of costs that it was made by; None: of none, or times are believed.
-        options: whether those are derived anew, and what links carry at once; else they are taken
-            as they are.
+        planner: what plans motifs that say that it did. None: these are believed.
+        measured: the table of costs that it was made by. None: of none, or times are believed.
+        options: whether those are derived again, and what links carry at once. Otherwise they are
+            taken as they are.
     """
     if odd := _outside(plan):
         return PlanVerdict((odd,))
@@ -144,7 +144,7 @@ def held_bytes(plan: TrainingPlan, timeline: StepTimeline) -> int:
     """Return the most that results of collectives take at once on a rank.
 
     Each is held from the start of its first motif to the end of the last operation that waits for
-    it; if none does, to the end of its own.
+    it. If none does, to the end of its own.
     """
     users: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for dep in plan.workload.deps:

@@ -1,6 +1,6 @@
 """Ways of messages over a channel: the fastest, by what they take on each link in turn.
 
-A message of some bytes takes on a link its latency and the bytes over the bandwidth; so within a
+A message of some bytes takes on a link its latency and the bytes over the bandwidth, so within a
 node it goes over NVLink, though a network joins the same ranks by as many links. Of several that
 are equally fast a pair of nodes takes one by a hash of the pair at every node on the way, as
 :mod:`sccl.sim.routes` does.
@@ -29,7 +29,7 @@ class RankWays:
     """Ways of some pairs of ranks.
 
     Attributes:
-        first: where that of each pair begins in ``link``; one more at the end.
+        first: where that of each pair begins in ``link``. One more at the end.
         link: the links of all, by their places in ``topology.links``.
     """
 
@@ -195,7 +195,7 @@ def _walked(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbers
         only: what :func:`_find_only` wrote.
         first: of each node, where the links that leave it begin.
         to: of each link, where it leads.
-        lengths: of each pair, how many links; -1: there is no way.
+        lengths: of each pair, how many links. -1: there is no way.
         path: all of them, pair after pair.
     """
     hop = 0

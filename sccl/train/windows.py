@@ -3,7 +3,7 @@
 In a window communication starts in the plan's order, each motif no earlier than those before it, as
 soon as what it waits for has ended and its shares of resources are free. Resources serve in the
 plan's order, so that computations run in the order of their stream. So each window is told by those
-before it; once all of it is as much later as what it depends on, it is so for ever: that is the
+before it. Once all of it is as much later as what it depends on, it is so for ever: that is the
 period.
 """
 
@@ -35,10 +35,10 @@ class Repeated:
 
     Attributes:
         period: ticks from a window to the next, once it repeats; rounded up.
-        steady: whether it was seen to repeat; else the period is that of the last windows.
+        steady: whether it was seen to repeat. Otherwise the period is that of the last windows.
         window: from which on it repeats.
         cycle: after how many windows it repeats.
-        starts: of each window that was run, by place in the order; -1: of an iteration before the
+        starts: of each window that was run, by place in the order. -1: of an iteration before the
             first.
     """
 
@@ -167,7 +167,7 @@ def _waits(  # noqa: PLR0913, PLR0917 - loops
         op: of each place.
         motif: of each place.
         place: of each motif.
-        first: of each place, where its waits begin; one more at the end.
+        first: of each place, where its waits begin. One more at the end.
         found: places, and how many windows before.
     """
     count = number(0)

@@ -12,10 +12,11 @@ from sccl.judge import require_valid
 
 
 def prune(algorithm: Algorithm) -> Algorithm:
-    """Return a non-combining algorithm without the sends that nobody needs.
+    """Return a non-combining algorithm without superfluous sends.
 
-    Kept are the first arrival of each chunk on each rank, if the rank wants the chunk or passes it
-    on in a kept send. What is left of a chunk are trees from its sources, which inversion needs.
+    It keeps the first arrival of each chunk on each rank, if the rank needs the chunk or forwards
+    it in a kept send. The sends of each chunk then form trees from its sources, which inversion
+    requires.
     """
     first: dict[tuple[int, int], Send] = {}
     for send in algorithm.sends:  # by step, so that the first arrival comes first
@@ -31,19 +32,19 @@ def prune(algorithm: Algorithm) -> Algorithm:
 
 
 def invert(algorithm: Algorithm, collective: Collective) -> Algorithm:
-    """Return the inverse: every send turned round in place and time, on the reversed topology.
+    """Return the inverse: every send is reversed in place and time, on the reversed topology.
 
-    Broadcast becomes reduce, allgather reducescatter (sends reduce); gather becomes scatter and
-    alltoall alltoall (each chunk walks its path back).
+    Broadcast becomes reduce, and allgather reducescatter (sends reduce). Gather becomes scatter,
+    and alltoall stays alltoall (each chunk takes its path back).
 
     Args:
-        algorithm: a valid non-combining algorithm.
-        collective: what the inverse implements: pre and post exchanged, chunk for chunk.
+        algorithm: Valid non-combining algorithm.
+        collective: Collective of the inverse: pre and post exchanged, chunk for chunk.
 
     Raises:
-        NotInvertibleError: a chunk of ``algorithm`` starts on several ranks; or it ends on several
+        NotInvertibleError: A chunk of ``algorithm`` starts on several ranks, or it ends on several
             and the inverse is not combining.
-        JudgeError: the inverse is not a valid algorithm for ``collective``.
+        JudgeError: The inverse is not a valid algorithm for ``collective``.
     """
     for chunk in range(algorithm.collective.num_chunks):
         sources = algorithm.collective.holders(chunk)
@@ -77,11 +78,11 @@ def compose(first: Algorithm, then: Algorithm, collective: Collective) -> Algori
     """Return ``first`` followed by ``then``: for allreduce, reducescatter followed by allgather.
 
     Args:
-        collective: what the two together implement, on the same global chunks.
+        collective: Collective of the composition, on the same global chunks.
 
     Raises:
-        ParameterError: they are for different topologies or numbers of chunks.
-        JudgeError: together they do not implement ``collective``.
+        ParameterError: They are for different topologies or numbers of chunks.
+        JudgeError: Together they do not implement ``collective``.
     """
     if first.topology != then.topology:
         raise ParameterError(

@@ -59,21 +59,22 @@ def algorithm_of(schedule: Schedule) -> Algorithm:
 
 
 def levelled(schedule: Schedule) -> Levelled:
-    """Return the algorithm whose sends are a schedule's transfers, in as few steps as they allow.
+    """Return an algorithm with a schedule's transfers as sends, in as few steps as they allow.
 
-    A step comes after those that bring what it sends, and where chunks are reduced or overwritten
-    not before those that send what was there. Its rounds are those of its fullest link or budget.
+    A send comes in a later step than the sends that bring its data. If chunks are reduced or
+    overwritten, it does not come before sends of the earlier value. The rounds of a step are those
+    of its fullest link or budget.
 
-    Chunks that are sent together are sends of one step, unless no order of steps has them so.
-    Transfers through switches are sends over links in their place (:func:`_direct`).
+    Chunks that are sent together are sends of one step, unless no order of steps permits it.
+    Transfers through switches become sends over links (:func:`_direct`).
 
     Args:
-        schedule: one that the judge accepts.
+        schedule: Valid schedule.
 
     Raises:
-        ParameterError: ranks pass messages on without keeping them, switches copy them, or no order
-            of steps keeps to the order in which values come and go.
-        JudgeError: the schedule is not valid.
+        ParameterError: Ranks forward messages without storing them, switches copy them, or no order
+            of steps preserves the order of values.
+        JudgeError: The schedule is not valid.
     """
     legs = sorted(legs_of(schedule))
     _check_kept(legs)
@@ -139,7 +140,7 @@ def _check_kept(legs: Iterable[Leg]) -> None:
 def _direct(topology: Topology, legs: Iterable[Leg]) -> Topology:
     """Return the machine with a link for every two ranks that a schedule joins through switches.
 
-    Its lanes are those of the narrowest link of its first way; a link that several pairs of ranks
+    Its lanes are those of the narrowest link of its first way. A link that several pairs of ranks
     go over is a budget, and budgets of links at switches are those of the pairs that go over them.
     """
     if not topology.switches:
@@ -188,12 +189,12 @@ def _send(t: _Transfer) -> Send:
 
 @dataclass(slots=True)
 class _Values:
-    """The steps of what has come to and gone from a place so far.
+    """The steps of arrivals at a place and of sends from it so far.
 
     Attributes:
-        since: the first step that can send what is there.
-        gone: the last step that sent from there.
-        stored: the step after the last that overwrote what was there.
+        since: First step that can send the current value.
+        gone: Last step that sent from there.
+        stored: Step after the last one that overwrote the value.
     """
 
     since: int | None = None
@@ -225,7 +226,7 @@ def _give_steps(
 
 
 def _raise_parties(transfers: list[_Transfer], parties: Sequence[Sequence[int]]) -> bool:
-    """Let what goes together go with its last; say whether that raised any."""
+    """Move chunks that are sent together to the step of the last. Return whether any moved."""
     raised = False
     for party in parties:
         last = max(transfers[i].step for i in party)
@@ -236,7 +237,7 @@ def _raise_parties(transfers: list[_Transfer], parties: Sequence[Sequence[int]])
 
 
 def _raise_copying(transfers: list[_Transfer], events: list[tuple[int, bool, int]]) -> bool:
-    """Let what goes come after the first step that brings it; say whether that raised any."""
+    """Move sends after the first step that brings their data. Return whether any moved."""
     raised = False
     there: dict[Place, _Values] = defaultdict(_Values)
     for _, goes, i in events:
@@ -252,10 +253,10 @@ def _raise_copying(transfers: list[_Transfer], events: list[tuple[int, bool, int
 
 
 def _raise_combining(transfers: list[_Transfer], events: list[tuple[int, bool, int]]) -> bool:
-    """Let values come and go in the order of the times; say whether that raised any.
+    """Let values arrive and leave in the order of the times. Return whether any moved.
 
-    What goes comes after all that has come; what comes not before what has gone, since a step
-    sends what was there when it began; and what overwrites is in a step by itself.
+    A send comes after all earlier arrivals. An arrival does not come before an earlier send, since
+    a step sends the value at its beginning. A send that overwrites has a step of its own.
     """
     raised = False
     there: dict[Place, _Values] = defaultdict(_Values)

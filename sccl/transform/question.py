@@ -1,7 +1,7 @@
-"""From what a user asks to instances a solver can answer, and back.
+"""Convert a user's question to instances for a solver, and their answers back.
 
-A question is a reduction: it gives the instances to solve and turns their algorithms into one for
-what was asked. Combining collectives go through their duals (SCCL section 3.5).
+A question gives the instances to solve and converts their algorithms to one for the requested
+collective. Reductions are solved by their duals (SCCL section 3.5).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Question:
     """Is there an algorithm of S steps and R rounds for this collective on this topology?
 
     Attributes:
-        collective: what was asked for.
-        dual: what is solved in its place.
-        instances: what to solve; sat if all of them are, unsat if any of them is.
+        collective: Requested collective.
+        dual: Collective that is solved instead.
+        instances: Instances to solve. The question is sat if all are, and unsat if any is.
     """
 
     topology: Topology
@@ -39,15 +39,18 @@ class Question:
 
     @property
     def scope(self) -> str:
-        """Return the class in which an unsat answer holds; empty: all k-synchronous algorithms."""
+        """Return the class in which an unsat answer holds. Empty: all k-synchronous algorithms."""
         return self.dual.scope
 
     def recover(self, found: Sequence[AnyAlgorithm]) -> AnyAlgorithm:
-        """Return the algorithm for what was asked, judged, from those of :attr:`instances`.
+        """Return a verified algorithm for the requested collective.
+
+        Args:
+            found: Algorithms of :attr:`instances`.
 
         Raises:
-            JudgeError: an algorithm was not valid for its instance.
-            TooLargeError: the inverse of a symmetric one is asked for, and has too many sends.
+            JudgeError: An algorithm was not valid for its instance.
+            TooLargeError: The inverse of a symmetric algorithm has too many sends.
         """
         if self.dual.is_identity:
             return require_valid(found[0], "the solver")

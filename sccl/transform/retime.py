@@ -1,4 +1,4 @@
-"""From steps to times: what is sent in steps as a schedule, by barriers or as soon as possible."""
+"""Convert steps to times: as a schedule with barriers, or with each send as soon as possible."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from sccl.judge import require_valid
 from sccl.sim import Messages, Timeline, simulate
 
 MOST_ROUNDS = 100
-"""Of putting off what comes too early; measured: 1 to 90."""
+"""Largest number of rounds that postpone early sends. Measured instances need 1 to 90."""
 
 PATIENCE = 8
-"""Rounds after which a send is put off by a link's time for a chunk more; and so on."""
+"""Rounds after which a send is put off by a link's time for a chunk more, and so on."""
 
 Ticks = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stepped:
-    """What is sent in which step, between ranks that need not be joined by links.
+    """Sends in steps, between ranks that may have no link.
 
-    A send of step s carries what its sender has after step s - 1, as that of an
-    :class:`~sccl.core.algorithm.Algorithm` does.
+    A send of step s carries the value of its sender after step s - 1, as in an
+    :class:`~sccl.core.algorithm.Algorithm`.
 
     Attributes:
-        step: arrays of one length; rows ascend by (step, chunk, src, dst).
-        reduce: whether the receiver reduces it into what it has, or else stores it.
+        step: Arrays of one length. Rows ascend by (step, chunk, src, dst).
+        reduce: Whether the receiver reduces the value into its own. Otherwise it stores it.
     """
 
     collective: Collective
@@ -79,20 +79,20 @@ def schedule_of(
 def timed(
     sends: Stepped, topology: Topology, clock: Clock, stepping: Stepping = Stepping.PIPELINED
 ) -> Schedule:
-    """Return sends with their times, as a simulation has them; the judge has still to see them.
+    """Return sends with simulated times, not yet verified.
 
-    Between ranks that no link joins they take the simulation's shortest paths. What is sent is what
-    lies there when the send starts, so a transfer that overwrites or reduces is put off until it
-    arrives after all have started that send what was there before.
+    Ranks without a link use the simulation's shortest paths. A send carries the value at its start.
+    A transfer that overwrites or reduces is therefore postponed until all sends of the earlier
+    value have started.
 
     Args:
-        clock: of this machine, for the chunks of the collective.
-        stepping: whether a step begins when the one before has ended, or each send when it can.
+        clock: Clock of this machine, for the chunks of the collective.
+        stepping: Whether a step begins at the end of the previous one, or each send when it can.
 
     Raises:
-        ParameterError: it may take more ticks than are counted.
-        TooLargeError: some come too early, however often they are put off.
-        UnreachableError: no path leads to where a send goes.
+        ParameterError: It may take more ticks than a schedule supports.
+        TooLargeError: Some sends arrive too early after the maximum number of postponements.
+        UnreachableError: No path leads to the destination of a send.
     """
     found = _put_off(sends, topology, clock, stepping)
     if found is None and stepping is not Stepping.BARRIER:
@@ -109,10 +109,10 @@ def timed(
 def _put_off(
     sends: Stepped, topology: Topology, clock: Clock, stepping: Stepping
 ) -> Timeline | None:
-    """Return sends with their times, none too early; None: they still are after many rounds.
+    """Return sends with their times, none too early. None: some still are after many rounds.
 
-    Sends that put one another off would go on by a tick each: what comes again and again is put
-    off by more, so that others go first.
+    Sends that postpone one another would continue by one tick each. Sends that repeat are therefore
+    postponed by more, so that others go first.
     """
     columns = (sends.step, sends.chunk, sends.src, sends.dst, sends.reduce)
     messages = Messages.of_steps(*columns, stepping=stepping)

@@ -11,17 +11,17 @@ from sccl.errors import ParameterError
 
 
 def stretched(algorithm: Algorithm, steps: int) -> Algorithm:
-    """Return an algorithm of as many rounds in more steps, with the same sends in the same order.
+    """Return an algorithm with the same rounds and sends in more steps.
 
-    What is sent in a step is there when it begins, so it may be sent in any of the steps that it
-    becomes; each link sends first what it can in the first of them.
+    The data of a step exist at its beginning, so they may be sent in any of the steps that replace
+    it. Each link sends as much as possible in the first of them.
 
     Args:
-        algorithm: on a topology whose links share no budgets.
-        steps: at least as many as it has, and no more than its rounds.
+        algorithm: Algorithm on a topology without shared budgets.
+        steps: Number of steps, at least that of the algorithm, and at most its rounds.
 
     Raises:
-        ParameterError: steps are fewer, or more, or there are shared budgets.
+        ParameterError: The number of steps is out of range, or there are shared budgets.
     """
     if not algorithm.steps <= steps <= algorithm.rounds or algorithm.topology.budgets:
         raise ParameterError(

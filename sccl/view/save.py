@@ -57,7 +57,7 @@ class Size:
 
     Attributes:
         width: in CSS pixels; of PDF in points, of which 72 are an inch.
-        height: likewise; if only one of them is given, the other follows.
+        height: likewise. If only one of them is given, the other follows.
         scale: pixels of a PNG for each of them.
 
     Raises:
@@ -89,7 +89,7 @@ DRAWN = Size()
 
 
 def save(chart: alt.TopLevelMixin, path: Path, title: str = "sccl", size: Size = DRAWN) -> None:
-    """Write a chart to a file, whole or not at all; the suffix says what it becomes.
+    """Write a chart to a file, whole or not at all. The suffix says what it becomes.
 
     A page carries the code that draws it, so it works without a network. Equal charts give equal
     files.
@@ -99,7 +99,7 @@ def save(chart: alt.TopLevelMixin, path: Path, title: str = "sccl", size: Size =
         size: of the picture.
 
     Raises:
-        ParameterError: the suffix is none of .html, .svg, .png and .pdf; or the size is too large,
+        ParameterError: the suffix is none of .html, .svg, .png and .pdf, or the size is too large,
             or has a scale where there are no pixels.
         InputError: the file cannot be written.
     """
@@ -141,7 +141,7 @@ def chart_page(chart: alt.TopLevelMixin, title: str, size: Size = DRAWN) -> str:
 
 @cache
 def _libraries() -> str:
-    """Return the code that draws charts; to bundle it takes seconds."""
+    """Return the code that draws charts. To bundle it takes seconds."""
     bundle: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return bundle
 

@@ -20,7 +20,7 @@ class Bounds:
         steps: least S.
         bandwidth: least R/C.
         reasons: why, in sentences.
-        scope: the class of algorithms that it holds for; empty: all of them.
+        scope: the class of algorithms that it holds for. Empty: all of them.
         classes: what holds for classes of algorithms only.
     """
 
@@ -33,11 +33,11 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An algorithm to show; the judge has accepted it.
+    """An algorithm to show. The judge has accepted it.
 
     Attributes:
         file: its name, as the user knows it.
-        intact: whether the file is as sccl wrote it; else what it claims is not repeated.
+        intact: whether the file is as sccl wrote it. Otherwise what it claims is not repeated.
         bounds: of all algorithms for the same question, whatever their class.
     """
 
@@ -49,11 +49,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ShownSchedule:
-    """A schedule to show; the judge has accepted it.
+    """A schedule to show. The judge has accepted it.
 
     Attributes:
         file: its name, as the user knows it.
-        least_us: what no schedule of such chunks takes less than; None: nothing is known.
+        least_us: what no schedule of such chunks takes less than. None: nothing is known.
         reason: what shows that, or why nothing is known.
     """
 

@@ -44,7 +44,7 @@ _RUN = " Run the allgather; each rank then reduces the buffers (codegen generate
 
 
 def completeness(within: Range | None) -> Extent:
-    """Return what it means that a frontier is complete, within a range; None: any k and C."""
+    """Return what it means that a frontier is complete, within a range. None: any k and C."""
     if within:
         less = "another k or C may give a smaller R/C in as many steps"
         met = "the bandwidth bound is met and nothing is open"
@@ -78,14 +78,14 @@ def class_summary(one: ClassFrontier) -> str:
 
 
 def above_words(above: Fraction | None) -> str:
-    """Return by how much a point is above what no algorithm of any class beats; None: unknown."""
+    """Return by how much a point is above what no algorithm of any class beats. None: unknown."""
     if above is None:
         return "-"
     return gap_text(float(above)) if above else "optimal"
 
 
 def unswept_words(unswept: Sequence[Unswept]) -> str:
-    """Return that other classes may do better, and which; empty: all were looked at."""
+    """Return that other classes may do better, and which. Empty: all were looked at."""
     if not unswept:
         return ""
     named = ", ".join(f"{one.name} (not looked at: {one.why})" for one in unswept)

@@ -160,7 +160,7 @@ def _word(call: Call) -> str:
 
 
 def _elements(call: Call, ranks: int) -> int | None:
-    """Return the elements of the largest buffer; see :class:`~sccl.core.workload_ops.CommOp`."""
+    """Return the elements of the largest buffer. See :class:`~sccl.core.workload_ops.CommOp`."""
     blocks = [None if one is None else one * ranks for one in (call.given, call.got)]
     match call.collective:
         case "allgather" | "gather":
@@ -211,7 +211,7 @@ def _op(op_id: str, key: _Key, of_rank: Mapping[int, Call], assumed: dict[str, N
 def _splits(
     op_id: str, group: Sequence[int], of_rank: Mapping[int, Call], assumed: dict[str, None]
 ) -> tuple[tuple[int, ...], ...]:
-    """Return what each rank gives to each; empty: as much, or it is not told.
+    """Return what each rank gives to each. Empty: as much, or it is unknown.
 
     Raises:
         ParameterError: ranks contradict one another.
@@ -244,7 +244,7 @@ def _splits(
 
 
 def _row(call: Call, ranks: int, op_id: str) -> tuple[int, ...]:
-    """Return what a rank gives to each; empty: it is not told, and cannot be as much to each."""
+    """Return what a rank gives to each. Empty: it is unknown, and cannot be as much to each."""
     if call.collective != "alltoall":
         return ()
     if not call.gives:

@@ -19,13 +19,13 @@ _SHOWN = 8
 
 
 def completed(traces: Mapping[int, RankTrace], world: int, *, alike: bool) -> dict[int, RankTrace]:
-    """Return traces of all ranks; that of one, where all of its collectives are of all ranks.
+    """Return traces of all ranks. That of one, where all of its collectives are of all ranks.
 
     Args:
         alike: whether a rank without a trace does as one with a trace does.
 
     Raises:
-        InputError: ranks have no trace and are not said to be alike, or groups are of no mesh.
+        InputError: ranks have no trace and are not given to be alike, or groups are of no mesh.
     """
     missing = sorted(set(range(world)) - set(traces))
     if not missing:
@@ -95,7 +95,7 @@ def _shifted(call: Call, model: int, rank: int, world: int, where: str) -> Call:
 
 
 def _group_in_mesh(rank: int, like: tuple[int, ...], world: int) -> tuple[int, ...]:
-    """Return the group of a rank, of as many and as far apart ranks; empty: they fill up no job."""
+    """Return the group of a rank, of as many and as far apart ranks. Empty: they fill up no job."""
     stride = like[1] - like[0] if len(like) > 1 else 1
     block = stride * len(like)
     if block < 1 or world % block:

@@ -25,7 +25,7 @@ def named_groups(
     Args:
         traces: Traces by rank.
         world: Number of ranks of the job.
-        listed: Groups that a file lists; None: no file does.
+        listed: Groups that a file lists. None: no file does.
         alike: Whether ranks without a trace do the same as those with one.
 
     Raises:

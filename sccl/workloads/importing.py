@@ -25,11 +25,11 @@ class TraceHints:
     """What the user says beside the traces.
 
     Attributes:
-        format: a reader's name; ``auto``: that which knows a trace as its own.
+        format: a reader's name. ``auto``: that which knows a trace as its own.
         rank: of several traces that of this rank alone; of one that does not say it, its rank.
         ranks: how many the job has, where no trace says it.
-        step: which is taken; None: one in the middle.
-        alike: whether ranks without a trace do as those with one; else they are asked for.
+        step: which is taken. None: one in the middle.
+        alike: whether ranks without a trace do as those with one. Otherwise they are asked for.
         host_time: whether what the host does between calls is kept, as a stream of its own.
     """
 
@@ -185,7 +185,7 @@ def _by_rank(found: Sequence[RankTrace], hints: TraceHints) -> list[RankTrace]:
     """Return a trace for each rank, two of one paired.
 
     Raises:
-        InputError: which ranks they are of is not told, or two are of one.
+        InputError: which ranks they are of is unknown, or two are of one.
     """
     if not found:
         raise InputError("there are no traces: give at least one")
@@ -239,7 +239,7 @@ def _are_alike(found: Sequence[RankTrace]) -> bool:
 
 
 def _of_all(trace: RankTrace, world: int) -> dict[int, RankTrace]:
-    """Return what each rank does by a trace of all; that of one, where all collectives are of all.
+    """Return what each rank does by a trace of all. That of one, where all collectives are of all.
 
     Raises:
         InputError: so many ranks do not make up whole models.
@@ -271,7 +271,7 @@ def _of_all(trace: RankTrace, world: int) -> dict[int, RankTrace]:
 
 
 def _last(call: Call) -> int:
-    """Return the last rank of a call's group; -1: it is not told."""
+    """Return the last rank of a call's group. -1: it is unknown."""
     if call.group:
         return max(call.group)
     first, stride = call.first_stride or (-1, 0)

@@ -50,7 +50,7 @@ def merged(traces: Mapping[int, RankTrace], world: int, name: str, traced: int) 
     """Return the workload of what ranks do.
 
     Args:
-        traces: of all ranks, in ascending order; or of one, as which all others do.
+        traces: of all ranks, in ascending order, or of one, as which all others do.
         world: how many ranks the job has.
         traced: how many of them were traced.
 
@@ -97,7 +97,7 @@ def merged(traces: Mapping[int, RankTrace], world: int, name: str, traced: int) 
 
 
 def _median(told: Iterable[float | None]) -> float | None:
-    """Return the median of what ranks tell; None: none of them does."""
+    """Return the median of what ranks tell. None: none of them does."""
     known = [one for one in told if one is not None]
     return round(median(known), 3) if known else None
 

@@ -60,7 +60,7 @@ def _is_trace(name: str) -> bool:
 def _report_skipped(
     path: Path, names: Iterable[str], on_skipped: Callable[[str], None] | None
 ) -> None:
-    """Report the number and the first names of files that are no traces; not hidden ones."""
+    """Report the number and the first names of files that are no traces. Not hidden ones."""
     skipped = [name for name in names if not name.rpartition("/")[2].startswith(".")]
     if not skipped or on_skipped is None:
         return
@@ -98,7 +98,7 @@ def _check_size(size: int, where: str) -> None:
 def _members(
     content: bytes, path: Path, on_skipped: Callable[[str], None] | None
 ) -> Iterator[tuple[str, bytes]]:
-    """Return the files of an archive; its names are told, and never written to."""
+    """Return the files of an archive. Its names are told, and never written to."""
     total = count = traces = 0
     where = str(path)
     skipped: list[str] = []

@@ -37,11 +37,11 @@ def program_of(trace: RankTrace) -> tuple[tuple[Line, ...], tuple[str, ...]]:
 
     Where a trace does not tell for which call a wait is, one that follows a call of its thread at
     once is for that, of broadcasts for the oldest, as DistributedDataParallel keeps two of them in
-    flight; any other is for the oldest call of the thread that none was for, if need be of the step
+    flight. Any other is for the oldest call of the thread that none was for, if need be of the step
     before.
 
     A call that nothing in the step waits for is waited for where the thread that runs the steps
-    goes on, if another made it (as gradients are, once backward is done); else at its end.
+    goes on, if another made it (as gradients are, once backward is done). Otherwise at its end.
 
     Raises:
         InputError: a wait is for nothing.
@@ -165,7 +165,7 @@ def _in_turn(trace: RankTrace) -> list[tuple[int, int]]:
 
 @dataclass(slots=True)
 class _OpenCalls:
-    """Calls of a thread that no wait was for yet, broadcasts apart; and its last call, at once."""
+    """Calls of a thread that no wait was for yet, broadcasts apart, and its last call, at once."""
 
     broadcasts: deque[int] = field(default_factory=deque)
     others: deque[int] = field(default_factory=deque)
@@ -180,7 +180,7 @@ class _OpenCalls:
             self.last.append(number)
 
     def take(self) -> int | None:
-        """Return the call that a wait is for; None: there is none."""
+        """Return the call that a wait is for. None: there is none."""
         last, self.last = self.last, None
         if last is self.others:
             return last.pop()

@@ -77,7 +77,7 @@ def test_what_was_damaged_is_shown_as_such(tmp_path: Path) -> None:
     found = json.loads(file.read_text())
     found["sends"].pop()
     file.write_text(json.dumps(found))
-    assert "the judge rejects it: 1 violation, see 'sccl check'" in sccl("show", file)[1]
+    assert "it fails verification: 1 violation, see 'sccl check'" in sccl("show", file)[1]
 
 
 def test_jobs_write_the_same_file(tmp_path: Path) -> None:

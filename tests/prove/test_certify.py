@@ -482,7 +482,7 @@ def test_limit_frontiers_are_certified(machine: str, collective: str, tmp_path: 
     assert {v.state for v in verdicts} == {"ok"}
     optimal = [v.claim for v in verdicts if "Pareto-optimal" in v.claim]
     assert optimal
-    assert any("by trees" in claim for claim in optimal) == (collective == "allreduce")
+    assert any("tree allreduces" in claim for claim in optimal) == (collective == "allreduce")
 
 
 @attained_briefly()

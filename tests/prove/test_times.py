@@ -286,7 +286,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_all_claims_hold(made: Path) -> None:
     verdicts = list(check_folder(made))
     assert {v.state for v in verdicts} == {"ok"}, verdicts
-    assert any("where none of all plans" in v.claim for v in verdicts)
+    assert any("for all plans of chunks" in v.claim for v in verdicts)
     code, out, _ = sccl("verify-certificate", made)
     assert code == 0
     assert "NOT" not in out

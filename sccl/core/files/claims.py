@@ -69,7 +69,7 @@ class EveryWire(
     the machine reversed: a reduce to it), whose timed trees cost as much at ``prices``.
 
     Of an allreduce in process groups likewise, of the chunks of each: ``groups`` are sets of ranks,
-    of which two sends for each but one are counted that has some of its ranks; and ``roots`` are a
+    of which two sends for each but one are counted that has some of its ranks, and ``roots`` are a
     rank of each process group.
     """
 
@@ -136,7 +136,7 @@ class LimitPointWire(
 ):
     """No algorithm of any k and any C dominates this one; follows from the claims before.
 
-    With ``trees``: none of that class; with ``every``: no allreduce at all. Of an allreduce, with
+    With ``trees``: none of that class. With ``every``: no allreduce at all. Of an allreduce, with
     neither: none of a reducescatter and then an allgather, of equal steps and rounds or of any.
     """
 
@@ -152,7 +152,7 @@ class TimeWire(_Wire, frozen=True, kw_only=True):
     """No plan of any chunks takes less, from some size of a rank's buffer on, microseconds.
 
     For L bytes, ``from_bytes`` or more: ``at_least_us + us_per_byte * (L - from_bytes)``. Alphas
-    travel; they may occupy their links, too, where no cut-through switch leads to a link with an
+    travel. They may occupy their links, too, where no cut-through switch leads to a link with an
     alpha and the links of each budget have the same alpha.
     """
 
@@ -189,8 +189,8 @@ class TimePricesWire(TimeWire, frozen=True, kw_only=True, tag="time-prices", tag
 
     Time is cut at ``borders``, microseconds, the first 0, and the last the time. A price is that of
     a microsecond of a constraint in a slot, from 0. ``middle``: the slot that is longer in more
-    time; null: nothing is said of more bytes. ``goals``: the ranks that trees serve, of those that
-    want a chunk; null: all of them.
+    time. Null: nothing is said of more bytes. ``goals``: the ranks that trees serve, of those that
+    want a chunk. Null: all of them.
     """
 
     machine: int

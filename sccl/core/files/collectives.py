@@ -39,7 +39,7 @@ def load_custom_collective(path: Path) -> CustomCollectiveWire:
 
 
 def load_groups(path: Path) -> GroupsWire | None:
-    """Return the shape of a file of process groups; None: it is of another kind.
+    """Return the shape of a file of process groups. None: it is of another kind.
 
     Raises:
         InputError: the file cannot be read, or contradicts itself.

@@ -26,7 +26,7 @@ _GZIP = b"\x1f\x8b"
 _NOTHING = b"\0 \t\r\n\v\f"
 
 PACKED_MAGIC = b"\x89SCCL-PACKED-1\r\n"
-"""What the file of a packed schedule begins with; no text does."""
+"""What the file of a packed schedule begins with. No text does."""
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -34,7 +34,7 @@ _PACKAGE = Path(__file__).resolve().parents[2]
 def data_dir(name: str) -> Path:
     """Return the folder ``topologies`` or ``codegen_templates``.
 
-    An installed wheel carries both inside the package (``pyproject.toml`` maps them there); in a
+    An installed wheel carries both inside the package (``pyproject.toml`` maps them there). In a
     checkout they lie at the top level, beside the package.
     """
     inside = _PACKAGE / "_data" / name
@@ -68,7 +68,7 @@ def read_text(path: Path) -> str:
 
 
 def is_packed(path: Path) -> bool:
-    """Return whether a file begins as that of a packed schedule; False: it cannot be read."""
+    """Return whether a file begins as that of a packed schedule. False: it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(len(PACKED_MAGIC)) == PACKED_MAGIC
@@ -153,7 +153,7 @@ def check_filled(piece: bytes, where: str) -> None:
 
 
 def _named(path: Path, error: Exception) -> str:
-    """Return a path and what is wrong with it; a path may hold a zero, or more than fits."""
+    """Return a path and what is wrong with it. A path may hold a zero, or more than fits."""
     text = str(path) if len(str(path)) < 300 else f"{str(path)[:60]}..."
     reason = getattr(error, "strerror", None) or str(error)
     return f"{text if text.isprintable() else repr(text)}: {reason}"
@@ -208,7 +208,7 @@ def write_bytes_atomically(path: Path, content: bytes) -> None:
 def write_pieces_atomically(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     """Write pieces to ``path``, as they come, so that the file is either whole or not there.
 
-    A link is followed; a device or a pipe, such as ``/dev/stdout``, is written to as it is.
+    A link is followed. A device or a pipe, such as ``/dev/stdout``, is written to as it is.
 
     Raises:
         InputError: the folder does not exist or may not be written to.
@@ -238,7 +238,7 @@ def write_pieces_atomically(path: Path, pieces: Iterable[bytes | memoryview]) ->
 
 
 def _resolved(path: Path) -> Path:
-    """Return where a path leads; a stream such as ``/dev/stdout`` by the name that was given.
+    """Return where a path leads. A stream such as ``/dev/stdout`` by the name that was given.
 
     Raises:
         InputError: nowhere: links in a circle, a name with a zero or too long.

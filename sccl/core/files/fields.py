@@ -33,12 +33,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def seconds_to_wire(seconds: float | None) -> float | UnsetType:
-    """Return seconds to the millisecond; those that were not taken are left out."""
+    """Return seconds to the millisecond. Those that were not taken are left out."""
     return UNSET if seconds is None else round(seconds, 3)
 
 
 def seconds_of_wire(seconds: float | UnsetType) -> float | None:
-    """Return the seconds of a file; None: it does not say."""
+    """Return the seconds of a file. None: it does not say."""
     return None if seconds is UNSET else seconds
 
 

@@ -110,7 +110,7 @@ def _class_to_wire(one: ClassFrontier, frontier: Frontier) -> ClassWire:
 
 
 def frontiers_of_plain(plain: Mapping[str, Any], where: str) -> tuple[Frontier, ...]:
-    """Return the frontier of plain JSON values; after it, of older files, those of other classes.
+    """Return the frontier of plain JSON values. After it, of older files, those of other classes.
 
     Args:
         where: what to call it in a message.

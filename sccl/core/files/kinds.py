@@ -41,8 +41,8 @@ class Kind:
 
     Attributes:
         name: what its field ``kind`` says.
-        telling: fields that tell it where a file made by hand leaves ``kind`` out; any of these.
-        shape: what reading checks against; None: it has a reader of its own.
+        telling: fields that tell it where a file made by hand leaves ``kind`` out. Any of these.
+        shape: what reading checks against. None: it has a reader of its own.
     """
 
     name: str
@@ -135,7 +135,7 @@ SHAPES: dict[str, type[msgspec.Struct]] = {k.name: k.shape for k in KINDS if k.s
 
 
 def kind_of(fields: Mapping[str, object]) -> Kind | None:
-    """Return the kind that an object says it is of, or whose telling fields it has; None: none."""
+    """Return the kind that an object says it is of, or whose telling fields it has. None: none."""
     if "kind" in fields:
         return next((kind for kind in KINDS if kind.name == fields["kind"]), None)
     alike = [

@@ -46,7 +46,7 @@ def _lists(plain: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rows(plain: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the rows of a list; none where there is something else, which is complained of."""
+    """Return the rows of a list. None where there is something else, which is complained of."""
     rows = plain.get(name)
     whole = isinstance(rows, list | tuple) and all(isinstance(row, dict) for row in rows)
     return list(rows) if whole and rows is not None else []

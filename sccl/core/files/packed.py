@@ -1,6 +1,6 @@
 """Packed schedules as files: a head in JSON, then the rounds and chunks as plain numbers.
 
-After :data:`PACKED_MAGIC` the length of the head, 8 bytes; the head, and zeros up to a multiple of
+After :data:`PACKED_MAGIC` the length of the head, 8 bytes. The head, and zeros up to a multiple of
 64 bytes; ``fired``, 8 bytes a word, and ``log``, 2 or 4 bytes a chunk. All numbers have their low
 bytes first. What a file is to hold follows from its head, and is compared with its length before
 any room is made for it.

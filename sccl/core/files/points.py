@@ -23,7 +23,7 @@ def point_to_wire(
     Args:
         of_limits: whether its frontier is of limits, whose points are for every k.
         among: the class it is of, where there are several.
-        above: by which part it is above what holds for every class; None: that is not known.
+        above: by which part it is above what holds for every class. None: that is not known.
     """
     written = point.chunks is not None and point.rounds is not None
     return PointWire(

@@ -41,8 +41,8 @@ class CallRecord(_Timed, frozen=True, kw_only=True, tag_field="was", tag="call")
         number: of the calls of this rank, from 0 on.
         group: global ranks, in the order of the group.
         root: its place in the group.
-        peer: of a send the place of the other; None: it is a collective.
-        done: when its results were there; None: not told.
+        peer: of a send the place of the other. None: it is a collective.
+        done: when its results were there. None: unknown.
         in_future: whether a future was asked for: who waits for that is not always seen.
     """
 

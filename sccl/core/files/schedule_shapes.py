@@ -63,7 +63,7 @@ class ScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PackedScheduleWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """The head of a packed schedule's file; its rounds and chunks follow as plain numbers."""
+    """The head of a packed schedule's file. Its rounds and chunks follow as plain numbers."""
 
     schema: _Version = 1
     kind: Literal["packed-schedule"] = "packed-schedule"

@@ -125,7 +125,7 @@ def load_schedule(path: Path) -> tuple[Schedule, bool]:
 
 
 def _apart(text: bytes) -> tuple[bytes, NDArray[np.int64]] | None:
-    """Return the text of a file without its rows, and these; None: they are to be read as a whole.
+    """Return the text of a file without its rows, and these. None: they are to be read as a whole.
 
     So it is where there are few, and where something is wrong with them, to say what. Of many, no
     more than a piece are objects at a time, and signals are heard between pieces.

@@ -61,7 +61,7 @@ class BudgetWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SwitchWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """A switch that does more than forward; one that only forwards is written as its name."""
+    """A switch that does more than forward. One that only forwards is written as its name."""
 
     name: str
     copies: Annotated[
@@ -251,7 +251,7 @@ class GroupWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GroupsWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """Process groups, which do collectives at once; a rank is in one of them, or in none."""
+    """Process groups, which do collectives at once. A rank is in one of them, or in none."""
 
     schema: _Version = 1
     kind: Literal["groups"] = "groups"

@@ -22,7 +22,7 @@ W = TypeVar("W", bound=msgspec.Struct)
 
 
 def kind_in(text: str, where: str) -> Kind | None:
-    """Return the kind of file that ``text`` is; None: it is JSON, but of no kind.
+    """Return the kind of file that ``text`` is. None: it is JSON, but of no kind.
 
     Args:
         where: what to call the text in a message: its file name.
@@ -108,7 +108,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _other_kind(text: str, expected: Kind) -> str:
-    """Return what a file is that is not of the kind that is expected; empty: perhaps it is."""
+    """Return what a file is that is not of the kind that is expected. Empty: perhaps it is."""
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):
@@ -128,7 +128,7 @@ def problem(error: Exception, wire: type[msgspec.Struct]) -> str:
 
 
 def _allowed(error: Exception, wire: type[msgspec.Struct]) -> str:
-    """Return the words that a field may have; empty: it is no such field."""
+    """Return the words that a field may have. Empty: it is no such field."""
     told = re.fullmatch(r"Invalid enum value .*? - at `\$(.*)`", str(error), re.DOTALL)
     if not told:
         return ""
@@ -148,7 +148,7 @@ def _words(kind: msgspec.inspect.Type) -> list[str]:
 
 
 def _meant(error: Exception, wire: type[msgspec.Struct]) -> str:
-    """Return a question after the field that was perhaps meant; empty: nothing is like it."""
+    """Return a question after the field that was perhaps meant. Empty: nothing is like it."""
     # msgspec says which field it does not know, and where, in its message alone.
     unknown = r"Object contains unknown field `(.*?)`(?: - at `\$(.*)`)?"
     told = re.fullmatch(unknown, str(error), re.DOTALL)
@@ -214,7 +214,7 @@ def text_with_digest(wire: AnyWire, stated: str) -> str:
 
 
 def _layout(value: object, depth: int) -> str:
-    """Lay out nested objects by field and lists by row; a row itself stays on one line."""
+    """Lay out nested objects by field and lists by row. A row itself stays on one line."""
     pad = " " * (depth + 1)
     if isinstance(value, dict):
         fields = (f"{pad}{json.dumps(k)}: {_layout(v, depth + 1)}" for k, v in value.items())

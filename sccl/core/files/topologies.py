@@ -107,7 +107,7 @@ def _switch_of_wire(wire: str | SwitchWire) -> Switch:
 
 
 def _every_link_of_wire(wire: TopologyWire) -> tuple[Link, ...]:
-    """Return the links of a file; with no list of them, but 'egress', those of a switch."""
+    """Return the links of a file. With no list of them, but 'egress', those of a switch."""
     if wire.links or wire.egress is None:
         return tuple(link for k in wire.links for link in _links_of_wire(k, wire))
     if not 2 <= wire.ranks <= MAX_PAIRED:

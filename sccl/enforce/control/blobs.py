@@ -27,7 +27,7 @@ _LEAST_KEY = 16
 
 
 class BlobHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is said of a plan; it is written last, so all of the plan is there by then."""
+    """What is said of a plan. It is written last, so all of the plan is there by then."""
 
     schema: int = 1
     sha256: str
@@ -37,7 +37,7 @@ class BlobHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def key_of(environment: Mapping[str, str]) -> bytes | None:
-    """Return the key for signatures; None: there is none, and nothing is signed or refused.
+    """Return the key for signatures. None: there is none, and nothing is signed or refused.
 
     Raises:
         ParameterError: it is too short to be one.
@@ -121,7 +121,7 @@ def sign(text: str, where: str, key: bytes | None) -> bytes:
 
     Args:
         where: Place where it will lie, which is signed with it.
-        key: Key of the job; None: the line is not signed.
+        key: Key of the job. None: the line is not signed.
     """
     line = " ".join(text.split())
     if key is None:
@@ -130,7 +130,7 @@ def sign(text: str, where: str, key: bytes | None) -> bytes:
 
 
 def signed_text(content: bytes, where: str, key: bytes | None) -> str | None:
-    """Return a line of text; None: it is not signed with the key for this place."""
+    """Return a line of text. None: it is not signed with the key for this place."""
     line, _, signature = content.decode(errors="replace").partition("\n")
     if key is not None:
         right = _signature(_digest(line), where, key)

@@ -41,7 +41,7 @@ class Coordinator:
 
     Args:
         now: seconds of a clock that never goes back.
-        log: a file to which each decision is appended before it is told; None: none.
+        log: a file to which each decision is appended before it is told. None: none.
         key: with which plans, votes and decisions are signed.
     """
 

@@ -1,6 +1,6 @@
 """What ranks measure under a plan, and when that calls for another one.
 
-Source: SYNDICATE (NSDI 2023) section 4.4, Replanning: planned anew where waits add up to more than
+Source: SYNDICATE (NSDI 2023) section 4.4, Replanning: planned again where waits add up to more than
 5 % of iterations, consistently. That a claim may be off, that a gain must be worth a switch, and
 that a plan which is not faster is taken back, is ours.
 """
@@ -153,10 +153,10 @@ class Advice:
 
 
 class Replanning:
-    """Decides by iterations, one after the other; it knows no clock and no store.
+    """Decides by iterations, one after the other. It knows no clock and no store.
 
     Attributes:
-        measured_us: the last median period under this plan; None: too few iterations were seen.
+        measured_us: the last median period under this plan. None: too few iterations were seen.
     """
 
     def __init__(self) -> None:
@@ -172,7 +172,7 @@ class Replanning:
         """Take note of a plan that will be active from some iteration on.
 
         Args:
-            claimed_us: the period that it claims; None: it claims none.
+            claimed_us: the period that it claims. None: it claims none.
             back: whether it is one from before, which is not measured against the last.
         """
         self._before_us, self.measured_us = None if back else self.measured_us, None

@@ -27,12 +27,12 @@ SIZE = 2 * _SLOTS
 
 
 class Follower(Generic[P]):
-    """What a rank knows of plans; a thread listens, and the job's own asks at boundaries.
+    """What a rank knows of plans. A thread listens, and the job's own asks at boundaries.
 
     Args:
-        fit: reads a plan, with its version, and judges whether this rank can run it; an InputError
+        fit: reads a plan, with its version, and judges whether this rank can run it. An InputError
             says why not. None: that is not known yet, and is asked again.
-        key: with which plans and decisions must be signed, and votes are; None: they need not be.
+        key: with which plans and decisions must be signed, and votes are. None: they need not be.
         drop: is told of each plan that is not kept any more.
     """
 
@@ -110,7 +110,7 @@ class Follower(Generic[P]):
             least: the least of each number that the ranks have contributed.
 
         Returns:
-            Its plan; None: it is the one that is active, or none is.
+            Its plan. None: it is the one that is active, or none is.
         """
         pairs = zip(least[:_SLOTS], least[_SLOTS:], strict=True)
         common = {number for number, negated in pairs if number and number == -negated}
@@ -195,7 +195,7 @@ class Listener:
 
     Args:
         look: looks once, as :meth:`Follower.listen` does.
-        failed: is told why it could not, the first time; the job goes on under its plan.
+        failed: is told why it could not, the first time. The job goes on under its plan.
         every_s: seconds from a look to the next.
     """
 

@@ -33,7 +33,7 @@ class JobWire(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         generation: which life of it, as each restart of ranks or of their group begins one.
-        plan: digest of the plan that it is started under; empty: there is none.
+        plan: digest of the plan that it is started under. Empty: there is none.
         workload: digest of what that plan is of.
     """
 
@@ -97,7 +97,7 @@ class Ledger:
         self._under = f"sccl/{job.run}/{job.generation}"
 
     def versions(self) -> int:
-        """Return the highest version that was taken; plans of the last may not be there yet.
+        """Return the highest version that was taken. Plans of the last may not be there yet.
 
         Raises:
             StoreError: there are more than any job has.
@@ -148,7 +148,7 @@ class Ledger:
         return self.store.get(self._plan(version)) is not None
 
     def read_plan(self, version: int, key: bytes | None) -> bytes | None:
-        """Return a plan; None: it is not there yet.
+        """Return a plan. None: it is not there yet.
 
         Raises:
             FormatError: it is damaged, too large, or not signed.
@@ -164,7 +164,7 @@ class Ledger:
         return unseal(head, [part for part in parts if part is not None], where)
 
     def digest(self, version: int, key: bytes | None) -> str:
-        """Return the digest of a plan; empty: no plan that counts is there."""
+        """Return the digest of a plan. Empty: no plan that counts is there."""
         where = self._plan(version)
         text = self.store.get(where)
         try:
@@ -190,7 +190,7 @@ class Ledger:
         """Return the votes of a version by rank, without those that the key has not signed.
 
         Args:
-            digest: Digest of the plan that a yes has to be about; None: of the one in the store.
+            digest: Digest of the plan that a yes has to be about. None: of the one in the store.
         """
         found = {}
         digest = self.digest(version, key) if digest is None else digest
@@ -216,10 +216,10 @@ class Ledger:
     def logged(
         self, version: int, key: bytes | None = None, digest: str | None = None
     ) -> bytes | None:
-        """Return what is decided; None: nothing yet.
+        """Return what is decided. None: nothing yet.
 
         Args:
-            digest: Digest of the plan that a commit has to be of; None: of the one in the store.
+            digest: Digest of the plan that a commit has to be of. None: of the one in the store.
         """
         return self._found(self._logged(version), version, key, digest)
 
@@ -233,11 +233,11 @@ class Ledger:
     def told(
         self, version: int, key: bytes | None = None, digest: str | None = None
     ) -> bytes | None:
-        """Return what was told, likewise; None: nothing yet."""
+        """Return what was told, likewise. None: nothing yet."""
         return self._found(self._told(version), version, key, digest)
 
     def write_report(self, rank: int, number: int, report: bytes) -> None:
-        """Write the report of a rank, in place of one long ago."""
+        """Write the report of a rank, instead of one long ago."""
         self.store.set(f"{self._under}/report/{rank}/{number % RING}", report)
         self.store.set(f"{self._under}/reports/{rank}", str(number + 1).encode())
 

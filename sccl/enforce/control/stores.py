@@ -24,13 +24,13 @@ class DecisionError(StoreError):
 
 
 class JobStore(Protocol):
-    """A store; nothing in it waits, and no key is ever deleted.
+    """A store. Nothing in it waits, and no key is ever deleted.
 
     Each of these raises :class:`StoreError` if the store cannot be reached.
     """
 
     def get(self, key: str) -> bytes | None:
-        """Return a value; None: there is none yet."""
+        """Return a value. None: there is none yet."""
 
     def set(self, key: str, value: bytes) -> None:
         """Write a value."""
@@ -50,7 +50,7 @@ class MemoryJobStore:
         self._lock = threading.Lock()
 
     def get(self, key: str) -> bytes | None:
-        """Return a value; None: there is none yet."""
+        """Return a value. None: there is none yet."""
         with self._lock:
             return self._values.get(key)
 
@@ -86,7 +86,7 @@ class TorchJobStore:
         self._store = store
 
     def get(self, key: str) -> bytes | None:
-        """Return a value; None: there is none yet."""
+        """Return a value. None: there is none yet."""
         found = self._asked(lambda: self._store.get(key) if self._store.check([key]) else None)
         return None if found is None else bytes(found)
 
@@ -128,7 +128,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 class RemoteJobStore:
-    """The store of a running job, connected to when it is first asked, and anew after it was lost.
+    """The store of a running job, connected to when it is first asked, and again after it was lost.
 
     Args:
         address: as ``"HOST:PORT"``.
@@ -140,7 +140,7 @@ class RemoteJobStore:
         self._store: TorchJobStore | None = None
 
     def get(self, key: str) -> bytes | None:
-        """Return a value; None: there is none yet."""
+        """Return a value. None: there is none yet."""
         return self._asked(lambda store: store.get(key))
 
     def set(self, key: str, value: bytes) -> None:

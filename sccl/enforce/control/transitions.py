@@ -1,12 +1,12 @@
 """How all ranks come to another plan in the same iteration: one table, for the code and its model.
 
-A plan has a *version*, a number that grows. A coordinator writes it down for all to read (PREPARE);
-each rank looks whether it can run it and votes; the decision is logged, and then told (COMMIT or
+A plan has a *version*, a number that grows. A coordinator writes it down for all to read (PREPARE).
+Each rank looks whether it can run it and votes. The decision is logged, and then told (COMMIT or
 ABORT). So far nothing has changed in the job, and nobody in it has waited. Ranks switch by
 agreements of their own, ACTIVATE: at some boundaries between iterations each contributes the
 versions that it can run and knows to be committed, to a MIN all-reduce, and at the next of these
 all switch to the highest that all have contributed. Which boundary is the next is a part of what
-they agree on, so all come to it alike; and there a rank waits only for who has not come to the one
+they agree on, so all come to it alike, and there a rank waits only for who has not come to the one
 before.
 
 Why not as published (SYNDICATE, NSDI 2023, section 5: two-phase commit, then "switch ... from the
@@ -118,7 +118,7 @@ HELD = frozenset({RankState.READY, RankState.COMMITTED, RankState.ACTIVE})
 
 
 class CoordinatorState(IntEnum):
-    """What a version is to a coordinator; it is lost when that dies."""
+    """What a version is to a coordinator. It is lost when that dies."""
 
     IDLE = 0
     ASKED = 1

@@ -18,7 +18,7 @@ q be the most rounds per chunk that groups ask for, (G - 1) / (lanes between the
 pair of ranks has its lanes times q, any G groups have G - 1 between them, so that some mixture of
 spanning trees fits in (Tutte 1961, Nash-Williams 1961). Each chunk goes up its tree and down it
 again, one send each way over each of its links. Chunks that start one step after the other load
-links in a step as one chunk does in all its steps; so R/C comes as near q as one likes as S grows.
+links in a step as one chunk does in all its steps, so R/C comes as near q as one likes as S grows.
 (That the optimum is open, as arXiv 2602.22482 has it, is about algorithms that may mix chunks in
 what they send. Ours may not: neither may those of any system that we know of.)
 
@@ -53,7 +53,7 @@ def told_between(collective: Collective, groups: Sequence[frozenset[int]]) -> Fr
     pass something on, the argument is the same: who has to send and to receive are those G.
 
     Args:
-        groups: of nodes; each rank is in one of them.
+        groups: of nodes. Each rank is in one of them.
     """
     group_of = {node: i for i, group in enumerate(groups) for node in group}
     sent = sum(

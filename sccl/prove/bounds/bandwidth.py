@@ -1,6 +1,6 @@
 """The bandwidth lower bound: the LP over all routings, its dual made exact (SCCL section 3.7, b_l).
 
-Floating-point solutions of LPs only *propose* proofs; every value returned here comes out of
+Floating-point solutions of LPs only *propose* proofs. Every value returned here comes out of
 :func:`sccl.prove.bounds.proof.check_proof` in exact arithmetic, and the best proposal
 wins.
 """

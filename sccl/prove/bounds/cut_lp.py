@@ -3,7 +3,7 @@
 Minimise R over loads x_e: every constraint (L, b) carries at most b * R, and at least as much load
 enters each set of ranks as chunks have to. Violated sets are found by max-flow. For demand that is
 wanted everywhere (allgather, broadcast) this is the exact optimum over all routings (Edmonds'
-theorem on packing arborescences); for other demand it is a valid bound.
+theorem on packing arborescences). For other demand it is a valid bound.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Flow:
         wants: how many chunks.
         graph: the links in order, then arcs from a source (the vertex after the ranks) through a
             vertex per class of chunks to those who hold it.
-        capacities: those of the arcs; the links' are their loads.
+        capacities: those of the arcs. The links' are their loads.
     """
 
     rank: int
@@ -101,7 +101,7 @@ def _scaled(
 ) -> BandwidthProof:
     """Return the proof with the weights scaled down so that no edge is overcharged.
 
-    Rounding duals to fractions can break the dual constraints a little; this mends them exactly.
+    Rounding duals to fractions can break the dual constraints a little. This mends them exactly.
     """
     share = Fraction(1)
     for src, dst in topology.edges:

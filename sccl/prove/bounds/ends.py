@@ -15,7 +15,7 @@ class Ends:
 
     Attributes:
         sources: (ranks that hold it, amount) of each part.
-        sinks: (a rank that wants it, amount): one that wants all parts; or several, of one source.
+        sinks: (a rank that wants it, amount): one that wants all parts, or several, of one source.
     """
 
     sources: tuple[tuple[frozenset[int], int], ...]

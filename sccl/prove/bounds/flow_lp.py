@@ -50,7 +50,7 @@ def flow_proof(topology: Topology, collective: Collective) -> BandwidthProof | N
 def _single_sink(
     topology: Topology, demand: list[tuple[frozenset[int], int, int]]
 ) -> BandwidthProof | None:
-    """Solve gather as scatter on the reversed topology: one commodity in place of P."""
+    """Solve gather as scatter on the reversed topology: one commodity instead of P."""
     wanted: Counter[int] = Counter()
     for sources, _, count in demand:
         wanted[next(iter(sources))] += count

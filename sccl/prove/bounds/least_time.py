@@ -83,7 +83,7 @@ class Crossing:
     Attributes:
         share: bytes, by those of a rank's buffer.
         changes: of the slope of the capacity over time (:mod:`sccl.core.capacity`).
-        of: the cut; or the groups of nodes between which an allreduce has to send.
+        of: the cut, or the groups of nodes between which an allreduce has to send.
     """
 
     share: Fraction
@@ -106,7 +106,7 @@ class LeastTime:
     Attributes:
         crossings: of cuts.
         alpha_us: the least alpha.
-        us_per_byte: of a rank's buffer, what the bound on R/C takes; 0: none is known.
+        us_per_byte: of a rank's buffer, what the bound on R/C takes. 0: none is known.
         model: whether alphas travel or occupy their links.
     """
 
@@ -156,7 +156,7 @@ def least_time(
 
 
 def _us_per_byte(topology: Topology, spec: Spec) -> Fraction:
-    """Return what the bound on R/C takes for a byte; 0: it is not known, as where lanes differ."""
+    """Return what the bound on R/C takes for a byte. 0: it is not known, as where lanes differ."""
     speeds = {*(link.gb_per_s for link in topology.links), *topology.budget_speeds()}
     sums = is_allreduce(spec)
     too_many = topology.ranks > MOST_PRICED and not sums
@@ -283,7 +283,7 @@ class _Cuts:
                 yield groups
 
     def _of_one(self, left: frozenset[int], centre: int) -> Iterator[Crossing]:
-        """Yield what a rank has for others on the far side of a cut, or wants; and the farthest."""
+        """Yield what a rank has for others on the far side of a cut, or wants, and the farthest."""
         alone, here = frozenset([centre]), centre in left
         far = self.far[centre] if here else {r: to.get(centre, -1) for r, to in self.far.items()}
         beyond = [r for r in range(self.topology.ranks) if (r in left) != here]

@@ -11,7 +11,7 @@ R >= D / sum_b price_b * b. There are two ways to see what it costs:
 * lengths: each chunk has to walk at least the shortest path from its sources to its farthest
   destination, with l(e) as length: the dual of multicommodity flow.
 
-All arithmetic here is on ``Fraction``; no solver is involved.
+All arithmetic here is on ``Fraction``. No solver is involved.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def price_cut(topology: Topology, inside: frozenset[int]) -> BandwidthProof | No
     """Return the proof of a single cut: the cheapest cover of the edges that enter it.
 
     A shared budget covers several edges at one price, so it is taken greedily where that is cheaper
-    than the links it covers; any cover is valid, and an LP may find a better one.
+    than the links it covers. Any cover is valid, and an LP may find a better one.
     """
     entering = _entering(topology.edges, inside)
     if not entering:

@@ -4,7 +4,7 @@ What a set A of ranks has must leave it to whoever is outside: R/C is at least |
 leave A in a round, and the greatest such ratio is what pipelined trees attain (so no number of
 steps makes less possible). It is found by Dinkelbach's method: at a guess a/b let every rank send b
 from a source into the machine, whose links carry a times their lanes. A rank that P b do not reach
-is outside of a cut with a greater ratio, which is the next guess; once all are reached, no cut has
+is outside of a cut with a greater ratio, which is the next guess. Once all are reached, no cut has
 one. Only whole numbers are used.
 
 Source: Zhao et al., ForestColl (arXiv 2402.06787), theorem 1, for the ratio; Dinkelbach, On

@@ -40,7 +40,7 @@ def farthest_pair(topology: Topology, collective: Collective) -> FarthestPair:
         collective: a non-combining one.
 
     Raises:
-        UnreachableError: a chunk cannot reach a rank at all; the message names the pair.
+        UnreachableError: a chunk cannot reach a rank at all. The message names the pair.
     """
     successors = topology.successors()
     best = FarthestPair(0, 0, (), 0)
@@ -90,7 +90,7 @@ def require_reachable(instances: Iterable[Instance]) -> None:
     """Check that every chunk can reach every rank that wants it, however long it takes.
 
     Raises:
-        UnreachableError: one cannot; the message names the pair.
+        UnreachableError: one cannot. The message names the pair.
     """
     for instance in instances:
         farthest_pair(instance.topology, instance.collective)

@@ -2,7 +2,7 @@
 
 Give each rank a label, the time from which on it is *inside*: 0 to S+1. Ranks keep what they hold,
 so holding a chunk never leads outside. A chunk that ranks of label 0 alone hold before, and that a
-rank of label S+1 wants, is inside at first and has to be outside in the end; so in some step s it
+rank of label S+1 wants, is inside at first and has to be outside in the end, so in some step s it
 goes over a link from a rank that is inside at s to one that is not yet at s+1. If a_s lanes do so
 in step s, and D chunks per C have to, then
 
@@ -43,10 +43,10 @@ _ROWS = 8  # that are added before the program is solved again
 def timed_bound(
     topology: Topology, collective: Collective, steps: int, effort: float = BOUND_UNITS
 ) -> TimedBound | None:
-    """Return the best bound on R/C for S = ``steps`` by cuts through time; None: they say nothing.
+    """Return the best bound on R/C for S = ``steps`` by cuts through time. None: they say nothing.
 
     Args:
-        collective: non-combining; each chunk can reach all who want it within S steps.
+        collective: non-combining. Each chunk can reach all who want it within S steps.
         effort: after which the program as it is gives the bound, which is less then.
 
     Raises:

@@ -28,7 +28,7 @@ Whole = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Labels = tuple[int, ...]
 Carried = tuple[tuple[int, int, int, int], ...]
-"""(from, to, step, amount); to the same rank where it is kept."""
+"""(from, to, step, amount). To the same rank where it is kept."""
 
 _UNIT = 10**9  # of capacities as whole numbers
 _SHORT = 1e-6
@@ -135,11 +135,11 @@ class TimedFlow:
         return len(self.arc_step) + self.kept + len(self.fixed)
 
     def lacking(self, rounds: Floats, loads: Floats | None = None) -> Iterator[Labels]:
-        """Yield the labels of least cuts that do not carry the flow; none if all arrives.
+        """Yield the labels of least cuts that do not carry the flow. None if all arrives.
 
         Args:
             rounds: by step.
-            loads: what the links that are apart carry, by link and step; None: there are none.
+            loads: what the links that are apart carry, by link and step. None: there are none.
         """
         room = self.arc_lanes * rounds[self.arc_step]
         if loads is not None:
@@ -156,7 +156,7 @@ class TimedFlow:
             yield far
 
     def carried(self, rounds: Whole, times: int) -> Carried | None:
-        """Return a flow of whole numbers, ``times`` what is asked; None: there is none.
+        """Return a flow of whole numbers, ``times`` what is asked. None: there is none.
 
         For ranks that are not merged.
 

@@ -38,7 +38,7 @@ class TimedBound:
         value: R/C is at least this.
         cuts: that prove it.
         prices: of shared budgets in steps, which take part in that.
-        rho: by step, rounds over C at which no cut that was looked at is short; empty: not known.
+        rho: by step, rounds over C at which no cut that was looked at is short. Empty: not known.
         rows: of all cuts that were looked at.
         whole: whether, as far as floats say, no cut at all is: then this is F(S).
     """
@@ -65,7 +65,7 @@ class _Images:
     """What symmetries make of labels, and of links that share budgets.
 
     Attributes:
-        alike: generators of a group; empty: it is too large, or not looked for.
+        alike: generators of a group. Empty: it is too large, or not looked for.
     """
 
     def __init__(self, topology: Topology, collective: Collective, edges: Sequence[Edge]) -> None:
@@ -254,7 +254,7 @@ class TimedProgram:
     def _solved_exactly(
         self,
     ) -> tuple[dict[lp.Variable, Fraction], dict[lp.LinearConstraint, Fraction]] | None:
-        """Return the values and the duals of the last basis as fractions; None: it is none."""
+        """Return the values and the duals of the last basis as fractions. None: it is none."""
         found = self._result.solutions[0].basis
         if found is None:
             return None

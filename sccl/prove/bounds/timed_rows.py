@@ -16,7 +16,7 @@ Whole = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class CutRow:
-    """A cut: rounds by step, times lanes, are at least the demand; links with budgets apart.
+    """A cut: rounds by step, times lanes, are at least the demand. Links with budgets apart.
 
     Attributes:
         lanes: by step, of the links that cross it and are in no shared budget.

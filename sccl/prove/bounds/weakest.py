@@ -79,7 +79,7 @@ def _least_partition(
 class _Greedy:
     """The values of ranks so far, and the network of which they are least cuts.
 
-    A cut has on the source's side what is in A; ranks after v are the sink's, v the source's.
+    A cut has on the source's side what is in A. Ranks after v are the sink's, v the source's.
     """
 
     def __init__(self, ranks: int, weights: Mapping[tuple[int, int], int], guess: Fraction) -> None:

@@ -1,6 +1,6 @@
 """An instance with its rounds per step as a propositional formula, from the definitions alone.
 
-A certificate's formula is made anew by this module and compared, so that what a proof refutes is
+A certificate's formula is made again by this module and compared, so that what a proof refutes is
 what the claim says. It is therefore plain: nothing is left out that could be true, except for the
 order of interchangeable chunks, which is proved below. It shares no code with the encoders.
 
@@ -20,7 +20,7 @@ Variables: ``held(c, n, t)``, rank n holds chunk c before step t (t = S: in the 
    names of chunks: exchanging two such chunks in all sends makes an algorithm again, so they can be
    sorted by when they arrive on n.
 
-An algorithm (Q, T) with Q = the rounds gives a model, by V_t and T, once its chunks are sorted; and
+An algorithm (Q, T) with Q = the rounds gives a model, by V_t and T, once its chunks are sorted, and
 the sends of a model are an algorithm, since by 1, 3 and 4 only what is really held is sent or
 counted as held in 5.
 """

@@ -41,7 +41,7 @@ def contradicted(
     algorithms: Mapping[Triple, Sequence[AnyAlgorithm]],
     spend: Spend,
 ) -> Claim | None:
-    """Return the first of some claims that cannot be true together with another; None: all can.
+    """Return the first of some claims that cannot be true together with another. None: all can.
 
     Args:
         claims: Those before that have not failed.

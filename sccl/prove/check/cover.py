@@ -48,7 +48,7 @@ class RuledOut:
     refuted: tuple[Triple, ...] = ()
 
     def least(self, steps: int) -> Fraction | None:
-        """Return what R/C is at least with up to ``steps`` steps; None: there is no such phase.
+        """Return what R/C is at least with up to ``steps`` steps. None: there is no such phase.
 
         An algorithm of fewer steps is one of more of which some have no rounds, and prices hold for
         that too. So the limit of more steps holds for fewer.
@@ -58,7 +58,7 @@ class RuledOut:
         return max([self.bandwidth, *(value for s, value in self.limits if s >= steps)])
 
     def rules_out(self, chunks: int, steps: int, rounds: int) -> bool:
-        """Return whether it is impossible; if so, then with more chunks too.
+        """Return whether it is impossible. If so, then with more chunks too.
 
         An algorithm becomes one of a step and a round more by doing nothing in that step.
         """
@@ -108,7 +108,7 @@ class Covered:
         return Covered(spec.unit, (each[0], each[-1])[:count], tuple(trees))
 
     def least(self, steps: int, *, equal: bool) -> Fraction | None:
-        """Return what R/C is at least with up to ``steps`` steps; None: there is no algorithm.
+        """Return what R/C is at least with up to ``steps`` steps. None: there is no algorithm.
 
         Args:
             equal: of two phases: whether they have equal steps and rounds.
@@ -136,7 +136,7 @@ class Covered:
             yield first, steps - first
 
     def rules_out(self, chunks: int, steps: Iterable[int], rounds: Iterable[int]) -> bool:
-        """Return whether one of the phases is impossible; if so, then with more chunks too."""
+        """Return whether one of the phases is impossible. If so, then with more chunks too."""
         each = zip(self.phases, steps, rounds, strict=True)
         return any(phase.rules_out(chunks, s, r) for phase, s, r in each)
 

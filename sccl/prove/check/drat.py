@@ -2,7 +2,7 @@
 
 A proof is a list of clauses, each implied in a way that unit propagation sees, up to the empty one.
 A clause C may be added if assuming all its literals false leads to a conflict by unit propagation
-(RUP); or, with l its first literal, if that holds for C and D without -l together, for each clause
+(RUP), or, with l its first literal, if that holds for C and D without -l together, for each clause
 D with -l (RAT: then adding C keeps satisfiability). Clauses may be deleted at any time; as in
 drat-trim, deletions of unit clauses are ignored. Source: Wetzler, Heule, Hunt, "DRAT-trim", SAT
 2014.
@@ -17,7 +17,7 @@ Literals = tuple[int, ...]
 
 
 class ProofError(ValueError):
-    """A proof does not show what it should; the message says where it fails."""
+    """A proof does not show what it should. The message says where it fails."""
 
 
 def parse_dimacs(text: str) -> list[Literals]:

@@ -109,7 +109,7 @@ def _between(
 def least_of_every(
     case: Case, claims: Iterable[Claim], steps: int, spend: Spend
 ) -> Fraction | None:
-    """Return what R/C of an allreduce is at least in so many steps by claims; None: there is none.
+    """Return what R/C of an allreduce is at least in so many steps by claims. None: there is none.
 
     Raises:
         TooMuchError: that takes too much work.

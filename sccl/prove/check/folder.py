@@ -66,8 +66,8 @@ class Verdict:
 
     Attributes:
         claim: in words.
-        state: ``"ok"``, ``"failed"``, ``"searched"`` (the certificate says that solvers say so;
-            there is no proof), or ``"unchecked"`` (it takes more work than this checker does).
+        state: ``"ok"``, ``"failed"``, ``"searched"`` (the certificate says that solvers say so.
+            There is no proof), or ``"unchecked"`` (it takes more work than this checker does).
         detail: how it was checked, or what is wrong.
     """
 
@@ -342,7 +342,7 @@ def _limit_point(case: Case, claim: LimitPointWire, covered: Covered, work: Work
     equal = claim.halves == "equal"
 
     def least(steps: int) -> Fraction | None:
-        """Return what R/C is at least with so many steps; None: there is no such algorithm."""
+        """Return what R/C is at least with so many steps. None: there is no such algorithm."""
         work.spend(10 * steps * (1 + len(covered.tree_limits)))
         if not claim.trees:
             return covered.least(steps, equal=equal)

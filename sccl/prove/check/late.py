@@ -3,7 +3,7 @@
 Take n ranks, and chunks that no one among them has. What counts is a *pair*: a byte of such a
 chunk, and one of the n who wants it and is D or more from whoever has it. There are N, and a byte
 is in m at most. A *way* leads from a rank to a rank and passes only switches. A byte enters the set
-by a way from outside, to a *gate*; none comes to one of the n before d. No way among the n has an
+by a way from outside, to a *gate*. None comes to one of the n before d. No way among the n has an
 alpha below a. All is there by T, and d <= D.
 
 1. *Ways on.* Say that a byte comes first later than T - 2a. Whoever has it from one of the n, has
@@ -12,7 +12,7 @@ alpha below a. All is there by T, and d <= D.
    at most, all of them, whatever else passes them. A pair that is so served is it after D, and if
    the byte is late after T - 2a: R min(2a, T - D) pairs.
 3. *From a gate* it comes over a first link of ways from gates to others of the n, which all carry
-   O; a switch that does not copy makes one delivery of each byte that passes it, and where one
+   O. A switch that does not copy makes one delivery of each byte that passes it, and where one
    copies nothing is said. What so serves leaves after d, after T - 2a, and no later than T - a. And
    it came to the gate within these times, for no more than m pairs, nor n - 1: so Q min(a, T - a -
    d) pairs, if Q is the least of O, m R and (n - 1) R.
@@ -21,7 +21,7 @@ alpha below a. All is there by T, and d <= D.
 Each of these is 0 where it would be less, and never falls with T. So N is at most their sum, and
 each pair more takes at least what the steepest part from there on says.
 
-Bytes of a chunk leave one after the other and come alpha later, or more; that a chunk is whole
+Bytes of a chunk leave one after the other and come alpha later, or more. That a chunk is whole
 before it is sent on only makes it later.
 """
 
@@ -142,7 +142,7 @@ def _pairs(  # noqa: PLR0913, PLR0917 - what the claim says
 
 
 def _least_alpha(machine: Topology, ranks: frozenset[int]) -> Fraction | None:
-    """Return an alpha that no way from one of some ranks to another is below; None: no way is."""
+    """Return an alpha that no way from one of some ranks to another is below. None: no way is."""
     each = ((rank, alphas_from(machine, [rank])) for rank in ranks)
     return min((far[to] for rank, far in each for to in ranks - {rank} if to in far), default=None)
 

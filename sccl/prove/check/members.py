@@ -69,7 +69,7 @@ def is_by_trees(algorithm: Algorithm) -> bool:
     """Return whether each chunk of an allreduce goes up trees, and down others from where it turns.
 
     Each rank passes it on once to be reduced, at most, and gets it once after, at most. Going on
-    from rank to rank as it is reduced one comes to the rank where it turns; or to two that pass it
+    from rank to rank as it is reduced one comes to the rank where it turns, or to two that pass it
     on to one another. (If these did not in one step, some contribution would come to where it has
     been, which is not so of any valid allreduce.) And going back from where it is in the end one
     comes there, too. In process groups others may be among these ranks.
@@ -93,7 +93,7 @@ def is_by_trees(algorithm: Algorithm) -> bool:
 
 
 def _end(after: Mapping[tuple[int, int], int], chunk: int, rank: int) -> frozenset[int]:
-    """Return the rank that one comes to in the end; or those between which one goes round."""
+    """Return the rank that one comes to in the end, or those between which one goes round."""
     passed = [rank]
     while (chunk, passed[-1]) in after:
         then = after[chunk, passed[-1]]

@@ -1,6 +1,6 @@
 """What prices prove, in integers: of constraints, and of constraints in each step.
 
-If what a round can carry costs at most 1 at some prices, R rounds buy at most R; so R is at least
+If what a round can carry costs at most 1 at some prices, R rounds buy at most R, so R is at least
 what the cheapest way to serve all chunks costs. ``docs/mathematics/limits.md`` has the argument.
 """
 
@@ -40,7 +40,7 @@ def by_steps(  # noqa: PLR0913 - a question, prices, and two variants
     """Return what R/C is at least with so many steps, by the cheapest timed trees of all chunks.
 
     Args:
-        collective: non-combining; or allreduce, if ``trees``.
+        collective: non-combining, or allreduce, if ``trees``.
         rounds: of each step, if they are given: then C is at most 1 over the result.
         trees: whether each chunk goes up timed trees to a rank, or two that exchange, and down.
 
@@ -92,7 +92,7 @@ def overall(  # noqa: PLR0913, PLR0917 - a claim
     spend: Spend,
     translations: Images = (),
 ) -> Fraction:
-    """Return what R/C is at least, by cuts at these prices; without cuts, by shortest paths.
+    """Return what R/C is at least, by cuts at these prices. Without cuts, by shortest paths.
 
     Each chunk that starts outside a set of ranks and is wanted inside has to enter it: cuts whose
     weights on a link are never more than its price add up.

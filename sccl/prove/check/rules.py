@@ -18,7 +18,7 @@ from sccl.core.words import counted
 from sccl.prove.check.question import Case
 
 Condition = Callable[[Case], str]
-"""Returns why a certificate's question does not meet it, as a clause; empty: it does."""
+"""Returns why a certificate's question does not meet it, as a clause. Empty: it does."""
 
 
 def require_rule(case: Case, claim: Claim) -> None:

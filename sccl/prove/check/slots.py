@@ -1,8 +1,8 @@
 """The cheapest timed trees through slots of time, in which links have delays of their own.
 
 Dreyfus and Wagner's dynamic programming (1972), in plain integers: of a node that has a chunk from
-some slot on, what it costs to serve a set of ranks. It waits; or it sends the chunk over a link; or
-it serves two parts of the set, each by itself; or it is in the set. Nothing here is shared with
+some slot on, what it costs to serve a set of ranks. It waits, or it sends the chunk over a link, or
+it serves two parts of the set, each by itself, or it is in the set. Nothing here is shared with
 :mod:`sccl.synth.fluid`, which finds the prices.
 """
 
@@ -17,7 +17,7 @@ from sccl.core.ids import Edge
 from sccl.prove.check.trees import Spend, StepCosts
 
 Follows = Sequence[Mapping[Edge, int | None]]
-"""By slot: the first slot in which what was sent over a link may be sent on; None: it may not."""
+"""By slot: the first slot in which what was sent over a link may be sent on. None: it may not."""
 
 _Row = list[list[int]]
 """By slot, and one after the last, and rank: what a set costs from there."""

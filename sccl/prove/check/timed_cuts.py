@@ -9,7 +9,7 @@ are such, and a round of step s carries a_s that cross, then the rounds times a_
 least.
 
 Such cuts may be added with weights. A round of a step costs what crosses there, each send the
-weights of the cuts that it crosses; if that is at most 1 in every step, R rounds are at least the
+weights of the cuts that it crosses. If that is at most 1 in every step, R rounds are at least the
 weighted sum of what has to cross. Budgets that links share may have prices in a step, for each send
 over any of their links: then a link's own lanes need to pay only what is left of its weights.
 """

@@ -38,7 +38,7 @@ class Floor:
     us_per_byte: Fraction
 
     def us(self, size_bytes: int | Fraction) -> Fraction:
-        """Return the microseconds for a rank's buffer of a size; 0: nothing is known."""
+        """Return the microseconds for a rank's buffer of a size. 0: nothing is known."""
         if size_bytes < self.from_bytes:
             return Fraction(0)
         return self.at_least_us + self.us_per_byte * (size_bytes - self.from_bytes)
@@ -76,7 +76,7 @@ def by_cut(
 
     Args:
         collective: combining or not.
-        sides: the set; ranks such that what they alone have there counts; and ranks such that what
+        sides: the set. Ranks such that what they alone have there counts, and ranks such that what
             they want counts.
 
     Raises:
@@ -116,7 +116,7 @@ def by_groups(
         reduced: an allreduce, of all ranks or in process groups.
 
     Raises:
-        ValueError: the groups are fewer than two, overlap, hold no rank, or leave a rank out; or
+        ValueError: the groups are fewer than two, overlap, hold no rank, or leave a rank out, or
             all ranks that reduce together are in one group.
     """
     sets = [frozenset(group) for group in groups]
@@ -242,7 +242,7 @@ def by_prices(  # noqa: PLR0913, PLR0917 - a question, what is priced, and a slo
     """Return what a time buys at prices of constraints in slots, by the cheapest timed trees.
 
     What is sent in a slot over a link of some alpha is sent on in a slot that ends more than alpha
-    after the first began, at the earliest; all that any plan does obeys that. A link is of no use
+    after the first began, at the earliest. All that any plan does obeys that. A link is of no use
     in the last alpha. So a plan that takes no longer pays for the bytes of each chunk at least what
     the cheapest timed tree costs, and for all no more than what all slots cost together. Less than
     these bytes takes no less time, and in a part of the time no more than that part of them can be
@@ -254,7 +254,7 @@ def by_prices(  # noqa: PLR0913, PLR0917 - a question, what is priced, and a slo
         collective: non-combining, of which ``chunks`` are a rank's buffer.
         borders: of slots, microseconds: from 0 to the time.
         prices: of a microsecond of a constraint.
-        middle: the slot that is longer in more time; None: none is.
+        middle: the slot that is longer in more time. None: none is.
         goals: ranks that are to be served: what serves all that want a chunk serves these of them,
             and costs no less. None: all.
 
@@ -315,7 +315,7 @@ def rates_of(machine: Topology) -> Mapping[ConstraintKey, tuple[tuple[Edge, ...]
 
 
 def _follows(borders: Sequence[Fraction], slot: int, alpha: Fraction) -> int | None:
-    """Return the first slot in which what was sent in one may be sent on; None: it is of no use."""
+    """Return the first slot in which what was sent in one may be sent on. None: it is of no use."""
     there = borders[slot] + alpha
     if there >= borders[-1]:
         return None

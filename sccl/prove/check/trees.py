@@ -3,7 +3,7 @@
 A timed tree is a set of (link, step) pairs by which a chunk reaches all ranks that want it. Nothing
 here is shared with :mod:`sccl.synth.limit`, which finds the prices.
 
-A state is the set of ranks that hold the chunk before a step, as bits. To hold more never hurts; so
+A state is the set of ranks that hold the chunk before a step, as bits. To hold more never hurts, so
 links that cost nothing are always taken. The search is A*: states by what they have cost, and what
 they will at least. Each rank w that wants the chunk and has it not is entered once, by one link, in
 no earlier step than its distance from the holders allows: at least the cheapest link into w from
@@ -43,7 +43,7 @@ def cheapest_tree(  # noqa: PLR0913 - a question, and what of its answer is of i
     Args:
         holders: the ranks that hold the chunk before, as bits.
         wanted: the ranks that must hold it after, as bits.
-        enough: in place of what costs as much or more, this is returned once that is seen.
+        enough: instead of what costs as much or more, this is returned once that is seen.
     """
     steps = len(costs)
     into = [_into(of_step, ranks) for of_step in costs]
@@ -110,13 +110,13 @@ def cheapest_paths(costs: StepCosts, ranks: int, holders: int, spend: Spend) -> 
 
 
 def cheapest_up_and_down(costs: StepCosts, ranks: int, wanted: int, spend: Spend) -> int | None:
-    """Return what a chunk of an allreduce costs at least by trees up and then down; None: none.
+    """Return what a chunk of an allreduce costs at least by trees up and then down. None: none.
 
-    Whatever rank it turns at, and after whatever step; or at whatever two ranks, which exchange in
+    Whatever rank it turns at, and after whatever step, or at whatever two ranks, which exchange in
     a step what has come up to them. Trees up, turned round in place and time, are trees down.
 
     Args:
-        wanted: the ranks that reduce the chunk, as bits; others may pass it on.
+        wanted: the ranks that reduce the chunk, as bits. Others may pass it on.
     """
     back = [{(v, u): cost for (u, v), cost in of_step.items()} for of_step in reversed(costs)]
     best: int | None = None
@@ -196,7 +196,7 @@ def _near(costs: StepCosts, target: int) -> list[int]:
 def _moves(
     into: list[list[tuple[int, int]]], held: int, ranks: int, spend: Spend
 ) -> list[tuple[int, int]]:
-    """Return what a step can lead to from a set of holders, as (cost, set); it takes free links."""
+    """Return what a step can lead to from a set of holders, as (cost, set). It takes free links."""
     found = [(0, held)]
     for rank in range(ranks):
         if not held >> rank & 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 ClaimState = Literal["ok", "failed", "searched", "unchecked"]
-"""What becomes of a claim; ``searched``: solvers' word, ``unchecked``: too much work."""
+"""What becomes of a claim. ``searched``: solvers' word, ``unchecked``: too much work."""
 
 PER_CLAIM = 40_000_000
 """Elementary operations, of about a tenth of a microsecond to a microsecond each."""

@@ -9,22 +9,23 @@ from collections.abc import Callable, Mapping
 from sccl.errors import ParameterError
 
 BURST_S = 0.002
-"""What may be sent at once, as the time that it takes at the rate."""
+"""Largest burst, in seconds at the configured rate."""
 
 _MOST_LATE_S = 0.25
 
 
 class TokenBucket:
-    """Bytes that may be sent by now; threads share one.
+    """A token bucket of bytes that threads share.
 
-    Who takes more than there are goes into debt and waits until it is paid: so bytes of one call
-    need not fit into the bucket, and callers that come at once are served in turn. Who is woken
-    late on a busy machine may make up for that: no rate would be reached otherwise.
+    A caller that takes more than the available bytes goes into debt and waits until it is paid.
+    Bytes of one call therefore need not fit into the bucket, and concurrent callers are served in
+    turn. A caller that wakes up late on a busy machine may catch up. Otherwise no rate would be
+    reached.
 
     Args:
-        bits_per_s: the rate.
-        now: seconds of a clock that never goes back.
-        sleep: waits for seconds.
+        bits_per_s: Rate.
+        now: Function that returns the seconds of a monotonic clock.
+        sleep: Function that waits for seconds.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class TokenBucket:
 
 
 def bucket_rates(environment: Mapping[str, str]) -> dict[str, int]:
-    """Return bits/s by channel that whoever sends has to keep by itself; empty: it need not.
+    """Return bits/s by channel that senders must limit themselves to. Empty: no limits.
 
     Raises:
         ParameterError: ``SCCL_CHANNEL_RATES`` is not ``name=bits_per_s,...``.

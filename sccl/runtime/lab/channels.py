@@ -1,4 +1,4 @@
-"""Channels of the lab: names and rates, and what ranks are told of them in their environment."""
+"""Parse the names and rates of the lab's channels, and build the environment of ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_RANKS = 250
 
 MOST_CHANNELS = 16
 PORT = 29500
-"""That rank 0 listens at, as torchrun has it; in namespaces nobody else does."""
+"""That rank 0 listens at, as torchrun has it. In namespaces nobody else does."""
 
 _UNITS = {"kb": 1_000, "Mb": 1_000_000, "Gb": 1_000_000_000}
 _CHANNEL = re.compile(r"([a-z][a-z0-9-]{0,9})=([0-9]{1,7}(?:\.[0-9]{1,3})?)([A-Za-z/]*)")
@@ -26,7 +26,7 @@ class LabChannel:
     """A network of the lab.
 
     Attributes:
-        name: of the channel; ranks have an interface of that name in it.
+        name: of the channel. Ranks have an interface of that name in it.
         bits_per_s: that an interface sends at the most, and as much that it receives.
     """
 
@@ -68,16 +68,16 @@ def address(channel: int, rank: int) -> str:
 def environment_of(
     rank: int, ranks: int, channels: Sequence[LabChannel], port: int, *, bucket: bool
 ) -> dict[str, str]:
-    """Return what a rank is told: what torchrun tells, and the interface of each channel.
+    """Return the environment of a rank: that of torchrun, and the interface of each channel.
 
-    ``SCCL_CHANNELS`` is ``name=interface`` of each channel. ``SCCL_CHANNEL_RATES`` is there only
-    where no interface is limited, and whoever sends has to limit itself (:mod:`.bucket`). gloo
-    uses the first channel unless it is told otherwise. Ranks stand for machines: no bundle carries
-    what they say through memory that they share.
+    ``SCCL_CHANNELS`` has ``name=interface`` for each channel. ``SCCL_CHANNEL_RATES`` is present
+    only if no interface is limited, so that senders must limit themselves (:mod:`.bucket`). gloo
+    uses the first channel by default. Ranks represent machines, so no bundle uses shared memory
+    between them.
 
     Args:
-        port: of rank 0's store.
-        bucket: whether ranks share one network that nothing limits.
+        port: Port of rank 0's store.
+        bucket: Whether ranks share one network without limits.
     """
     interfaces = {one.name: "lo" if bucket else one.name for one in channels}
     found = {

@@ -1,9 +1,9 @@
-"""The keeper: the first process of a lab, with which all others end.
+"""Run the first process of a lab, with which all others end.
 
-It is started by its path, knows nothing but the standard library, and as the first process of a
-PID namespace takes every process that ranks have started with it, however it ends itself. It reads
-its job, a line of JSON, from stdin, and ends once stdin does: then whoever started it has ended.
-What it prints is a line of JSON for everything that is heard.
+It is started by its path and uses only the standard library. As the first process of a PID
+namespace, its end kills every process that ranks started. It reads its job, a line of JSON, from
+stdin, and ends when stdin closes, which means that its parent has ended. It prints a line of JSON
+for each event.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _BEGIN = 'echo >&0; read -r _ && exec "$@" </dev/null'
 
 
 def tell(**what: Any) -> None:
-    """Say something to whoever started this; if nobody is there, end."""
+    """Print an event for the parent. If it is gone, exit."""
     text = (json.dumps(what) + "\n").encode()
     try:
         while text:
@@ -57,7 +57,7 @@ def batch(words: list[str], text: str) -> None:
 
 
 class Rank:
-    """A rank, and what it has printed of a line that has not ended yet."""
+    """A rank, with its unfinished line of output."""
 
     def __init__(self, number: int, job: dict[str, Any]) -> None:
         self.number = number
@@ -92,7 +92,10 @@ class Rank:
             self.door.close()
 
     def heard(self, stream: str, piece: bytes) -> None:
-        """Tell the lines that it has printed; without a piece, what is left of the last."""
+        """Report the complete lines of its output.
+
+        Without a piece, report the rest of the last line.
+        """
         *lines, rest = (self.left[stream] + piece).split(b"\n")
         if rest and (not piece or len(rest) > _LINE):
             lines, rest = [*lines, rest], b""
@@ -107,7 +110,7 @@ class Rank:
 
 
 class Keeper:
-    """The ranks, and what becomes of them."""
+    """The ranks and their states."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         self.job = job
@@ -137,7 +140,7 @@ class Keeper:
             rank.begin()
 
     def watch_all(self) -> None:
-        """Look at what ranks print, at their ends, and at stdin's."""
+        """Watch the output and the end of ranks, and stdin."""
         self.watch.register(0, selectors.EVENT_READ, None)
         for rank in self.ranks:
             for stream in ("out", "err"):
@@ -150,7 +153,7 @@ class Keeper:
             self.running.add(rank)
 
     def keep(self) -> bool:
-        """Pass on what is heard until all ranks have ended; return whether that was wanted."""
+        """Forward events until all ranks have ended. Return whether that was not an abort."""
         while self.running:
             wait = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
             events = self.watch.select(wait)
@@ -167,7 +170,7 @@ class Keeper:
         return True
 
     def read(self, key: selectors.SelectorKey) -> None:
-        """Read what a rank has printed."""
+        """Read the output of a rank."""
         rank, stream = key.data
         try:
             piece = os.read(key.fd, _LINE)
@@ -178,7 +181,7 @@ class Keeper:
             self.watch.unregister(key.fileobj)
 
     def ended(self, key: selectors.SelectorKey) -> None:
-        """Tell a rank's end, after all that it had printed; if it failed, end the others."""
+        """Tell a rank's end, after all that it had printed. If it failed, end the others."""
         rank: Rank = key.data[0]
         self.watch.unregister(key.fileobj)
         os.close(key.fd)
@@ -194,7 +197,7 @@ class Keeper:
                 left.end(signal.SIGTERM)
 
     def drain(self, key: selectors.SelectorKey) -> None:
-        """Read what is in a pipe; processes that a rank has left may still hold it open."""
+        """Read the rest of a pipe. Child processes of a rank may still hold it open."""
         rank, stream = key.data
         with contextlib.suppress(BlockingIOError):
             for _ in range(_PIECES):
@@ -204,7 +207,7 @@ class Keeper:
         rank.heard(stream, b"")
 
     def end(self) -> None:
-        """End what is left, all that ranks have started with it."""
+        """Kill the remaining ranks and all processes that they started."""
         for rank in self.running:
             rank.end(signal.SIGTERM)
         last = time.monotonic() + LAST_S

@@ -1,8 +1,8 @@
-"""The lab's networks as batches for ``ip`` and ``tc`` (iproute2).
+"""Write the lab's networks as batches for ``ip`` and ``tc`` (iproute2).
 
-Every channel is a bridge where the keeper is, and a pair of virtual interfaces for each rank: one
-end in the bridge, one in the rank's own namespace. Both ends are limited, by a token bucket filter:
-the rank's what it sends, the bridge's what it receives.
+Every channel is a bridge in the keeper's namespace, and a pair of virtual interfaces for each rank:
+one end in the bridge, and one in the rank's namespace. A token bucket filter limits both ends: the
+rank's end limits its sends, and the bridge's end limits its receives.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def links(channels: Sequence[LabChannel], pids: Sequence[str]) -> str:
 
 
 def bridge_limits(channels: Sequence[LabChannel], ranks: int) -> str:
-    """Return the batch for ``tc`` that limits what ranks receive."""
+    """Return the batch for ``tc`` that limits the data that ranks receive."""
     return _batch(
         [
             _limit(f"b{k}r{rank}", channel)
@@ -61,7 +61,7 @@ def rank_addresses(channels: Sequence[LabChannel], rank: int) -> str:
 
 
 def rank_limits(channels: Sequence[LabChannel]) -> str:
-    """Return the batch for ``tc`` that limits what a rank sends, in its namespace."""
+    """Return the batch for ``tc`` that limits the data that a rank sends, in its namespace."""
     return _batch([_limit(channel.name, channel) for channel in channels])
 
 

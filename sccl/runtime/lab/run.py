@@ -1,4 +1,4 @@
-"""Starting a lab: which ways this system allows, and what is heard of the ranks."""
+"""Start a lab by a method that this system supports, and forward the events of its ranks."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _TRY = "link add name a0 type bridge\nlink add name a1 type veth peer name a2\n"
 _TRY_LIMIT = "qdisc add dev a1 root tbf rate 1mbit burst 18000 limit 100000\n"
 _SECONDS = 20.0
 _LEAVE_S = 0.7
-"""For the keeper to end after an interrupt; it gives ranks less than that."""
+"""For the keeper to end after an interrupt. It gives ranks less than that."""
 
 
 class Limiter(StrEnum):
-    """What keeps channels at their rates."""
+    """The mechanism that limits the rates of channels."""
 
     NAMESPACES = "namespaces"
     BUCKET = "bucket"
@@ -41,11 +41,11 @@ class Limiter(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """What is to be run.
+    """A lab to run.
 
     Attributes:
-        command: words, started once for each rank.
-        ways: how, as :func:`ways_of` found.
+        command: Words of the command, started once for each rank.
+        ways: Methods, from :func:`ways_of`.
     """
 
     command: tuple[str, ...]
@@ -56,13 +56,13 @@ class Lab:
 
 @dataclass(frozen=True, slots=True)
 class LabWays:
-    """What a system allows.
+    """The methods that a system supports.
 
     Attributes:
-        limiter: what keeps channels at their rates.
-        unshare: words before the keeper's, which give it namespaces; empty: there are none to be
-            had, and what ranks leave behind when they are killed stays.
-        why: why it is a bucket, as a clause; empty: it is none, or was asked for.
+        limiter: Mechanism that limits the rates of channels.
+        unshare: Words before the keeper's that create namespaces. Empty: there are none, and
+            processes that killed ranks started survive.
+        why: Reason for a token bucket, as a clause. Empty: it is none, or was requested.
     """
 
     limiter: Limiter
@@ -71,7 +71,7 @@ class LabWays:
 
     @property
     def told(self) -> str:
-        """Return what limits the channels, as a sentence."""
+        """Return a sentence on the mechanism that limits the channels."""
         if self.limiter is Limiter.NAMESPACES:
             by = "a user namespace" if "--user" in self.unshare else "root"
             return f"network namespaces ({by}): each interface is limited both ways by tbf"
@@ -84,10 +84,10 @@ class LabWays:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A line that a rank has printed; its end, if it has a code.
+    """A line that a rank has printed. Its end, if it has a code.
 
     Attributes:
-        stream: ``"out"`` or ``"err"``; empty: it is its end.
+        stream: ``"out"`` or ``"err"``. Empty: it is its end.
         code: of its end: 128 and the signal, if one ended it.
     """
 
@@ -102,8 +102,8 @@ class LabEnd:
     """How a lab ended.
 
     Attributes:
-        codes: of each rank; None: it was ended since another had failed, and did not hear it.
-        first: the rank that failed first; None: none did.
+        codes: of each rank. None: it was ended since another had failed, and did not hear it.
+        first: the rank that failed first. None: none did.
     """
 
     codes: tuple[int | None, ...]
@@ -111,20 +111,20 @@ class LabEnd:
 
     @property
     def code(self) -> int:
-        """Return the exit code of the rank that failed first; else 0."""
+        """Return the exit code of the rank that failed first. Otherwise 0."""
         return 0 if self.first is None else self.codes[self.first] or 0
 
 
 def ways_of(wanted: Limiter | None = None) -> LabWays:
-    """Return how a lab can be made here: by namespaces if that is possible, else by a bucket.
+    """Return the methods for a lab on this system: namespaces if possible, otherwise a token bucket.
 
-    It is tried out: what a system allows depends on more than it says.
+    The methods are tried, because a system's settings do not show everything.
 
     Args:
-        wanted: nothing but this.
+        wanted: Only acceptable mechanism. None: any.
 
     Raises:
-        ToolError: namespaces are wanted and not to be had.
+        ToolError: Namespaces are requested and not available.
     """
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     why = ""
@@ -144,7 +144,7 @@ def ways_of(wanted: Limiter | None = None) -> LabWays:
 
 
 def _refused(unshare: tuple[str, ...], *, network: bool) -> str:
-    """Return what a system says of a way; empty: it allows it."""
+    """Return a system's error message for a method. Empty: it works."""
     tries = [("ip", _TRY), ("tc", _TRY_LIMIT)] if network else []
     script = "".join(f"printf %s {text!r} | {tool} -batch - && " for tool, text in tries) + "true"
     words = [*unshare, "sh", "-ec", script.replace("\\n", "\n")]
@@ -167,10 +167,10 @@ def _refused(unshare: tuple[str, ...], *, network: bool) -> str:
 
 
 def check_lab(command: Sequence[str], ranks: int) -> None:
-    """Check what is to be run.
+    """Check the command and the number of ranks.
 
     Raises:
-        ParameterError: there is no command, or there are too many ranks.
+        ParameterError: There is no command, or there are too many ranks.
     """
     if not command:
         raise ParameterError("there is no command: give it after --, such as -- python job.py")
@@ -181,16 +181,16 @@ def check_lab(command: Sequence[str], ranks: int) -> None:
 
 
 def run_lab(lab: Lab, hear: Callable[[Heard], None]) -> LabEnd:
-    """Run a command on all ranks, and return how that ended: nothing of it goes on then.
+    """Run a command on all ranks, and return its end. No process of it survives.
 
-    Whoever is interrupted meanwhile ends it within a second.
+    An interrupt ends it within a second.
 
     Args:
-        hear: gets each line that a rank prints, and its end.
+        hear: Function that receives each line of a rank's output, and its end.
 
     Raises:
-        ParameterError: nothing can be run.
-        ToolError: it cannot be started, or its keeper was killed.
+        ParameterError: Nothing can be run.
+        ToolError: It cannot be started, or its keeper was killed.
     """
     check_lab(lab.command, lab.ranks)
     text = (json.dumps(_job(lab)) + "\n").encode()
@@ -236,7 +236,7 @@ def _heard(lines: Iterable[bytes], ranks: int, hear: Callable[[Heard], None]) ->
 
 
 def _job(lab: Lab) -> dict[str, object]:
-    """Return what the keeper is told."""
+    """Return the keeper's job."""
     bucket = lab.ways.limiter is Limiter.BUCKET
     port = _free_port() if bucket else PORT
     own = {"OMP_NUM_THREADS": "1"} if "OMP_NUM_THREADS" not in os.environ else {}

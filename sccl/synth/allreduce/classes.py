@@ -47,12 +47,12 @@ def exchanged(  # noqa: PLR0913, PLR0917 - a question, its bounds, two ends, and
     most_chunks: int | None,
     folder: Folder | None,
 ) -> list[ClassFrontier]:
-    """Return what halving and doubling find; nothing where the machine is no power of a clique.
+    """Return what halving and doubling find. Nothing where the machine is no power of a clique.
 
     Args:
         bounds: of every allreduce.
-        last: S of the last; None: all.
-        most_chunks: the largest C; None: any.
+        last: S of the last. None: all.
+        most_chunks: the largest C. None: any.
     """
     begin = since = time.perf_counter()
     known = None if spec.post.pattern else exchanges(topology)

@@ -73,14 +73,14 @@ class Side:
             yield Half(point.steps, point.cost / self.factor, chunks, algorithm)
 
     def _written(self, algorithm: AnyAlgorithm) -> Algorithm | None:
-        """Return an algorithm send by send; None: it is too large for that."""
+        """Return an algorithm send by send. None: it is too large for that."""
         if 2 * algorithm.num_sends > MAX_SENDS:
             return None
         whole = expand(algorithm)
         return turned_round(whole, self.topology, self.dual) if self.backwards else whole
 
     def missing(self, half: Half) -> str:
-        """Return why an algorithm was not sought; empty: it was, or it is there."""
+        """Return why an algorithm was not sought. Empty: it was, or it is there."""
         points = self.frontier.points
         return next((point.missing for point in points if point.steps == half.steps), "")
 
@@ -118,7 +118,7 @@ class Compositions:
     Attributes:
         spec: allreduce.
         last: the largest S.
-        folder: where to keep them; None: nowhere.
+        folder: where to keep them. None: nowhere.
     """
 
     spec: Spec

@@ -37,8 +37,8 @@ def limit_allreduce(  # noqa: PLR0913 - a question, who answers it, and where re
         spec: allreduce.
         limits: finds those of the halves.
         trees: finds those of trees, up to a number of steps.
-        max_steps: last S; None: a few more than the latency bound.
-        folder: where to keep the algorithms of the halves and compositions; None: nowhere.
+        max_steps: last S. None: a few more than the latency bound.
+        folder: where to keep the algorithms of the halves and compositions. None: nowhere.
 
     Raises:
         InputError: some rank cannot be reached.

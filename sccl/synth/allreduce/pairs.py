@@ -21,7 +21,7 @@ from sccl.core.topology import Topology
 from sccl.transform import compose, invert
 
 Least = Callable[[int], Fraction | None]
-"""From a number of steps to what R/C a half has at least; None: it takes more steps."""
+"""From a number of steps to what R/C a half has at least. None: it takes more steps."""
 
 MAX_SENDS = 1_100_000
 """Of a composition that is written down: those of 256 ranks with eight chunks each take 20 s."""
@@ -67,7 +67,7 @@ class Pair:
 
 
 def best_pairs(first: Iterable[Half], then: Sequence[Half], last: int) -> Iterator[list[Pair]]:
-    """Yield, by S up to ``last``, the pairs of least R/C where that improves; few chunks first."""
+    """Yield, by S up to ``last``, the pairs of least R/C where that improves. Few chunks first."""
     pairs = [Pair(a, b) for a in first for b in then if a.steps + b.steps <= last]
     best: Fraction | None = None
     for steps in sorted({pair.steps for pair in pairs}):
@@ -82,7 +82,7 @@ def side_by_side(algorithm: Algorithm, times: int, spec: Spec) -> Algorithm:
     """Return an algorithm for ``times`` as many chunks: as many of it, each with its own rounds.
 
     Args:
-        spec: its collective; chunks repeat its pattern, so that copies follow one another.
+        spec: its collective. Chunks repeat its pattern, so that copies follow one another.
     """
     count = algorithm.collective.num_chunks
     return replace(
@@ -100,7 +100,7 @@ def side_by_side(algorithm: Algorithm, times: int, spec: Spec) -> Algorithm:
 
 
 def compose_pair(pair: Pair, spec: Spec) -> Algorithm | None:
-    """Return the composition of two halves, judged; None: it is too large, or a half is missing.
+    """Return the composition of two halves, judged. None: it is too large, or a half is missing.
 
     Args:
         spec: allreduce.
@@ -122,7 +122,7 @@ def turned_round(algorithm: Algorithm, topology: Topology, dual: Dual) -> Algori
     """Return the reducescatter that is an allgather run backwards.
 
     Args:
-        topology: the machine; it carries alike both ways.
+        topology: the machine. It carries alike both ways.
         dual: of the allreduce.
     """
     chunks = algorithm.collective.chunks * dual.chunk_factor
@@ -130,7 +130,7 @@ def turned_round(algorithm: Algorithm, topology: Topology, dual: Dual) -> Algori
 
 
 def least_sum(first: Least, then: Least, steps: int) -> Fraction | None:
-    """Return what R/C a composition of ``steps`` steps has at least; None: there is none."""
+    """Return what R/C a composition of ``steps`` steps has at least. None: there is none."""
     sums = []
     for one in range(1, steps):
         a, b = first(one), then(steps - one)

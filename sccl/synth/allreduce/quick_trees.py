@@ -52,7 +52,7 @@ def quick_trees(  # noqa: PLR0913, PLR0917 - a question, what else is known, and
         spec: an allreduce, of all ranks or in process groups.
         last: the largest S.
         others: (S, R/C) of other classes; what is no better is not searched for long.
-        folder: where to keep the algorithms; None: nowhere.
+        folder: where to keep the algorithms. None: nowhere.
         notify: called with bounds, every limit and every point, for progress.
     """
     begin = since = time.perf_counter()

@@ -34,7 +34,7 @@ class AllreduceSpace:
 
     Attributes:
         bounds: what holds for every allreduce there.
-        asked: the last S that was asked for; None: a few more than the fewest.
+        asked: the last S that was asked for. None: a few more than the fewest.
         alike: whether an allgather backwards is a reducescatter there, so that it is both halves.
     """
 
@@ -98,10 +98,10 @@ class AllreduceSpace:
         return not self.alike and reaches and gather.stopped != INTERRUPTED
 
     def why_no_trees(self, halves: Iterable[Frontier], covered: Range | None) -> str:
-        """Return why trees are not looked at; empty: they are.
+        """Return why trees are not looked at. Empty: they are.
 
         Args:
-            covered: of a sweep; None: of limits.
+            covered: of a sweep. None: of limits.
         """
         if any(half.stopped == INTERRUPTED for half in halves):
             return INTERRUPTED
@@ -110,11 +110,11 @@ class AllreduceSpace:
         return FEW_CHUNKS if covered and covered.max_chunks is not None else ""
 
     def composed(self, halves: Sequence[Frontier], folder: Folder | None) -> Compositions | None:
-        """Return what is composed of halves; None: one of them was not looked for.
+        """Return what is composed of halves. None: one of them was not looked for.
 
         Args:
             halves: of a reducescatter and an allgather; where these are alike, of the latter alone.
-            folder: where to keep the algorithms; None: nowhere.
+            folder: where to keep the algorithms. None: nowhere.
         """
         if not self.alike and len(halves) == 1:
             return None

@@ -45,7 +45,7 @@ def sweep_allreduce(  # noqa: PLR0913 - a question, who answers it, and how it r
         spec: allreduce.
         sweep: finds the frontiers of the halves.
         covered: k of each half, last S, largest C.
-        folder: where to keep the algorithms; None: nowhere.
+        folder: where to keep the algorithms. None: nowhere.
         notify: called when a part of the work begins, and with what is found of trees.
 
     Raises:

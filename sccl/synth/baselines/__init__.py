@@ -1,6 +1,6 @@
 """The classical algorithms, found by their files, and the one door to them.
 
-A file ``NAME.py`` of this folder is an algorithm; nothing else has to be told of it. It offers
+A file ``NAME.py`` of this folder is an algorithm. Nothing else has to be told of it. It offers
 ``NAME``, ``SOURCE`` (the paper or code that defines it), and ``COLLECTIVES``: for each collective
 that the source defines, who makes its pattern, and raises an :class:`~sccl.errors.InputError` for
 numbers of ranks or machines that the source does not allow. Its docstring begins with what it is,
@@ -61,7 +61,7 @@ class Baseline(Protocol):
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the algorithms; none is loaded."""
+    """Return the names of the algorithms. None is loaded."""
     return module_names(__path__)
 
 
@@ -91,7 +91,7 @@ def make(name: str, request: Request, pieces: int = 1) -> Pattern:
     In process groups each does what it would by itself, on the links of its own ranks.
 
     Args:
-        pieces: into how many pieces everything is cut that the algorithm sends as one; those that
+        pieces: into how many pieces everything is cut that the algorithm sends as one. Those that
             pipeline, or choose a way for each, do so by them.
 
     Raises:

@@ -17,7 +17,7 @@ SOURCE = "Sanders, Speck, Traeff, Parallel Computing 35(12), 2009, edges not col
 def two_trees(ranks: int) -> tuple[Tree, Tree]:
     """Return two binary trees of ranks 1, 2, ... in order, with rank 0 above both.
 
-    The inner ranks of the first are even; the second is the first mirrored, or shifted by one where
+    The inner ranks of the first are even. The second is the first mirrored, or shifted by one where
     the number of ranks is even, so that its inner ranks are odd.
     """
     number = np.arange(ranks)

@@ -21,7 +21,7 @@ def _allgather(request: Request, pieces: int) -> Pattern:
 
 
 def _allreduce(request: Request, pieces: int) -> Pattern:
-    """Return the halving and doubling of 2^k ranks; the others fold theirs before."""
+    """Return the halving and doubling of 2^k ranks. The others fold theirs before."""
     stay, surplus = folded(request.spec.ranks)
     whole = request.spec.at(lcm(request.spec.unit, len(stay)))
     spread = doubling(whole, stay)

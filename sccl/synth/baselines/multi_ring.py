@@ -1,4 +1,7 @@
-"""Several rings at once over links of their own, as NCCL's six on a DGX-1; else a single one."""
+"""Several rings at once over links of their own, as NCCL's six on a DGX-1.
+
+Otherwise a single one.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ TREE_SHARE = 0.92
 def times_us(topology: Topology, size_bytes: int) -> tuple[float, float]:
     """Return what an allreduce takes as rings and as trees, by NCCL's model, microseconds.
 
-    A ring has 2 (n - 1) steps and sends 2 (n - 1) / n of the buffer; a tree goes along the ranks of
+    A ring has 2 (n - 1) steps and sends 2 (n - 1) / n of the buffer. A tree goes along the ranks of
     a node and then by halves of the nodes, up and down, and sends the buffer twice. A ring has the
     rate of the machine's slowest lane.
     """

@@ -43,7 +43,7 @@ def _allgather(request: Request, pieces: int) -> Pattern:
     """Return the trees of all ranks, in which the chunk of rank r + o reaches r by the bits of o.
 
     Those bits come from the highest to the lowest. The highest, of which there are as many as the
-    messages hold chunks, take a step each for all chunks; for each tail of lower ones, in depth
+    messages hold chunks, take a step each for all chunks. For each tail of lower ones, in depth
     first order, there is a step that moves the chunks of all heads.
     """
     ranks = request.spec.ranks

@@ -25,7 +25,7 @@ def _allgather(request: Request, pieces: int) -> Pattern:
 
 
 def _allreduce(request: Request, pieces: int) -> Pattern:
-    """Return the exchange of whole vectors; ranks beyond a power of two fold theirs before."""
+    """Return the exchange of whole vectors. Ranks beyond a power of two fold theirs before."""
     stay, surplus = folded(request.spec.ranks)
     whole = swapping(request.spec.at(request.spec.unit), stay)
     return cut(with_surplus(whole, surplus), pieces)

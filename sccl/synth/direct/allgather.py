@@ -25,7 +25,7 @@ Ints = NDArray[np.int64]
 def sends(
     machine: Cayley, pieces: int, steps: int, rounds: int
 ) -> tuple[tuple[int, ...], list[Send]] | None:
-    """Return the rounds of each step, and all sends of rank 0's chunks; None: there are none.
+    """Return the rounds of each step, and all sends of rank 0's chunks. None: there are none.
 
     Args:
         pieces: C.
@@ -53,7 +53,7 @@ def sends(
 
 
 def costs(machine: Cayley) -> tuple[Fraction, ...] | None:
-    """Return the rounds per chunk of each step; None: some rank is not reached."""
+    """Return the rounds per chunk of each step. None: some rank is not reached."""
     layers = _layers(machine)
     if layers is None:
         return None

@@ -32,7 +32,7 @@ _FEW = 2_000  # pieces of displacements times steps: these are looked at as whol
 def sends(
     machine: Cayley, pieces: int, steps: int, rounds: int
 ) -> tuple[tuple[int, ...], list[Send]] | None:
-    """Return the rounds of each step, and all sends of rank 0's chunks; None: not found.
+    """Return the rounds of each step, and all sends of rank 0's chunks. None: not found.
 
     Args:
         pieces: chunks of each pair of ranks.
@@ -52,7 +52,7 @@ def sends(
 
 
 def least_rounds(machine: Cayley, pieces: int) -> Fraction | None:
-    """Return the rounds that the fullest link takes, over C; None: some rank is not reached."""
+    """Return the rounds that the fullest link takes, over C. None: some rank is not reached."""
     far = machine.distances()
     if int(far.min()) < 0:
         return None
@@ -64,7 +64,7 @@ def least_rounds(machine: Cayley, pieces: int) -> Fraction | None:
 def _needs(machine: Cayley, far: Ints, pieces: int) -> Ints:
     """Return how often each piece of each displacement takes each link, by shortest ways.
 
-    Shape (pieces times ranks, links of a rank); a displacement has the number of its rank. Where
+    Shape (pieces times ranks, links of a rank). A displacement has the number of its rank. Where
     several ways are shortest, one piece after the other takes what full links make least of.
     """
     ways = ShortestWays.of(machine, far)
@@ -97,7 +97,7 @@ def _spread(rounds: int, steps: int, *, most_first: bool) -> list[int]:
 
 
 def _coloured(needs: Ints, lanes: Ints, rounds: list[int]) -> Ints | None:
-    """Return, by step and row, which link a row takes, -1 for none; None: a step had no flow.
+    """Return, by step and row, which link a row takes, -1 for none. None: a step had no flow.
 
     In each step a flow takes rows to links. A row with as many links left as there are steps has to
     move, and a link has to be used so often that later rounds are enough for the rest; beyond that

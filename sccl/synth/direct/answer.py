@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 NAME = "direct"
 
 _Named = tuple[str, AnyAlgorithm | None]
-"""The name of the group that an algorithm is invariant under, and that; or that there is none."""
+"""The name of the group that an algorithm is invariant under, and that, or that there is none."""
 
 SEARCHED = 20
 """Ranks up to which a search finds fewer chunks of an alltoall than are known without."""
@@ -35,12 +35,12 @@ _TRUSTED = 2_000_000  # chunks times links times steps, up to which a solver may
 
 
 def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
-    """Return an algorithm, not yet judged; None: it takes a search to know whether there is one.
+    """Return an algorithm, not yet judged. None: it takes a search to know whether there is one.
 
     Unknown: none was found, and a search would take too long.
 
     Args:
-        among: groups of symmetries; the first that holds translations is used, else the first of
+        among: groups of symmetries. The first that holds translations is used, else the first of
             which only the identity keeps a rank.
     """
     begin = time.perf_counter()
@@ -75,7 +75,7 @@ def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
 
 
 def constructed(topology: Topology, collective: Collective, steps: int) -> AnyAlgorithm | None:
-    """Return an algorithm of so many steps that needs no search, judged; None: there is none.
+    """Return an algorithm of so many steps that needs no search, judged. None: there is none.
 
     At the C at which the construction attains what it can; of routes at the smallest.
 
@@ -194,7 +194,7 @@ def _by_translations(
 def _that_keep_no_rank(
     topology: Topology, among: Sequence[Group]
 ) -> Iterator[tuple[str, tuple[Symmetry, ...]]]:
-    """Yield the groups of which only the identity keeps a rank, by their names; then none at all.
+    """Yield the groups of which only the identity keeps a rank, by their names. Then none at all.
 
     Of a group that turns chunks what does not is taken.
     """
@@ -279,7 +279,7 @@ def _by_routes(
 
 
 def _product(topology: Topology, steps: int) -> Rotated | None:
-    """Return the alltoall of a product of so many steps; None: there is none."""
+    """Return the alltoall of a product of so many steps. None: there is none."""
     from sccl.synth.direct.factors import rotated  # noqa: PLC0415 - NumPy is slow to load
 
     product = rotated(topology)

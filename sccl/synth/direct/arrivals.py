@@ -94,7 +94,7 @@ def sends(
     None: there are none, or too many to hold.
 
     Args:
-        group: of symmetries of the machine; None: each rank is an orbit of its own.
+        group: of symmetries of the machine. None: each rank is an orbit of its own.
         pieces: C.
         steps: that of the farthest pair of ranks, or there are none.
     """

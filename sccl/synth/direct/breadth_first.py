@@ -32,10 +32,10 @@ _FEW_LINKS = 10  # of a rank: all sets of so many are looked at, of more by flow
 def costs(topology: Topology, ranks: Iterable[int] | None = None) -> tuple[Fraction, ...]:
     """Return the rounds per chunk of each step: the best of all that use shortest paths only.
 
-    That is exact for machines without shared budgets; with these a step may take longer.
+    That is exact for machines without shared budgets. With these a step may take longer.
 
     Args:
-        ranks: those whose arrivals are looked at; None: all.
+        ranks: those whose arrivals are looked at. None: all.
 
     Raises:
         UnreachableError: some rank does not reach another.

@@ -20,7 +20,7 @@ def may_take(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
         machine: links by the rank they enter (from, links), by that they leave (likewise), their
             sources and destinations.
         left: lanes of each link that no tree has taken.
-        depth: by tree and rank; -1: it is not there.
+        depth: by tree and rank. -1: it is not there.
         scratch: flow by link, where each tree's way begins (-1: nowhere), and of each node of a
             search the one before and the link between, and a queue.
     """
@@ -40,7 +40,7 @@ def may_take(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
 def _one_more(  # noqa: PLR0913, PLR0917 - likewise
     machine: Any, left: Any, depth: Any, tree: int, sink: int, scratch: Any
 ) -> bool:
-    """Add a way to a rank, by a search backwards through what is left; False: there is none."""
+    """Add a way to a rank, by a search backwards through what is left. False: there is none."""
     in_start, in_link, out_start, out_link, src, dst = machine
     flow, begins, before, by, queue = scratch
     trees, ranks = depth.shape

@@ -1,8 +1,8 @@
 """Allreduce on powers of cliques: halving along some dimensions, doubling along the others.
 
 A hypercube is a power of two ranks joined both ways, a HyperX one of larger cliques. Along each of
-j dimensions in turn ranks reduce what each of the clique is to have; then along each of the other
-d - j all send all they have to all of their clique, and reduce it; then along the j, backwards,
+j dimensions in turn ranks reduce what each of the clique is to have. Then along each of the other
+d - j all send all they have to all of their clique, and reduce it. Then along the j, backwards,
 what is done is sent to all. That takes S = d + j steps. With d parts of the data side by side, each
 beginning with another dimension, the links of all dimensions are busy in every step, and
 
@@ -64,12 +64,12 @@ class Exchanges:
         return tuple(found)
 
     def algorithm(self, spec: Spec, halved: int, chunks: int | None = None) -> Algorithm | None:
-        """Return an allreduce, judged; None: it is too large, or does not come in so many chunks.
+        """Return an allreduce, judged. None: it is too large, or does not come in so many chunks.
 
         Args:
             spec: allreduce.
             halved: dimensions along which is halved.
-            chunks: C; None: the fewest.
+            chunks: C. None: the fewest.
         """
         whole = self.dimensions * self.side**halved
         unit = lcm(spec.unit, whole * self.lanes)
@@ -91,7 +91,7 @@ class Exchanges:
         return require_valid(made, "halving and doubling")
 
     def within(self, spec: Spec, chunks: int, steps: int, rounds: int) -> Algorithm | None:
-        """Return an allreduce of so many chunks, steps and rounds; None: this makes none."""
+        """Return an allreduce of so many chunks, steps and rounds. None: this makes none."""
         halved = steps - self.dimensions
         if not 0 <= halved <= self.dimensions or self.cost(halved) * chunks > rounds:
             return None
@@ -151,7 +151,7 @@ class Exchanges:
 
 @lru_cache(maxsize=8)
 def exchanges(topology: Topology) -> Exchanges | None:
-    """Return the allreduces of a machine that is a power of a clique; None: it is none.
+    """Return the allreduces of a machine that is a power of a clique. None: it is none.
 
     Seen from its links, whatever its name and however its ranks are numbered: a ring of 4 is the
     square of a pair, so that torus:4x4 is hypercube:4.

@@ -5,7 +5,7 @@ as there are factors, each begins with another factor, so that the links of all 
 the time. S is the sum of the factors' and R/C, where they are alike, that of one of them: where the
 alltoall of a factor meets its bounds, that of its powers does. So a mesh is known by its lines.
 
-Whether a machine is a product is seen from its links, whatever its name; ranks are numbered row by
+Whether a machine is a product is seen from its links, whatever its name. Ranks are numbered row by
 row. (Expansions of schedules: Zhao et al., NSDI 2025, which are for allgather.)
 """
 
@@ -53,7 +53,7 @@ def factors(topology: Topology) -> tuple[Topology, ...]:
 
 
 def _two(topology: Topology, links: LinkArrays, inner: int) -> tuple[Topology, Topology] | None:
-    """Return two machines, the second of so many ranks, whose product a machine is; None: none."""
+    """Return two machines, the second of so many ranks, whose product a machine is. None: none."""
     row, column = np.divmod(links.src, inner)
     to_row, to_column = np.divmod(links.dst, inner)
     across = row != to_row
@@ -95,7 +95,7 @@ class _Factor:
 
 @lru_cache(maxsize=8)
 def _factor(machine: Topology) -> _Factor | None:
-    """Return the alltoall of a factor by routes, in the fewest steps; None: it is too large."""
+    """Return the alltoall of a factor by routes, in the fewest steps. None: it is too large."""
     ranks = machine.ranks
     if ranks > _RANKS:
         return None
@@ -159,7 +159,7 @@ class Rotated:
         return tuple(found)
 
     def sends(self, pieces: int) -> list[Send] | None:
-        """Return the sends of the chunks of a rank of each orbit; None: they are too many.
+        """Return the sends of the chunks of a rank of each orbit. None: they are too many.
 
         Args:
             pieces: of each pair of ranks, a multiple of the number of factors.
@@ -213,7 +213,7 @@ def _order(first: int, number: int) -> list[int]:
 
 @lru_cache(maxsize=8)
 def rotated(topology: Topology) -> Rotated | None:
-    """Return the alltoall of a product; None: a machine is none, or its factors are too large.
+    """Return the alltoall of a product. None: a machine is none, or its factors are too large.
 
     Raises:
         UnreachableError: some rank does not reach another.

@@ -5,7 +5,7 @@ pieces as there are dimensions each begins with another. In step t - 1 as much p
 comes from t links away to the fullest link into a corner: where all sides are alike the links into
 a corner carry alike, which then takes what it can take at the least, and gets each chunk as early
 as it may. Elsewhere more would like to pass than can. What has the longest way to go is first, then
-what came first; that all are served in time is not proved here, but seen when it is done.
+what came first. That all are served in time is not proved here, but seen when it is done.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def served(topology: Topology) -> Lines | None:
 
 @lru_cache(maxsize=8)
 def lines_of(topology: Topology) -> Lines | None:
-    """Return the product of two or more lines that a machine is, its links of equal lanes; or None.
+    """Return the product of two or more lines that a machine is, its links of equal lanes, or None.
 
     Of 2 ranks a line is a ring as well: that a machine of such alone is left to others.
     """
@@ -144,7 +144,7 @@ def lines_of(topology: Topology) -> Lines | None:
 
 
 def sends(lines: Lines, pieces: int) -> list[Send] | None:
-    """Return the sends of the chunks of the ranks that stand for all; None: they are too many.
+    """Return the sends of the chunks of the ranks that stand for all. None: they are too many.
 
     Args:
         pieces: C, a multiple of :attr:`Lines.pieces`.

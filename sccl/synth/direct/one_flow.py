@@ -8,7 +8,7 @@ Rounds are sought as whole numbers that add up to the limit and satisfy all cuts
 flow falls short a cut is added. The vertices of the linear program do as well, but take thousands
 of chunks: hypercube:10 with S = 10 has rounds in 630ths, and whole ones for C = 10 a rank. Of what
 satisfies the cuts the nearest to *layers* is taken: what goes k links far leaves in step S - k, or
-arrives in step k. On square tori that alone is a flow; without it 32x32 took hundreds of cuts.
+arrives in step k. On square tori that alone is a flow. Without it 32x32 took hundreds of cuts.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Question:
     Attributes:
         collective: at its smallest C.
         flow: with ranks merged that are images of each other.
-        rows: of the cuts that are known; more are added.
+        rows: of the cuts that are known. More are added.
     """
 
     topology: Topology
@@ -70,7 +70,7 @@ class _Question:
     rows: list[CutRow]
 
     def rounds(self, total: int, times: int, tries: int = _CUTS) -> list[int] | None:
-        """Return whole rounds, ``total`` in all, at which all chunks flow; None: not found.
+        """Return whole rounds, ``total`` in all, at which all chunks flow. None: not found.
 
         Args:
             times: how often the chunks of the pattern are taken.
@@ -95,7 +95,7 @@ class _Question:
         return None
 
     def _satisfying(self, total: int, times: int, layers: list[int]) -> list[int] | None:
-        """Return rounds that satisfy the cuts so far, near some others; None: not found."""
+        """Return rounds that satisfy the cuts so far, near some others. None: not found."""
         model = CpModel()
         rounds = [model.new_int_var(1, total, "") for _ in layers]
         model.add(sum(rounds) == total)
@@ -113,7 +113,7 @@ class _Question:
         return [found.value(r) for r in rounds] if found.found else None
 
     def written(self, rounds: list[int], times: int) -> Algorithm | None:
-        """Return the algorithm of these rounds, not yet judged; None: there is no such flow."""
+        """Return the algorithm of these rounds, not yet judged. None: there is no such flow."""
         flow = TimedFlow(self.topology, self.steps, self.ends, ())
         carried = flow.carried(np.array(rounds, np.int64), times)
         if carried is None:
@@ -168,7 +168,7 @@ def at_bound(topology: Topology, collective: Collective, bound: TimedBound) -> A
 
 
 def answer(instance: Instance) -> Sat | Unsat | None:
-    """Return whether there is an algorithm, where chunks are one flow; None: that is not known."""
+    """Return whether there is an algorithm, where chunks are one flow. None: that is not known."""
     begin = time.perf_counter()
     topology, whole, steps = instance.topology, instance.collective, instance.steps
     if one_flow(whole) is None or topology.budgets or farthest_pair(topology, whole).steps > steps:
@@ -190,7 +190,7 @@ def answer(instance: Instance) -> Sat | Unsat | None:
 def _question(
     topology: Topology, collective: Collective, steps: int, known: Iterable[CutRow] = ()
 ) -> _Question | None:
-    """Return the question of a number of steps; None: none of one flow, or links share budgets.
+    """Return the question of a number of steps. None: none of one flow, or links share budgets.
 
     Args:
         known: rows of cuts. Whole rounds need few of those that prove the limit, so that where no

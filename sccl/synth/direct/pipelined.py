@@ -7,7 +7,7 @@ comes to the bandwidth bound as S grows. (Johnsson and Ho 1989 on hypercubes; Fo
 2402.06787, with no word about steps.)
 
 All trees are grown at the same time, level by level, links in random order, so that none becomes
-much higher than it has to be; a link is taken where what is left of the machine still lets every
+much higher than it has to be. A link is taken where what is left of the machine still lets every
 tree be completed, which a flow tells (Lovasz, On two minimax theorems in graph theory, 1976).
 """
 
@@ -45,7 +45,7 @@ class DisjointTrees:
 
     Attributes:
         depth: by tree and rank.
-        into: by tree and rank, the rank that it is reached from; -1: the root.
+        into: by tree and rank, the rank that it is reached from. -1: the root.
     """
 
     depth: Ints
@@ -56,14 +56,14 @@ class DisjointTrees:
         return tuple(max(0, steps - int(height) + 1) for height in self.depth.max(axis=1))
 
     def cost(self, steps: int) -> Fraction | None:
-        """Return R/C with so many steps; None: no tree is that low."""
+        """Return R/C with so many steps. None: no tree is that low."""
         chunks = sum(self.chunks(steps))
         return Fraction(steps, chunks) if chunks else None
 
     def algorithm(
         self, topology: Topology, collective: Collective, steps: int, times: int = 1
     ) -> Algorithm | None:
-        """Return the broadcast, judged; None: it has too many sends to be written down.
+        """Return the broadcast, judged. None: it has too many sends to be written down.
 
         Args:
             collective: the broadcast, at its C, which is at most what trees deliver in so many
@@ -91,7 +91,7 @@ class DisjointTrees:
 
 
 def answer(instance: Instance) -> Sat | None:
-    """Return an algorithm of many ranks, judged; None: its trees need more rounds, or are none."""
+    """Return an algorithm of many ranks, judged. None: its trees need more rounds, or are none."""
     begin = time.perf_counter()
     topology, collective, steps = instance.topology, instance.collective, instance.steps
     disjoint = trees_of(topology, collective) if topology.ranks > SEARCHED else None
@@ -124,7 +124,7 @@ def pipelined(topology: Topology, collective: Collective, steps: int) -> Algorit
 
 
 def trees_of(topology: Topology, collective: Collective) -> DisjointTrees | None:
-    """Return the trees of a broadcast; None: it is none, or the machine shares budgets."""
+    """Return the trees of a broadcast. None: it is none, or the machine shares budgets."""
     ends = (collective.pre.kind, collective.post.kind)
     if ends != (RelationKind.ROOT, RelationKind.ALL) or topology.budgets or topology.switches:
         return None
@@ -134,7 +134,7 @@ def trees_of(topology: Topology, collective: Collective) -> DisjointTrees | None
 
 @lru_cache(maxsize=8)
 def _packed(topology: Topology, root: int) -> DisjointTrees | None:
-    """Return as many trees as there are; None: there are none, or it would take too long."""
+    """Return as many trees as there are. None: there are none, or it would take too long."""
     number = _least_cut(topology, root)
     work = number * topology.ranks * number * (2 * len(topology.links) + number * topology.ranks)
     if not number or work > _WORK:

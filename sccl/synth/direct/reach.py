@@ -41,7 +41,7 @@ class Attained:
 
 @lru_cache(maxsize=4)
 def attained(topology: Topology, collective: Collective) -> Attained | None:
-    """Return what is attained in as few steps as can be; None: no construction is known.
+    """Return what is attained in as few steps as can be. None: no construction is known.
 
     Args:
         collective: non-combining, at any C.
@@ -67,7 +67,7 @@ def attained(topology: Topology, collective: Collective) -> Attained | None:
 
 
 def _costs(topology: Topology, collective: Collective) -> tuple[Fraction, ...] | None:
-    """Return the rounds per chunk of each step, breadth first; None: of too many ranks."""
+    """Return the rounds per chunk of each step, breadth first. None: of too many ranks."""
     from sccl.synth.direct import arrivals, breadth_first  # noqa: PLC0415 - NumPy is slow to load
 
     if topology.ranks > breadth_first.MAX_RANKS:

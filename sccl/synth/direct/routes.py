@@ -1,7 +1,7 @@
 """Alltoall by ways through time that give way to one another: no search, machines of any kind.
 
 Chunks of the ranks that no symmetry makes of one another are sent by the cheapest ways, some at a
-time, again and again; a link is dear in a step where its constraint is among the fullest, as that
+time, again and again. A link is dear in a step where its constraint is among the fullest, as that
 is what a step's rounds are counted by. Prices get steeper, batches smaller: so the sum over steps
 of the fullest constraint's load, which is R, comes near its least. (The prices are its gradient,
 smoothed; Frank and Wolfe 1956, with whole chunks; cf. the all-to-all of Basu et al., arXiv
@@ -49,7 +49,7 @@ class GivingRoutes:
         rounds: by step, the fewest in which all are carried.
         firsts: the ranks whose chunks they are of.
         ways: by these, by chunk (piece times ranks plus the rank it is wanted on) and step, the
-            link that it is sent over; -1: none.
+            link that it is sent over. -1: none.
     """
 
     rounds: tuple[int, ...]
@@ -61,7 +61,7 @@ class GivingRoutes:
 def routes(
     topology: Topology, symmetries: tuple[Permutation, ...], pieces: int, steps: int
 ) -> GivingRoutes | None:
-    """Return ways of all chunks of an alltoall; None: too few steps, or it is too large.
+    """Return ways of all chunks of an alltoall. None: too few steps, or it is too large.
 
     Args:
         symmetries: of which only the identity keeps a rank; none: each rank is for itself.

@@ -27,7 +27,7 @@ def reroute(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     load: Any,
     scratch: Any,
 ) -> None:
-    """Send all chunks of a rank anew, some at a time, each by the cheapest way as loads are then.
+    """Send all chunks of a rank again, some at a time, each by the cheapest way as loads are then.
 
     A link's price in a step is the share of its constraints' loads in that of the step's fullest,
     to a power: what rounds of the step would grow by.
@@ -41,7 +41,7 @@ def reroute(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
         squarings: the power is two to this.
         noise: numbers of ten bits, a prime number of them.
         shake: of 64 parts, by how many noise may raise a price.
-        ways: by source, chunk and step, the link that is used; -1: none.
+        ways: by source, chunk and step, the link that is used. -1: none.
         load: by step and constraint.
         scratch: prices by step and link, and by constraint, costs and links by time and rank, the
             place in ``noise``.
@@ -120,7 +120,7 @@ def _spread(  # noqa: PLR0913, PLR0917 - likewise
     cost: Any,
     through: Any,
 ) -> None:
-    """Find the cheapest way from a rank to each (time, rank), and its last link; -1: it stays.
+    """Find the cheapest way from a rank to each (time, rank), and its last link. -1: it stays.
 
     Args:
         first: by rank, when it can be reached first.

@@ -41,7 +41,7 @@ class Scattered:
     Attributes:
         steps: of both.
         cost: R/C of the broadcast.
-        algorithm: that; None: it has too many sends to be written down.
+        algorithm: that. None: it has too many sends to be written down.
     """
 
     steps: int
@@ -51,7 +51,7 @@ class Scattered:
 
 @lru_cache(maxsize=16)
 def scattered(topology: Topology, collective: Collective) -> Scattered | None:
-    """Return a broadcast by a scatter and an allgather, both judged; None: one is not at hand.
+    """Return a broadcast by a scatter and an allgather, both judged. None: one is not at hand.
 
     Args:
         collective: non-combining.
@@ -71,7 +71,7 @@ def scattered(topology: Topology, collective: Collective) -> Scattered | None:
 
 
 def allgather(topology: Topology) -> SymmetricAlgorithm | None:
-    """Return an allgather breadth first, judged; None: the machine is not known to be alike.
+    """Return an allgather breadth first, judged. None: the machine is not known to be alike.
 
     That is so where symmetries turn the links of a rank into one another, and move it to any other.
     """
@@ -97,7 +97,7 @@ def allgather(topology: Topology) -> SymmetricAlgorithm | None:
 def _written(
     collective: Collective, first: Algorithm, second: SymmetricAlgorithm
 ) -> Algorithm | None:
-    """Return the broadcast, judged; None: it has too many sends."""
+    """Return the broadcast, judged. None: it has too many sends."""
     ranks = first.topology.ranks
     parts = first.collective.chunks // ranks
     times = lcm(parts, second.collective.chunks)

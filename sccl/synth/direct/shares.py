@@ -55,7 +55,7 @@ class Flow:
 
     Attributes:
         taken: by class and link.
-        short: the classes on the side of a minimum cut where some demand is not met; empty: all
+        short: the classes on the side of a minimum cut where some demand is not met. Empty: all
             is met.
     """
 

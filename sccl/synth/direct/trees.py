@@ -1,9 +1,9 @@
 """Broadcast by timed trees that give way to one another: no search, machines of any kind.
 
 Rounds are shared out over the steps as the program of cuts through time has them. Trees, one for
-each chunk, are grown one after the other; one may use a constraint in a step beyond its room, at a
+each chunk, are grown one after the other. One may use a constraint in a step beyond its room, at a
 price that rises with what is beyond and with the passes in which it was. After each pass all are
-grown anew, and where that does not end, steps get more rounds. (Negotiated congestion, McMurchie
+grown again, and where that does not end, steps get more rounds. (Negotiated congestion, McMurchie
 and Ebeling, PathFinder, 1995, which routes wires.) All that is found is an algorithm, whatever the
 rounds were meant to be: those that its fullest constraint needs.
 """
@@ -52,7 +52,7 @@ class _Grown:
 
     Attributes:
         rounds: by step.
-        in_link: by chunk and rank, the link by which it comes; -1: it is there, or does not.
+        in_link: by chunk and rank, the link by which it comes. -1: it is there, or does not.
         since: by chunk and rank, when it is there.
     """
 
@@ -98,7 +98,7 @@ class _Machine:
 
         Args:
             rho: by step, in which ratio rounds are shared out, over C.
-            total: rounds that are enough, and that there are; None: as few as can be.
+            total: rounds that are enough, and that there are. None: as few as can be.
         """
         from sccl.synth.direct import growing  # noqa: PLC0415 - Numba is slow to load
 
@@ -198,7 +198,7 @@ def near_bound(topology: Topology, collective: Collective, bound: TimedBound) ->
 
 
 def answer(instance: Instance) -> Sat | Unsat | Unknown | None:
-    """Return an algorithm by trees, or that cuts leave none; None: a solver may do better.
+    """Return an algorithm by trees, or that cuts leave none. None: a solver may do better.
 
     Unknown: no trees were found, and a search would take too long.
     """

@@ -34,13 +34,13 @@ _Tree = tuple[tuple[int, int, int], ...]
 
 
 def turned_tree(topology: Topology, collective: Collective) -> Algorithm | None:
-    """Return a broadcast of as many steps as dimensions, judged; None: it is no such hypercube.
+    """Return a broadcast of as many steps as dimensions, judged. None: it is no such hypercube.
 
     Args:
         collective: non-combining.
 
     Raises:
-        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+        KeyboardInterrupt: the user interrupted. The solver has been stopped.
     """
     if (collective.pre.kind, collective.post.kind) != (RelationKind.ROOT, RelationKind.ALL):
         return None

@@ -1,5 +1,6 @@
-"""Bytes that flow over ways in slots of time, and schedules of what is found.
+"""Pack bytes on paths in slots of time, and convert packings to schedules.
 
-What is packed, slots and what may follow on what in them, the program of what is not copied, and
-chunks that are sent in the order of a packing. It serves synthesisers, and plans nothing itself.
+This package has the packing problem, the slots and the order between them, the linear program for
+data that are not copied, and the placement of chunks in the order of a packing. Synthesizers use
+it. It plans nothing itself.
 """

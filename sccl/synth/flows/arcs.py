@@ -1,9 +1,9 @@
-"""What is not copied, as flows: of all that starts at one place, how much passes a link in a slot.
+"""Solve collectives without copies as a linear program of flows on links and slots.
 
-Each part of a collective that only one rank wants goes by paths, and paths are flows: so one linear
-program of links and slots says what columns of paths would, all at once. Commodities that start at
-the same place are one flow (as TE-CCL's LP has them, section 4.1), and those of all images of that
-place one program. Paths are taken from the flows afterwards.
+Each part of a collective with one destination takes paths, and paths are flows. One linear program
+of links and slots therefore replaces columns of paths. Commodities with the same start are one flow
+(TE-CCL's LP, section 4.1), and those of all symmetric images of the start share variables. Paths
+are extracted from the flows afterwards.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ from sccl.synth.flows.slots import TimeSlots, Whole
 from sccl.topo.symmetry.permutations import Permutation
 
 MOST_COLUMNS = 600_000
-"""Of a program: of more it takes minutes."""
+"""Largest number of columns of a program. Larger programs take minutes."""
 
 _DETOUR = 1e-6
-"""What all bytes together pay for each link they pass, of the whole time: so they take few."""
+"""Price of all bytes for each link they pass, relative to the whole time, so that paths are
+short.
+"""
 
 _LEAST = 1e-7
-"""Of a part: less is no flow."""
+"""Smallest part that counts as a flow."""
 
 
 def is_unicast(problem: FluidProblem) -> bool:
@@ -38,7 +40,7 @@ def is_unicast(problem: FluidProblem) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Goal:
-    """A commodity as it is where its flow starts: the image by a symmetry of what it is by."""
+    """A destination of a flow: the symmetric image of a commodity at the root of the flow."""
 
     commodity: int
     rank: int
@@ -60,10 +62,11 @@ class _Root:
 
 
 class _Arcs:
-    """The links and slots that a root's flow may use, and its columns and rows.
+    """The links and slots that a root's flow may use, with its columns and rows.
 
-    Columns are flows on links in slots, then what stays at a rank from a slot to the next, then
-    what sets out at each holder. There is a row for each rank and slot, and for the end.
+    Columns are flows on links in slots, then the amounts that stay at a rank from a slot to the
+    next, then the amounts that start at each holder. There is a row for each rank and slot, and for
+    the end.
     """
 
     def __init__(self, problem: FluidProblem, slots: TimeSlots, root: _Root) -> None:
@@ -93,7 +96,7 @@ class _Arcs:
         return self.ranks * (self.slots + 1)
 
     def conserved(self) -> tuple[Whole, Whole, Floats]:
-        """Return rows, columns and coefficients of: what comes to a rank stays, or leaves it."""
+        """Return rows, columns, and coefficients of flow conservation."""
         n, every = self.flows, np.arange(self.ranks * self.slots)
         rank, slot = np.divmod(every, max(1, self.slots))
         wide, flow, stay = self.slots + 1, np.arange(n), n + every
@@ -107,17 +110,17 @@ class _Arcs:
         return np.concatenate(row), np.concatenate(column), np.concatenate(value)
 
     def asked(self) -> Floats:
-        """Return what each row is to be: what a rank wants is there in the end."""
+        """Return the right-hand side: the demand of each rank at the end."""
         found = np.zeros((self.ranks, self.slots + 1))
         for goal in self.root.goals:
             found[goal.rank, self.slots] += goal.amount
         return found.ravel()
 
     def cheapest(self, prices: Floats) -> Floats:
-        """Return what the cheapest path to each rank costs.
+        """Return the cost of the cheapest path to each rank.
 
         Args:
-            prices: shape (links, slots).
+            prices: Shape (links, slots).
         """
         cost = np.full((self.ranks, self.slots + 1), inf)
         cost[self.holders, 0] = 0.0
@@ -178,7 +181,7 @@ class _Arcs:
         into: dict[tuple[int, int], list[tuple[int, tuple[int, int]]]],
         left: Floats,
     ) -> list[int] | None:
-        """Return columns by which something that is left comes to a rank; None: nothing does.
+        """Return columns by which something that is left comes to a rank. None: nothing does.
 
         The largest are taken. A round within a slot, which the program might have for nothing, is
         taken out.
@@ -230,19 +233,19 @@ class FlowProgram:
         seconds: float = inf,
         solver: str = "auto",
     ) -> tuple[TimedPacking | None, SparseResult]:
-        """Return the best flows in some slots, as parts that go by paths, and what GLOP says.
+        """Return the best flows in given slots, as parts on paths, and the solver's result.
 
-        None: the slots are too few, or too short; or the effort was spent.
+        None: the slots are too few or too short, or the budget was used.
 
         Args:
-            unit: about the whole time, microseconds.
-            effort: about so many seconds.
-            seconds: after which it ends in any case.
-            solver: in place of GLOP; then no prices are known.
+            unit: Approximate time of the whole phase, microseconds.
+            effort: Approximate time limit in seconds, counted by the solver's deterministic work.
+            seconds: Time limit in seconds of wall time.
+            solver: Solver instead of GLOP. Other solvers give no prices.
 
         Raises:
-            SolverError: it cannot be used.
-            KeyboardInterrupt: the user interrupted.
+            SolverError: The solver cannot be used.
+            KeyboardInterrupt: The user interrupted.
         """
         arcs = [_Arcs(self.problem, slots, root) for root in self.roots]
         program = self._program(slots, unit, arcs)
@@ -315,7 +318,7 @@ class FlowProgram:
     def _least(
         self, slots: TimeSlots, unit: float, arcs: list[_Arcs], prices: Floats, windows: Floats
     ) -> float:
-        """Return what no flows in these slots take less than, by some prices; microseconds."""
+        """Return a lower bound for flows in these slots from dual prices, microseconds."""
         of_link = np.zeros((len(self.problem.edges), len(slots.fixed)))
         link = np.repeat(np.arange(len(self.problem.edges)), np.diff(self.first))
         np.add.at(of_link, link, (self.took * self.counts[self.of])[:, None] * prices[self.of])

@@ -1,9 +1,9 @@
-"""Chunks of one size between chassis, planned from the end: what is late there comes first.
+"""Schedule chunks of one size between chassis, backwards from the end.
 
-When the last chunks have crossed to a chassis, few ports have what everybody still lacks, and each
-must send it many times; planned forwards these meet that when it is too late. Planned backwards,
-all ranks pass on their parts of a chunk until one has them all, and what has to leave a chassis
-early is gathered early, by the ports that else would wait.
+When the last chunks have crossed to a chassis, few ports have the data that all its ranks lack, and
+each must send them many times. Forward planning notices this too late. Backward planning lets all
+ranks pass on their parts of a chunk until one rank has them all. Data that must leave a chassis
+early are gathered early, by ports that would otherwise be idle.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PS_PER_US = 10**6
 
 
 class _Costs(NamedTuple):
-    """Of ways within a group, or between groups: picoseconds for which they are held, and taken."""
+    """Costs of paths within a group, or between groups: busy time and latency, picoseconds."""
 
     busy: int
     takes: int
@@ -41,7 +41,7 @@ class Chassis:
     """A machine of chassis, each rank of which has one port inside, and at most one out and in."""
 
     def __init__(self, problem: FluidProblem, group: Whole, names: dict[Edge, int]) -> None:
-        """Keep it, with the way from each rank to another; see :func:`chassis_of`."""
+        """Keep it, with the way from each rank to another. See :func:`chassis_of`."""
         self.problem, self.group, self.names = problem, group, names
         ranks = len(group)
         self.cross = np.zeros((ranks, ranks), np.int64)  # as it is gathered: against the ways
@@ -57,10 +57,10 @@ class Chassis:
             self.number[own] = np.arange(len(own))
 
     def ways(self) -> tuple[Whole, Whole] | None:
-        """Return, by group and owner, a gate and a landing in the owner's group; None: some lack.
+        """Return, by group and owner, a gate and a landing in the owner's group. None: some lack.
 
-        An owner itself if it can, for then nothing is passed on there; else one for all groups if
-        that can be; of several who has the least.
+        An owner itself if it can, for then nothing is passed on there. Otherwise one for all groups
+        if that can be; of several who has the least.
         """
         ranks, groups = len(self.group), len(self.gates)
         gate, landing = np.full((2, groups, ranks), -1)
@@ -131,15 +131,15 @@ def gathered(
     horizon_us: float,
     late: Callable[[], bool] = lambda: False,
 ) -> MatchedPlan:
-    """Return sends of chunks, each class of which is cut in so many, planned from the end.
+    """Return sends of chunks of one size, planned backwards from the end.
 
     Args:
-        pieces: of each chunk of the problem.
-        horizon_us: when all is to be there; what it says is what is waited for, and not kept to.
-        late: whether time is over: then there is no plan.
+        pieces: Number of pieces of each chunk of the problem.
+        horizon_us: Target time. It sets deadlines and need not be met.
+        late: Whether time is over. Then there is no plan.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     problem = chassis.problem
     pieces = max(1, min(pieces, int(problem.chunk_bytes)))
@@ -240,7 +240,7 @@ def _routes(  # noqa: PLR0913, PLR0917 - a machine, what is on it, and when it i
 
 
 def _parts(routes: GateRoutes) -> HeldParts:
-    """Return who has what before anything is passed on."""
+    """Return the parts of all ranks before the first send."""
     ranks, chunks, groups = len(routes.group), len(routes.owner), len(routes.gates)
     every = np.arange(chunks)
     inside = np.bincount(routes.group)
@@ -290,7 +290,7 @@ def _placed(bits: np.ndarray, chunk: Whole) -> Words:
 
 
 def _turned(chassis: Chassis, takes: Whole, gone: Gone) -> tuple[PlannedSend, ...]:
-    """Return what was passed on as sends, from the end, in time that runs on."""
+    """Return the sends reversed in time, so that time runs forward."""
     group, rows = chassis.group, gone.rows
     across = group[rows[:, 2]] != group[rows[:, 3]]
     start = -(rows[:, 0] + np.where(across, takes[2], takes[0]))

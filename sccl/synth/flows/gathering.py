@@ -1,12 +1,12 @@
-"""Compiled loops in which ranks gather every chunk at the one that has it, in time that runs back.
+"""Gather every chunk at its owner in compiled loops, backwards in time.
 
-Each rank has a part of each chunk, and passes it on once, to one that still has its own: read the
-other way round, that is how chunks spread. So what is hard at the end of an allgather comes first:
-what is to have crossed to a chassis late, and has to reach all of it.
+Each rank has a part of each chunk, and passes it on once, to a rank that still has its own part.
+Reversed in time, that is how chunks spread. The hard end of an allgather thus comes first: chunks
+that cross to a chassis late and must reach all of it.
 
-A chunk's *gate* in a group lets it go to the group of its owner, when all others of the group have
-passed it on; the *landing* there holds it until then. Chunks are bits of words, in an order of each
-group's own: those that cross before others come first, and those of the group itself last.
+A chunk's *gate* in a group sends it to the group of its owner, after all others of the group have
+passed on their parts. The *landing* there stores it until then. Chunks are bits of words. Each
+group has its own order: chunks that cross earlier come first, and those of the group itself last.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sccl.compiled import compiled, lowest
 from sccl.synth.flows.matching import NEVER, ONE, Whole, Words, next_tick
 
 TICK, SENT, FLYING, LOOKS = range(4)
-"""Places of what changes: the tick, sends so far, what is on its way, and words looked at."""
+"""Indices of counters: the tick, sends so far, sends in flight, and words examined."""
 
 _WAY = 32
 """Words, as which looking at a pair of ranks counts beside those that it looks at."""
@@ -28,30 +28,30 @@ _OPEN = 3
 """Chunks of which a rank that is no gate gathers parts at a time."""
 
 _FAR = 1 << 30
-"""More than sends: what is urgent is less."""
+"""Larger than any number of sends, for keys of urgency."""
 
 _HEAD, _OWN_HEAD, _NEW, _DIRECT = range(4)
-"""What is urgent, least first: what a gate is to let go, what a rank began to gather, what nobody
-gathers yet; and what goes to its owner, of which the most is left first. What is merely passed on
-comes last."""
+"""Urgency of a part, most urgent first: for a gate's next send, for a gathering that a rank began,
+for a chunk that nobody gathers yet, and for its owner, fullest first. Other parts come last.
+"""
 
 
 class GateRoutes(NamedTuple):
-    """A machine of groups, and where chunks leave them.
+    """A machine of groups, with the gates of chunks.
 
     Attributes:
-        group: of each rank.
-        gates: by group: its gates; -1: no more.
-        number: of each gate among those; -1: it is none.
-        cross: by two ranks: whether a way leads from the one to the other, of another group.
-        place: by group and chunk: the chunk's place.
-        chunk: by group and place.
-        owner: of each chunk.
-        gate: by group and chunk: by which it leaves the group.
-        landing: likewise: where it comes in, in the group of its owner.
-        until: by group and place: the last tick to pass it on by another than gate and owner.
-        takes: ticks from sending to arrival, within a group; for which a way between groups is
-            held; until it has arrived by such a way; and the last one of parts that cross alone.
+        group: Group of each rank.
+        gates: By group: its gates. -1: no more.
+        number: Index of each rank among its group's gates. -1: it is none.
+        cross: By two ranks: whether a path leads from the first to the second in another group.
+        place: By group and chunk: the chunk's place in the group's order.
+        chunk: By group and place: the chunk.
+        owner: Owner of each chunk.
+        gate: By group and chunk: gate by which it leaves the group.
+        landing: By group and chunk: rank at which it enters the group of its owner.
+        until: By group and place: last tick for ranks other than gate and owner to pass it on.
+        takes: Ticks: latency within a group, busy time of a path between groups, its latency, and
+            the last tick of parts that cross alone.
     """
 
     group: Whole
@@ -68,32 +68,32 @@ class GateRoutes(NamedTuple):
 
 
 class HeldParts(NamedTuple):
-    """Who still has which part, and who gathers.
+    """The parts that ranks still have, and the ranks that gather them.
 
     Attributes:
-        able: by rank: parts that it could pass on.
-        open: by rank: parts that it has not passed on.
-        kept: by rank: parts that it is not to pass on within its group, or not yet.
-        gathers: by gate: chunks that come to it from all.
-        handed: by gate: those that one rank of its group has gathered for it.
-        ready: by gate: those that can go.
-        gates: by gate: all that leave by it.
-        own: by owner.
-        begun: by rank: chunks that it gathers for a gate.
-        new: by group: chunks of others that nobody gathers yet.
-        hot: by group: those that gates gather.
-        homed: by group: those that are, or were, gathered for a gate.
-        passed: by group: those that may still be passed on.
-        home: by group and chunk: who gathers it for the gate; -1: nobody.
-        waits: by rank and chunk: parts that are on their way to it.
-        holds: likewise: what is to land there.
-        left: by group and chunk: how many have their part.
-        many: by rank: how many parts it has.
-        rest: by owner: parts of its group that have not come to it.
-        opened: by rank: how many chunks it gathers for gates.
-        alone: by gate: parts that it let cross alone.
-        next: by group: the first place that may be begun; of ``order``, what was not passed yet.
-        order: by group: places by the last tick that they may be passed on.
+        able: By rank: parts that it could pass on.
+        open: By rank: parts that it has not passed on.
+        kept: By rank: parts that it must not pass on within its group, or not yet.
+        gathers: By gate: chunks that it gathers from all.
+        handed: By gate: chunks that one rank of its group gathered for it.
+        ready: By gate: chunks that can leave.
+        gates: By gate: all chunks that leave by it.
+        own: By rank: chunks that it owns.
+        begun: By rank: chunks that it gathers for a gate.
+        new: By group: foreign chunks that nobody gathers yet.
+        hot: By group: chunks that gates gather.
+        homed: By group: chunks that are or were gathered for a gate.
+        passed: By group: chunks that may still be passed on.
+        home: By group and chunk: rank that gathers it for the gate. -1: nobody.
+        waits: By rank and chunk: number of parts in flight to it.
+        holds: By rank and chunk: number of parts that will land there.
+        left: By group and chunk: number of ranks that have their part.
+        many: By rank: number of parts that it has.
+        rest: By owner: number of parts of its group that have not arrived.
+        opened: By rank: number of chunks that it gathers for gates.
+        alone: By gate: number of parts that it let cross alone.
+        next: By group: first place that may be begun, and first entry of ``order`` not yet passed.
+        order: By group: places by the last tick at which they may be passed on.
     """
 
     able: Words
@@ -122,15 +122,15 @@ class HeldParts(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """What was sent.
+    """The sends so far.
 
     Attributes:
-        out_free: by rank, within its group and to others: the tick from which on it may send.
-        in_free: likewise, to be sent to.
-        head: by tick, around: the last send of those that arrive then; -1: there is none.
-        then: by send: the one before it that arrives at the same tick.
-        rows: by send: tick, chunk, and the ranks that it comes from and goes to.
-        now: see :data:`TICK`.
+        out_free: By rank, within its group and to others: first tick at which it may send.
+        in_free: By rank, within its group and from others: first tick at which it may receive.
+        head: By tick, cyclic: last send that arrives then. -1: none.
+        then: By send: previous send with the same tick of arrival.
+        rows: By send: tick, chunk, source, and destination.
+        now: Counters, see :data:`TICK`.
     """
 
     out_free: Whole
@@ -143,7 +143,7 @@ class Gone(NamedTuple):
 
 @compiled
 def _first_of(can: Words, may: Words, kept: Words, of: Words, begin: int) -> int:
-    """Return the first place, from one on, of what can and may be sent of some; -1: nothing."""
+    """Return the first place, from ``begin`` on, that is in all sets but ``kept``. -1: none."""
     for i in range(begin >> 6, len(can)):
         fits = can[i] & may[i] & ~kept[i] & of[i]
         if i == begin >> 6:
@@ -155,7 +155,7 @@ def _first_of(can: Words, may: Words, kept: Words, of: Words, begin: int) -> int
 
 @compiled
 def _fullest_of(u: int, v: int, routes: GateRoutes, parts: HeldParts) -> tuple[int, int]:
-    """Return what a rank is to gather first for gates: what the fewest others have; and a key."""
+    """Return the place that a rank should start to gather for gates, rarest first, and a key."""
     best, least, g = -1, NEVER, routes.group[v]
     for i in range(parts.able.shape[1]):
         fits = parts.able[u, i] & parts.open[v, i] & ~parts.kept[u, i] & parts.begun[v, i]
@@ -170,10 +170,10 @@ def _fullest_of(u: int, v: int, routes: GateRoutes, parts: HeldParts) -> tuple[i
 
 @compiled
 def _choose(u: int, v: int, routes: GateRoutes, parts: HeldParts) -> tuple[int, int, int]:
-    """Return the place of what a rank passes on to another of its group, and how urgent that is.
+    """Return the place of a part that a rank passes on within its group, and its urgency.
 
     Returns:
-        The place, -1: there is nothing; see :data:`_HEAD`; and what is first of what is as urgent.
+        The place (-1: none), the urgency (see :data:`_HEAD`), and the order among equals.
     """
     able, kept, may, g = parts.able[u], parts.kept[u], parts.open[v], routes.group[v]
     chunks = len(routes.owner)
@@ -210,7 +210,7 @@ def _send(  # noqa: PLR0913, PLR0917 - what is sent, and all that changes
     parts: HeldParts,
     gone: Gone,
 ) -> None:
-    """Send a rank's part at this tick; it has it no more."""
+    """Send a rank's part at this tick. It has it no more."""
     now, g, h = gone.now, routes.group[u], routes.group[v]
     place, n, kind = routes.place[g, chunk], gone.now[SENT], int(g != h)
     word, bit = place >> 6, ONE << np.uint64(place & 63)
@@ -232,7 +232,7 @@ def _send(  # noqa: PLR0913, PLR0917 - what is sent, and all that changes
 
 @compiled
 def _arrive(routes: GateRoutes, parts: HeldParts, gone: Gone) -> None:
-    """Let arrive what does so at this tick."""
+    """Process the arrivals of this tick."""
     at = gone.now[TICK] % len(gone.head)
     one = gone.head[at]
     while one >= 0:
@@ -291,7 +291,7 @@ def _part_alone(u: int, routes: GateRoutes, parts: HeldParts, gone: Gone) -> tup
 
 @compiled
 def _cross(routes: GateRoutes, parts: HeldParts, gone: Gone) -> None:
-    """Let gates send to other groups what they can at this tick."""
+    """Let gates send to other groups at this tick."""
     tick, ranks = gone.now[TICK], len(routes.group)
     busy, takes = routes.takes[1], routes.takes[2]
     for other in range(ranks):
@@ -325,7 +325,7 @@ def _cross(routes: GateRoutes, parts: HeldParts, gone: Gone) -> None:
 def _pass_on(  # noqa: PLR0913, PLR0917 - what is passed on, and all that changes
     u: int, v: int, place: int, routes: GateRoutes, parts: HeldParts, gone: Gone
 ) -> None:
-    """Send a rank's part to another of its group, and keep who gathers what."""
+    """Send a rank's part within its group, and record who gathers the chunk."""
     g = routes.group[u]
     chunk = routes.chunk[g, place]
     word, bit = place >> 6, ONE << np.uint64(place & 63)
@@ -368,8 +368,8 @@ def _augment(  # noqa: PLR0913, PLR0917 - what is matched, and room to look for 
     """Match one more rank that sends, if that can be.
 
     Args:
-        urgent: by who sends and who is sent to; -1: it cannot be.
-        by_out: by rank: to whom it sends; -1: to nobody. It is written into, as is ``by_in``.
+        urgent: by who sends and who is sent to. -1: it cannot be.
+        by_out: by rank: to whom it sends. -1: to nobody. It is written into, as is ``by_in``.
         found: room: by rank that is sent to, by whom it was found.
     """
     found[members] = -1
@@ -418,7 +418,7 @@ def _wanted(
 
 @compiled
 def _match(g: int, routes: GateRoutes, parts: HeldParts, gone: Gone) -> None:
-    """Send within a group: first what is the most urgent, then by as many ranks as can be."""
+    """Match senders and receivers within a group, urgent parts first."""
     tick, ranks = gone.now[TICK], len(routes.group)
     members = np.nonzero(routes.group == g)[0]
     size = len(members)

@@ -1,8 +1,8 @@
-"""Compiled loops that place sends: each as soon as what it holds is free for as long as that takes.
+"""Place sends in compiled loops, each as soon as the resources that it occupies are free.
 
-What a send holds is a thing for some ticks. Pipes serve one send at a time, and what they carry
-without a gap is one interval; budgets serve several, as long as these are not too fast together.
-Intervals of all things lie in one array, each thing's from its base on, in their order.
+A send occupies resources for some ticks. Pipes serve one send at a time, and consecutive sends form
+one interval. Budgets serve several sends, up to their rate. The intervals of all resources lie in
+one array, in order, each resource's from its base on.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _too_much_until(
     times: tuple[int, int],
     room: float,
 ) -> int:
-    """Return a tick before which a budget carries too much for more; the first tick: it does not.
+    """Return a tick before which a budget carries too much for more. The first tick: it does not.
 
     Args:
         intervals: begins, ends and bytes a tick.
@@ -126,18 +126,17 @@ def place(  # noqa: PLR0913, PLR0917 - arrays, which compiled loops are given on
     """Place some sends of an order.
 
     Args:
-        first: of the order.
-        last: it is not placed.
-        about: of each send of the order its chunk, its pair, and the ranks it comes from and goes
-            to; a pair is a way, and the size of what goes it.
-        pairs: of each pair what passing takes, and where its holds begin, and one more; of each
-            hold the thing, when it begins after the send does, for how long it is, and, of a
-            budget, bytes a tick.
-        held: of each thing where its intervals begin, and one more, and how many there are; of
-            each interval its begin, its end, and, of a budget, bytes a tick; of each thing how much
-            it carries, 0 for a pipe; and of each budget how long the longest interval is.
-        there: shape (chunks, ranks): from when a chunk is at a rank; it is written into.
-        start: of each send; it is written into.
+        first: First send in the order.
+        last: End in the order (exclusive).
+        about: For each send of the order: its chunk, pair, source, and destination. A pair is a
+            path and a size.
+        pairs: For each pair: its latency and the index of its first use (plus the total). For each
+            use: resource, offset from the start, duration, and, for a budget, bytes per tick.
+        held: For each resource: index of its first interval (plus the total) and number of
+            intervals. For each interval: begin, end, and, for a budget, bytes per tick. For each
+            resource: its rate, 0 for a pipe. For each budget: its longest interval.
+        there: Shape (chunks, ranks): tick from which a chunk is at a rank. Updated.
+        start: Start of each send. Updated.
     """
     chunk, pair, source, goal = about
     cost, hold_first, thing, offset, busy, pace = pairs

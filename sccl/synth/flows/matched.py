@@ -1,9 +1,8 @@
-"""Chunks of one size through switches: in each tick the most ports send something, and hear it.
+"""Schedule chunks of one size through switches: each tick uses as many ports as possible.
 
-Behind a switch each port serves one chunk at a time, in and out; chunks of one size pass all ports
-in the same time, and what passes in a tick is a matching of ports. Where these are never idle,
-what is sent finishes when the last of them could at the soonest, which placing chunks of many
-sizes one after the other misses by some 8 %.
+Behind a switch each port serves one chunk at a time in each direction. Chunks of one size pass all
+ports in the same time, so the transfers of a tick are a matching of ports. If ports are never idle,
+the schedule is optimal. Sequential placement of chunks of many sizes is about 8 % slower.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from sccl.synth.flows.problem import FluidProblem
 from sccl.synth.network.crossings import crossings_of
 
 LOOK = 2e-9
-"""Of effort, in units of some seconds, of a word that is looked at."""
+"""Budget of one examined word, in units of some seconds."""
 
 _AT_ONCE = 50_000_000
 """Words that are looked at before a signal is heard."""
@@ -52,11 +51,11 @@ def has_ports(problem: FluidProblem) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MatchedPlan:
-    """What was found.
+    """A plan from matching.
 
     Attributes:
-        plan: None: not all can be sent, or time is over.
-        effort: that was spent, in units of some seconds.
+        plan: The plan. None: not everything can be sent, or time is over.
+        effort: Budget used, in units of some seconds.
     """
 
     plan: Planned | None
@@ -141,7 +140,7 @@ def _ways(problem: FluidProblem, size: int) -> tuple[PortWays, list[int], int]:
 
 
 def _holdings(problem: FluidProblem, ways: PortWays, collective: Collective) -> Holdings:
-    """Return who has what before anything is sent."""
+    """Return the holdings of all ranks before the first send."""
     topology = problem.topology
     ranks, chunks = topology.ranks, collective.num_chunks
     held, wanted = np.zeros((ranks, chunks), np.bool_), np.zeros((ranks, chunks), np.bool_)

@@ -1,9 +1,9 @@
-"""Compiled loops that match ports with ports, tick after tick, and give each pair a chunk.
+"""Match ports in compiled loops, tick after tick, and select a chunk for each pair.
 
-A way holds the port that it leaves by, and the one that it comes in by. In a tick every port that
-is free, and can do something useful, is to do so: a matching of the most ports, those first into
-which the most is still to come (Kuhn's augmenting paths, breadth first). Of what a pair may send,
-first comes what else could not go on to other groups, then what the fewest ranks of its group have.
+A path occupies the port that it leaves and the port that it enters. Each tick uses a maximum
+matching of useful ports, those with the most remaining input first (Kuhn's augmenting paths,
+breadth first). A pair first sends chunks that could otherwise not reach other groups, then the
+chunks that the fewest ranks of its group have.
 
 Chunks are bits of words: chunk c is bit ``c % 64`` of word ``c // 64``.
 """
@@ -21,8 +21,9 @@ Whole = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 TICK, SENDS, LEFT, FLYING, LOOKS = range(5)
-"""Places of what changes: the tick, sends so far, what is still to be sent, what is on its way, and
-words looked at."""
+"""Indices of counters: the tick, sends so far, remaining sends, sends in flight, and words
+examined.
+"""
 
 ONE = np.uint64(1)
 NEVER = 1 << 60
@@ -32,16 +33,16 @@ _WAY = 32
 
 
 class PortWays(NamedTuple):
-    """Ways, by kind and then by the port that they come in by.
+    """Paths, by kind and then by the port that they enter.
 
     Attributes:
-        first: of each kind, and one more: its first way; what takes longer comes first.
-        into: the port that a way comes in by.
-        out: the port that it leaves by.
-        src: the rank that it comes from.
-        dst: the rank that it leads to.
-        busy: ticks for which it holds its ports.
-        cost: ticks after which the chunk has arrived.
+        first: First path of each kind, and the total. Slower kinds come first.
+        into: Port that a path enters.
+        out: Port that it leaves.
+        src: Source rank.
+        dst: Destination rank.
+        busy: Ticks for which it occupies its ports.
+        cost: Ticks until the chunk arrives.
     """
 
     first: Whole
@@ -54,23 +55,23 @@ class PortWays(NamedTuple):
 
 
 class Holdings(NamedTuple):
-    """Who has what, and who still wants what.
+    """The chunks that ranks have, and the chunks that they still need.
 
     Attributes:
-        group: of each rank.
-        gate: of each rank: whether a way leads from it to another group.
-        held: by rank: chunks that it has.
-        coming: by rank: those, and what is on its way to it.
-        wanted: by rank.
-        few: by group and number: chunks that so many of the group have, or await.
-        stuck: by group: chunks that are there, at no gate, and are not yet in all groups.
-        alone: by group: chunks that one of it has, and no other one.
-        have: by group and chunk: how many of the group have it.
-        came: likewise: the tick at which it came first.
-        many: likewise: how many have it, or await it.
-        gates: likewise, of those that are gates.
-        reached: by chunk: how many groups have it.
-        missing: by rank: how many chunks.
+        group: Group of each rank.
+        gate: Whether a path leads from the rank to another group.
+        held: By rank: chunks that it has.
+        coming: By rank: chunks that it has, or that are in flight to it.
+        wanted: By rank: chunks that it needs.
+        few: By group and number: chunks that this many ranks of the group have or expect.
+        stuck: By group: chunks that are there, at no gate, and not yet in all groups.
+        alone: By group: chunks that exactly one of its ranks has.
+        have: By group and chunk: number of ranks that have it.
+        came: By group and chunk: tick of the first arrival.
+        many: By group and chunk: number of ranks that have or expect it.
+        gates: By group and chunk: number of gates that have or expect it.
+        reached: By chunk: number of groups that have it.
+        missing: By rank: number of chunks.
     """
 
     group: Whole
@@ -90,15 +91,15 @@ class Holdings(NamedTuple):
 
 
 class OnTheWay(NamedTuple):
-    """What is being sent.
+    """The sends in flight.
 
     Attributes:
-        into_free: by port: the tick from which on it is free.
-        out_free: likewise.
-        head: by tick, around: the last send of those that arrive then; -1: there is none.
-        then: by send: the one before it that arrives at the same tick.
-        rows: by send: tick, chunk and way.
-        now: see :data:`TICK`.
+        into_free: By port: first tick at which it can receive.
+        out_free: By port: first tick at which it can send.
+        head: By tick, cyclic: last send that arrives then. -1: none.
+        then: By send: previous send with the same tick of arrival.
+        rows: By send: tick, chunk, and path.
+        now: Counters, see :data:`TICK`.
     """
 
     into_free: Whole
@@ -111,7 +112,7 @@ class OnTheWay(NamedTuple):
 
 @compiled
 def _first_of(have: Words, coming: Words, wanted: Words, of: Words, turn: int) -> int:
-    """Return a chunk of some that a rank may be sent, looking from a word on; -1: there is none."""
+    """Return a chunk of some that a rank may be sent, looking from a word on. -1: there is none."""
     words = len(have)
     for a in range(words):
         i = (a + turn) % words
@@ -123,10 +124,10 @@ def _first_of(have: Words, coming: Words, wanted: Words, of: Words, turn: int) -
 
 @compiled
 def _alone_of(u: int, v: int, all_: Holdings) -> int:
-    """Return what a rank may be sent that only the other one of its group has; -1: nothing.
+    """Return a chunk for a rank that only the sender has in its group. -1: none.
 
-    What came the latest, as there may be no time left for anybody else to send it on; of what came
-    at the same time what the fewest of the group await.
+    The latest arrival comes first, because other ranks may lack the time to forward it. Ties go to
+    the chunk that the fewest ranks of the group expect.
     """
     best, g = -1, all_.group[v]
     for i in range(all_.held.shape[1]):
@@ -157,10 +158,10 @@ def _to_other_group(u: int, v: int, all_: Holdings) -> int:
 
 @compiled
 def _choose(u: int, v: int, all_: Holdings, tick: int, spare: int) -> tuple[int, int]:
-    """Return what a rank sends to another, and how urgent that is: least first; -1: nothing.
+    """Return the chunk that a rank sends to another, and its urgency, most urgent lowest. -1: none.
 
     Args:
-        spare: whether a chunk may go to another group that has it already; 0: it may not.
+        spare: Whether a chunk may go to another group that has it already. 0: no.
     """
     have, coming, wanted = all_.held[u], all_.coming[v], all_.wanted[v]
     g, turn = all_.group[v], v * 3 + tick
@@ -217,7 +218,7 @@ def _send(way: int, chunk: int, ways: PortWays, all_: Holdings, sent: OnTheWay) 
 
 @compiled
 def _arrive(ways: PortWays, all_: Holdings, sent: OnTheWay) -> None:
-    """Let arrive what does so at this tick."""
+    """Process the arrivals of this tick."""
     at = sent.now[TICK] % len(sent.head)
     one = sent.head[at]
     while one >= 0:
@@ -248,15 +249,15 @@ def _augment(  # noqa: PLR0913, PLR0917 - what is matched, and what is needed to
     queue: Whole,
     mark: int,
 ) -> None:
-    """Match one more port that is come in by, if that can be.
+    """Extend the matching by an augmenting path from one receiving port, if there is one.
 
     Args:
-        begin: by port that is come in by: its first way.
-        end: likewise: the one after its last.
-        urgent: by way; -1: it sends nothing.
-        by_into: by port: its way; -1: none. It is written into, as is ``by_out``.
-        seen: of each port that is left by: the mark of the search, and the way it was found by.
-        queue: room.
+        begin: By receiving port: its first path.
+        end: By receiving port: end of its paths (exclusive).
+        urgent: By path. -1: it sends nothing.
+        by_into: By receiving port: its path. -1: none. Updated, like ``by_out``.
+        seen: For each sending port: mark of the search, and the path that reached it.
+        queue: Work space.
     """
     queue[0], at, many = root, 0, 1
     while at < many:
@@ -285,7 +286,7 @@ def _augment(  # noqa: PLR0913, PLR0917 - what is matched, and what is needed to
 
 @compiled
 def _match(kind: int, ways: PortWays, all_: Holdings, sent: OnTheWay, spare_until: int) -> None:
-    """Send at this tick what ways of a kind can, over the most ports."""
+    """Send at this tick over paths of one kind, with as many ports as possible."""
     ports, tick, last = len(sent.into_free), sent.now[TICK], ways.first[kind + 1]
     begin, end = np.zeros(ports, np.int64), np.zeros(ports, np.int64)
     urgent = np.full(len(ways.into), -1)
@@ -343,10 +344,10 @@ def next_tick(tick: int, flying: int, head: Whole, into_free: Whole, out_free: W
 def advance(
     ways: PortWays, all_: Holdings, sent: OnTheWay, spare_until: int, most_looks: int
 ) -> bool:
-    """Go on until all is sent, or so many words have been looked at; return whether it can go on.
+    """Run until all is sent, or enough words were examined. Return whether the run can continue.
 
     Args:
-        spare_until: the tick by which what goes to a group that has it already is to have arrived.
+        spare_until: Latest tick of arrival for chunks that go to a group that has them already.
     """
     now = sent.now
     while now[LEFT] > 0:

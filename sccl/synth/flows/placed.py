@@ -1,6 +1,6 @@
 """From a packing to a schedule: each share of a tree becomes chunks, and each chunk is sent.
 
-A packing says in which slot a send is; all shares of a slot pass it side by side. Here chunks pass
+A packing says in which slot a send is. All shares of a slot pass it side by side. Here chunks pass
 whole, in the order of planned times: the slot's begin, and a part of its length that is the same
 in all slots of a chunk. Each is sent as soon as it has come and its link is free, so that a
 schedule may even be faster than its packing, which sends nothing before the slot.
@@ -31,7 +31,7 @@ _AT_ONCE = 4096
 """Sends that are placed before a signal is heard."""
 
 _LEAST_PART = 5e-4
-"""Of a commodity: smaller shares are left out, and the others get theirs."""
+"""Smallest share of a commodity. Smaller ones are left out, and the others take over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class PlannedSend:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What is to be sent.
+    """A plan of sends without times.
 
     Attributes:
         chunks: C of the dual.
-        sizes: bytes of each chunk.
-        sends: in an order in which each chunk has come before it is sent on.
+        sizes: Bytes of each chunk.
+        sends: Sends in an order in which each chunk arrives before it is forwarded.
     """
 
     chunks: int
@@ -64,12 +64,12 @@ Row = tuple[int, int, int, int]
 
 
 class Sent(NamedTuple):
-    """What is sent over a way.
+    """A placed send over a path.
 
     Attributes:
-        start: picoseconds.
-        arrival: likewise.
-        way: from rank to rank.
+        start: Start, picoseconds.
+        arrival: Arrival, picoseconds.
+        way: Path from rank to rank.
     """
 
     start: int
@@ -173,7 +173,7 @@ def _cut(shares: Sequence[TreePart], count: int, size: int) -> list[tuple[TreePa
 
 
 class _Costs:
-    """What ways take, for chunks of each size."""
+    """Costs of paths, for chunks of each size."""
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
@@ -197,15 +197,17 @@ class _Costs:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How what is placed will be read: as it is, or backwards, from a phase's end.
+    """A direction in which placed sends are read: forwards, or backwards from a phase's end.
 
-    Backwards a chunk holds a link as long before it has come as else after it sets out. Where
-    alphas differ, what does not meet on a bus the one way may meet there the other way.
+    Backwards, a chunk occupies a link as long before its arrival as it does after its start
+    forwards. If alphas differ, sends that do not meet on a bus in one direction may meet in the
+    other.
 
     Attributes:
-        topology: the machine on which it is read.
-        turned: of each way that of this machine, -1: none, as nothing is sent; None: the same.
-        backwards: whether it is read backwards.
+        topology: Machine on which the sends are read.
+        turned: Path of this machine for each path. -1: none, because nothing is sent. None: the
+            same.
+        backwards: Whether they are read backwards.
     """
 
     topology: Topology
@@ -214,7 +216,7 @@ class Reading:
 
 
 _Table = tuple[Whole, Whole, Whole, Whole, Whole, Floats]
-"""What pairs of a way and a size take and hold, as :func:`.loops.place` wants it."""
+"""Costs and uses of pairs of a path and a size, as :func:`.loops.place` takes them."""
 
 
 _Use = tuple[int, int, float]
@@ -238,7 +240,7 @@ def _summed(uses: list[_Use]) -> list[_Use]:
 
 
 class _Sends:
-    """The sends of a plan, in its order, and what they hold on machines as these are read."""
+    """The sends of a plan in its order, with the resources that they occupy in each reading."""
 
     def __init__(self, problem: FluidProblem, plan: Planned, readings: Sequence[Reading]) -> None:
         self._readings = readings
@@ -288,14 +290,16 @@ class _Sends:
         return (*whole, np.array(paces, dtype=np.float64))  # type: ignore[return-value]
 
     def starts(self, order: Whole, *, backwards: bool = False) -> Whole:
-        """Return when each send is, if they take turns in an order, each as soon as may be.
+        """Return the start of each send if they are placed in an order, each as soon as possible.
 
         Args:
-            order: of the sends; each after that which brings its chunk; backwards: before it.
-            backwards: whether time runs backwards: then what a rank has sent on has to have come.
+            order: Order of the sends. Each comes after the send that brings its chunk. Backwards:
+                before.
+            backwards: Whether time runs backwards. Then a rank must receive a chunk before it
+                forwards it.
 
         Raises:
-            KeyboardInterrupt: the user interrupted.
+            KeyboardInterrupt: The user interrupted.
         """
         ends = (self._source, self._goal)
         source, goal = ends[::-1] if backwards else ends
@@ -315,7 +319,7 @@ class _Sends:
 
 
 def _things(readings: Sequence[Reading]) -> tuple[list[list[list[int]]], Floats]:
-    """Return what each link of each reading holds, and how much each thing carries; 0: a pipe."""
+    """Return the resources of each link in each reading, and the rate of each. 0: a pipe."""
     room: list[float] = []
     number: list[list[list[int]]] = []
     for reading in readings:
@@ -334,15 +338,15 @@ def _things(readings: Sequence[Reading]) -> tuple[list[list[list[int]]], Floats]
 def placed(
     problem: FluidProblem, plan: Planned, readings: Sequence[Reading], passes: int = 0
 ) -> list[Sent]:
-    """Return when each send is, as soon as may be in the order that is planned.
+    """Return the sends of a plan, each as soon as possible in the planned order.
 
     Args:
-        readings: as each of which it is right.
-        passes: how often what was found is placed anew, as late as may be and then as soon as may
-            be, each in the order that the one before has found: the best is returned.
+        readings: Readings in each of which the result must be valid.
+        passes: Number of repetitions that place all sends as late as possible and then as soon as
+            possible, each in the order of the previous result. The best result counts.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     sends = _Sends(problem, plan, readings)
     every = np.arange(len(sends.chunk))
@@ -364,7 +368,7 @@ def placed(
 def rows_of(
     topology: Topology, sizes: Sequence[int], sent: Sequence[Sent]
 ) -> tuple[list[Row], list[int]]:
-    """Return what is sent over ways as rows of a schedule, and the message of each."""
+    """Return placed sends as rows of a schedule, and the message of each row."""
     costs = _Costs(topology)
     rows: list[Row] = []
     messages = []

@@ -1,10 +1,10 @@
-"""Sizes of chunks anew, for sends in the order that was found: a linear program.
+"""Optimize the sizes of chunks for a fixed order of sends with a linear program.
 
-Which send follows on which over a link, and which brings the chunk of which, is kept: then times
-are linear in the bytes of chunks, whose sizes and times are found together such that the last
-arrival is the earliest. What is small in the end was a part of a tree that is not needed. On its
-way through switches a chunk holds each link from some time after it sets out, linear in its bytes
-as well. (Read backwards it holds each so much later or sooner as the link's alpha: the same order.)
+The order of sends on each link and the dependencies between sends are fixed. Times are then linear
+in the bytes of chunks, and the program minimizes the last arrival over sizes and times. A chunk
+that ends small was an unnecessary part of a tree. On its way through switches a chunk occupies each
+link some time after its start, which is also linear in its bytes. (Read backwards, each link is
+occupied earlier or later by its alpha. The order is the same.)
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from sccl.synth.network.crossings import crossings_of
 from sccl.synth.network.groups import Ticks
 
 MOST_SENDS = 3000
-"""Of more the program takes more than some seconds."""
+"""Largest number of sends. For more, the program takes more than some seconds."""
 
 _BYTES = 2**20
-"""Of a chunk, and of one twice as large, by which it is known what a byte more takes."""
+"""Size of a chunk that is compared with one of twice the size, to get the time per byte."""
 
 _PS = 10**6
 """A microsecond."""
 
 _PIVOT = 1e-9
-"""Of effort, of a pivot and a column."""
+"""Budget of one pivot and column."""
 
 
 def is_polished(problem: FluidProblem) -> bool:
-    """Return whether sends only wait for one another where they share a link, or take all of a bus.
+    """Return whether sends only wait for each other where they share a link, or use a whole bus.
 
-    Of a bus that bears several sends at a time it is not known which ones wait for which.
+    If a bus carries several sends at a time, the order between them is not known.
     """
     topology = problem.topology
     rate = {k.edge: k.lanes * Fraction(str(k.gb_per_s)) for k in topology.links}
@@ -54,13 +54,13 @@ def is_polished(problem: FluidProblem) -> bool:
 def polished(
     problem: FluidProblem, dual: Dual, plan: Planned, sent: Sequence[Sent], effort: float
 ) -> tuple[Planned | None, float]:
-    """Return a plan of the same sends in the same order, and the effort; None: it was not enough.
+    """Return a plan of the same sends in the same order, and the effort. None: it was not enough.
 
     Args:
         sent: as they were placed.
 
     Raises:
-        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+        KeyboardInterrupt: the user interrupted. The solver has been stopped.
     """
     classes = dual.spec.at(plan.chunks).classes().values()
     groups = [(list(own), sum(plan.sizes[chunk] for chunk in own)) for own in classes]
@@ -90,11 +90,11 @@ Line = tuple[float, float]
 
 
 class _Linear:
-    """What ways take and hold, by the bytes of a chunk.
+    """Latencies and uses of paths, linear in the bytes of a chunk.
 
     Attributes:
-        arrival: of each way: when a chunk that sets out has come.
-        hops: likewise: (link or, after these, budget; from when on it is held, until when).
+        arrival: For each path: latency of a chunk.
+        hops: For each path: (link or, after these, budget, begin of its use, end of its use).
     """
 
     def __init__(self, problem: FluidProblem, unit: float) -> None:
@@ -102,7 +102,7 @@ class _Linear:
         few, many = (crossings_of(topology, Clock.of(topology, n * _BYTES)) for n in (1, 2))
 
         def lines(one: Ticks, two: Ticks) -> list[Line]:
-            """Return what no bytes take, and a unit of them, of what some and twice as many do."""
+            """Return (time of no bytes, time per unit of bytes) from the times of two sizes."""
             each = two - one
             return list(zip((one - each) / _PS, each * (unit / _BYTES / _PS), strict=True))
 

@@ -73,7 +73,7 @@ class FluidProblem:
 
     Attributes:
         collective: Not combining, with the smallest possible number of chunks.
-        chunk_bytes: Bytes of a chunk; with counts, bytes of an element.
+        chunk_bytes: Bytes of a chunk. With counts, bytes of an element.
         edges: (source rank, destination rank) of each path.
         ways: Links of each path, as indices into the links of the topology.
         alpha: Latency of each path, microseconds.
@@ -132,7 +132,7 @@ class FluidProblem:
 
 
 class WayImages:
-    """Where symmetries take ways; each is worked out once."""
+    """The images of paths under symmetries, each computed once."""
 
     def __init__(self, problem: FluidProblem) -> None:
         links = problem.topology.links
@@ -156,9 +156,9 @@ class WayImages:
         return self._known[image]
 
     def _end(self, image: Permutation, node: int) -> int:
-        """Return the image of a rank; of one that stands for it later, that of its image.
+        """Return the image of a node, which may be a copy of a rank.
 
-        What is numbered above these stands for all ranks together.
+        Nodes above the copies represent all ranks together and stay fixed.
         """
         again, rank = divmod(node, self._ranks)
         return node if again > 1 else image[rank] + again * self._ranks
@@ -173,15 +173,15 @@ class WayImages:
 
 
 def pose(topology: Topology, dual: Dual, size_bytes: int) -> FluidProblem:
-    """Return what is packed for one phase of a collective.
+    """Build the packing problem of one phase of a collective.
 
     Args:
-        topology: of the phase: the reversed machine, where the dual is solved on it.
-        size_bytes: a rank's buffer.
+        topology: Machine of the phase: the reversed machine if the dual is solved on it.
+        size_bytes: Size of a rank's buffer.
 
     Raises:
-        TooLargeError: there are too many ways through switches.
-        UnreachableError: there are none.
+        TooLargeError: There are too many paths through switches.
+        UnreachableError: There are none.
     """
     collective = dual.spec.at(dual.spec.unit)
     chunk = Fraction(size_bytes, dual.spec.unit * dual.chunk_factor)

@@ -1,4 +1,4 @@
-"""The best schedule of several packings of one phase, and what it is of the whole collective."""
+"""Select the best schedule of several packings of a phase, and extend it to the collective."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PIECES = (1, 2, 4, 8, 16, 32, 64, 128)
 """Chunks of each share of a tree, as long as there are not too many sends."""
 
 _USUAL = 32
-"""More are tried only if they would be enough by gaining half of what the last ones gained."""
+"""Number of pieces. More are tried only if half of the last gain would reach the target."""
 
 FLOWING = 32
 """Times as many of trees through which all flows, link after link: a chunk waits for its whole."""
@@ -35,51 +35,54 @@ _MORE = 8
 """Such a part more of them at most, where bytes are fewer that way."""
 
 MOST_SENDS, MOST_MATCHED = 60_000, 300_000
-"""Of what a packing says, and of chunks of one size: those meet no gaps, and are placed once."""
+"""Largest numbers of sends, for packings and for chunks of one size, which are placed once."""
 
 _MOST_NEAR = 200_000
-"""Of what a packing says, where as much less again as chunks of half the size took is enough."""
+"""Largest number of sends of a packing if repeating the last gain would reach the target."""
 
 _FEW, _FEWEST = 5000, 600
-"""Sends up to which chunks are cut smaller before their sizes are found anew, where whole shares
+"""Sends up to which chunks are cut smaller before their sizes are found again, where whole shares
 are at most so many; of more sizes gain more."""
 
 _SOONER = 0.97
-"""Times what is enough, as which chunks are gathered, too, when it was not reached."""
+"""Factor of the target time for a second gathering, if the first one missed the target."""
 
 _SURE, _NEARLY = 16, 0.01
-"""Parts from which on twice the last gain is the most that is left; and a gap that is small enough
-for what is left to be made, where a smaller one is asked for."""
+"""Number of pieces from which twice the last gain bounds the remaining gain, and a gap that is
+small enough to stop even if a smaller one was requested.
+"""
 
 _IDLE, _LITTLE = 2, 1 - 1e-3
 """So often in turn more parts take more than that part of the time, and no more are tried."""
 
 _PLACED = 200_000
-"""Sends that are placed anew, however few there are of them at a time."""
+"""Sends that are placed again, however few there are of them at a time."""
 
 _MOST_PASSES = 12
 
 _SEND = 3e-6
-"""Of effort, in units of some seconds."""
+"""Budget of one send, in units of some seconds."""
 
 _HARDLY = 1 - 1e-4
 """Smaller chunks that take more than that part of the time are not made smaller again."""
 
 _NEAR, _POLISHING, _POLISHED_PASSES = 1.1, 1.0, 4
-"""Times what is enough, up to which sizes are found anew; with how much effort, and how often what
-is found is placed."""
+"""Factor of the target up to which sizes are optimized again, the budget of this, and the number of
+placements of the result.
+"""
 
 _PS_PER_US = 10**6
 
 
 @dataclass(frozen=True, slots=True)
 class UpAndDownWays:
-    """What ways of an allreduce stand for.
+    """The meaning of the paths of an allreduce.
 
     Attributes:
-        turned: of each way that of the machine; -1: none, as a rank has what it waited for.
-        adds: whether what comes by it is added to what is there, and does not take its place.
-        exchanged: those of one number, from a rank to another and back, are exchanges; -1: none.
+        turned: Path of the machine for each path. -1: none, because the rank already has the data.
+        adds: Whether arrivals by it are added to the value there instead of replacing it.
+        exchanged: Number of the exchange. Paths with one number, from a rank to another and back,
+            are an exchange. -1: none.
     """
 
     turned: tuple[int, ...]
@@ -89,15 +92,15 @@ class UpAndDownWays:
 
 @dataclass
 class Placing:
-    """Schedules of a phase: a collective that does not combine, on its machine.
+    """Schedules of a phase: a non-combining collective on its machine.
 
     Attributes:
-        readings: what is placed is read like this.
-        late: whether time is over: then nothing is placed of smaller chunks.
-        up_and_down: of what a plan of a whole allreduce is made; None: it is one of a phase.
-        ticks: what the best takes; picoseconds; more than any, where there is none.
-        plan: of the best; None: there is none yet.
-        effort: that was spent.
+        readings: Readings of the placed sends.
+        late: Whether time is over. Then no smaller chunks are placed.
+        up_and_down: Paths of a plan for a whole allreduce. None: it is a plan for one phase.
+        ticks: Time of the best schedule, picoseconds. Without one, a maximum.
+        plan: Plan of the best schedule. None: there is none yet.
+        effort: Budget used.
     """
 
     problem: FluidProblem
@@ -112,7 +115,7 @@ class Placing:
 
     @property
     def us(self) -> float:
-        """Return what the best takes, microseconds; infinite: there is none."""
+        """Return the time of the best schedule, microseconds. Infinite: there is none."""
         return inf if self.plan is None else self.ticks / _PS_PER_US
 
     def place(self, packing: TimedPacking, enough: float, thorough: bool) -> float:
@@ -142,7 +145,7 @@ class Placing:
     def _cut(self, packing: TimedPacking, flows: int, enough: float) -> bool:
         """Place smaller and smaller chunks while sends are few; return whether that is enough.
 
-        It takes a tenth of the time of finding their sizes anew, or less.
+        It takes a tenth of the time of finding their sizes again, or less.
         """
         before = float("inf")
         for pieces in PIECES:
@@ -166,7 +169,7 @@ class Placing:
         return placed(self.problem, plan, self.readings, passes)
 
     def _polish(self, plan: Planned, sent: list[Sent], enough: float) -> None:
-        """Size the chunks of a schedule anew, if it is near enough for that to help."""
+        """Size the chunks of a schedule again, if it is near enough for that to help."""
         ticks, near = max(one.arrival for one in sent), enough * _PS_PER_US * _NEAR
         if ticks > near or len(sent) > MOST_POLISHED or not is_polished(self.problem):
             return
@@ -219,13 +222,13 @@ class Placing:
         near: float,
         effort: float,
     ) -> int:
-        """Cut chunks smaller and smaller, until that is enough, helps no more, or takes long.
+        """Divide chunks into more and more pieces, until the target, no more gain, or the budget.
 
         Args:
-            near: if twice what was gained last does not lead there, that helps no more either.
+            near: Time. If twice the last gain does not reach it, further pieces do not help.
 
         Returns:
-            Of several that of the fastest of these plans; 0: there is none.
+            Number of pieces of the fastest of these plans. 0: there is none.
         """
         classes = self.problem.collective.classes().items()
         each = sum(len(own) * len(post - pre) for (pre, post), own in classes)
@@ -251,17 +254,17 @@ class Placing:
         return best
 
     def _take(self, plan: Planned, sent: list[Sent]) -> int:
-        """Keep what is sent if it is the best so far; return what it takes, picoseconds."""
+        """Store a placed plan if it is the best so far. Return its time, picoseconds."""
         ticks = max(one.arrival for one in sent)
         if ticks < self.ticks and not self._mixes(sent):
             self.ticks, self.plan, self.sent = ticks, plan, sent
         return ticks
 
     def schedule(self, topology: Topology, spec: Spec) -> Schedule:
-        """Return the best as a schedule of what was asked for.
+        """Return the best schedule for the requested collective.
 
         Args:
-            topology: on which the collective is, forwards.
+            topology: Machine of the collective, forwards.
         """
         dual, plan = self.dual, self.plan
         assert plan is not None
@@ -295,9 +298,9 @@ class Placing:
         return schedule_of(topology, collective, rows, Clock.of(topology, sizes), told)
 
     def _adding(self, own: UpAndDownWays, sent: Sequence[Sent]) -> list[bool]:
-        """Return whether what is sent is added to what is there, and does not take its place.
+        """Return for each send whether it is added to the value there instead of replacing it.
 
-        Of two that exchange, what sets out once the other has come is the sum of both.
+        In an exchange, a send that starts after the other's arrival carries the sum of both.
         """
         edges = self.problem.edges
         exchange = [(s.chunk, own.exchanged[s.way], *edges[own.turned[s.way]]) for s in sent]
@@ -328,7 +331,7 @@ class Placing:
         )
 
     def _backwards(self) -> list[Sent]:
-        """Return what is sent, read backwards."""
+        """Return the sends reversed in time."""
         turned = self.readings[0].turned
         assert turned is not None
         return [
@@ -344,7 +347,7 @@ def _of_whole_bytes(size: Fraction, many: int) -> int:
 
 
 def readings_of(topology: Topology, dual: Dual) -> tuple[Reading, ...]:
-    """Return how what is placed will be read: forwards, backwards, or the one and the other."""
+    """Return the readings of a phase: forwards, backwards, or both."""
     forwards = () if dual.on_reversed else (Reading(topology),)
     if not dual.on_reversed and dual.phases == 1:
         return forwards

@@ -1,4 +1,4 @@
-"""What is found for some slots: which part of what goes by which tree, and what that takes."""
+"""Describe packings of slots: the share of each commodity on each tree, and the time."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ class TreePart:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimedPacking:
-    """What was found for some slots.
+    """A packing of some slots.
 
     Attributes:
-        us: the time it takes, microseconds.
-        least: no packing of these slots takes less.
-        shares: those of each commodity add up to 1.
-        lengths: of the slots.
-        whole: whether the trees serve everything: else there are too few slots, or too short ones.
-        prices: shape (resources, rooms): of each thing of a resource, by which ``least`` is known.
+        us: Its time, microseconds.
+        least: Lower bound for packings of these slots.
+        shares: Shares. Those of each commodity add up to 1.
+        lengths: Lengths of the slots.
+        whole: Whether the trees serve everything. If not, there are too few slots, or too short
+            ones.
+        prices: Shape (resources, rooms): prices that prove ``least``, per unit of a resource.
     """
 
     slots: TimeSlots

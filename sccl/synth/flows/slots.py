@@ -35,15 +35,15 @@ _TENTH = 10
 class TimeSlots:
     """Slots whose lengths are ``fixed + grows @ z`` for variables z of 0 or more, microseconds.
 
-    The time is the sum of z; its rows ask for combinations of z that are at least something.
-    Slots may be at the same time, in part: those share a room, which holds as much as one of them.
+    The time is the sum of z. Rows require ``rows @ z >= least``. Slots may overlap in time.
+    Overlapping slots share a room, which has the capacity of one slot.
 
     Attributes:
-        fixed: shape (rooms,).
-        grows: shape (rooms, variables).
-        rows: shape (rows, variables).
-        least: shape (rows,).
-        arrive: shape (links, slots): first slot in which bytes sent in a slot can be forwarded. The
+        fixed: Shape (rooms,).
+        grows: Shape (rooms, variables).
+        rows: Shape (rows, variables).
+        least: Shape (rows,).
+        arrive: Shape (links, slots): first slot in which bytes sent in a slot can be forwarded. The
             number of slots: they arrive by the end, too late to forward. -1: they arrive too late.
         later: Offset between the begins of consecutive slots if all share one room. 0: slots follow
             one another, each in its own room.
@@ -90,15 +90,15 @@ class TimeSlots:
 def variable(
     problem: FluidProblem, potentials: tuple[Fraction, ...], unit: Fraction, count: int
 ) -> TimeSlots:
-    """Return slots of any lengths, by the rule above.
+    """Return slots of variable lengths.
 
     Bytes sent over a link can be forwarded n slots later, with n = alpha / unit, rounded up. These
-    n slots together are at least as long as alpha. The last slot is followed by a time in which
-    nothing is sent, so that the last bytes arrive.
+    n slots together are at least as long as alpha. A time without sends follows the last slot, so
+    that the last bytes arrive.
 
     Args:
-        potentials: Delay of all slots of each sending rank, microseconds. Where the delays of the
-            two ends of a link differ by its alpha, bytes are forwarded in the same slot.
+        potentials: Delay of all slots of each sending rank, microseconds. If the delays of the two
+            ends of a link differ by its alpha, bytes are forwarded in the same slot.
         unit: One of the remaining delays of links, microseconds.
         count: Number of slots.
     """
@@ -163,9 +163,9 @@ def bordered(
     time: Fraction,
     rule: Rule,
 ) -> TimeSlots:
-    """Return slots with borders at some times from the start, and some before the end.
+    """Return slots with borders at some times after the start and before the end.
 
-    The one variable is the time; the order of the borders, and what may follow on what, are those
+    The only variable is the time. The order of the borders, and the order between slots, are those
     of ``time``.
     """
     at = {Fraction(0): (Fraction(0), 0), time: (Fraction(0), 1)}
@@ -188,7 +188,7 @@ def bordered(
 
 
 def _follows(borders: list[Fraction], k: int, alpha: Fraction, rule: Rule) -> int:
-    """Return from which slot on what is sent in slot k may be sent on; -1: it comes too late."""
+    """Return the first slot in which bytes of slot k can be forwarded. -1: they come too late."""
     count = len(borders) - 1
     begins, ends = borders[k] + alpha, borders[k + 1] + alpha
     if rule == "below":
@@ -204,15 +204,15 @@ def _follows(borders: list[Fraction], k: int, alpha: Fraction, rule: Rule) -> in
 def changes(
     alpha: tuple[Fraction, ...], starts: frozenset[Fraction], ends: frozenset[Fraction]
 ) -> list[Fraction]:
-    """Return the times at which slots between such borders change their order or what follows."""
+    """Return the times at which such slots change their order or the order between them."""
     met = {s + c for s in starts | {Fraction(0)} for c in ends | {Fraction(0)}}
     return sorted(met | {m + a for m in met for a in set(alpha)})
 
 
 def uniform(alpha: tuple[Fraction, ...], length: Fraction, count: int) -> TimeSlots:
-    """Return slots of one length: epochs. What is sent over a link is there by the end of a slot.
+    """Return slots of one length (epochs). Bytes sent over a link arrive by the end of a slot.
 
-    What lasts into a slot by less than a tenth of it is not counted as one more.
+    A delay that extends into a slot by less than a tenth of it does not count as another slot.
     """
     waits = {a: 1 + max(0, ceil((a - length / _TENTH) / length)) for a in set(alpha)}
     arrive = np.array(
@@ -224,10 +224,10 @@ def uniform(alpha: tuple[Fraction, ...], length: Fraction, count: int) -> TimeSl
 
 
 def rounded(alpha: tuple[Fraction, ...], length: Fraction, count: int) -> TimeSlots:
-    """Return slots of one length, of which alphas are the nearest numbers: a plan, and no proof.
+    """Return slots of one length, with alphas rounded to slots: for a plan, not for a proof.
 
-    All of them grow alike where links would carry too much. What is planned takes turns as planned,
-    each as soon as may be; so the time it takes may be above that of the slots, or below.
+    All slots grow equally if links would be overloaded. Sends then keep the planned order, each as
+    soon as possible, so their time may be above or below that of the slots.
     """
     waits = {a: max(1, round(a / length)) if a else 0 for a in set(alpha)}
     arrive = np.array(

@@ -1,4 +1,4 @@
-"""The same, where groups of nodes are alike, and joined alike: a number in place of the others.
+"""The same, where groups of nodes are alike, and joined alike: a number instead of the others.
 
 As in :mod:`sccl.synth.fluid.tables` a tree enters each group once. Where it makes no difference
 which groups are still to be reached, only how many, one table serves all groups.
@@ -27,7 +27,7 @@ class AlikeGroups(NamedTuple):
         groups: how many groups there are.
         src: of each kind of link: where in its group it comes from.
         dst: where in its own group, or in another, it leads to.
-        inside: whether it stays in its group; those come first.
+        inside: whether it stays in its group. Those come first.
         link: one of each kind.
     """
 
@@ -207,7 +207,7 @@ def walk_alike(  # noqa: PLR0912, PLR0913, PLR0915, PLR0917 - a table, and where
 def alike_groups(
     problem: FluidProblem,
 ) -> tuple[AlikeGroups, dict[tuple[int, int, int], int]] | None:
-    """Return how chassis are alike, and the link of a kind from one to another; None: they differ.
+    """Return how chassis are alike, and the link of a kind from one to another. None: they differ.
 
     They are if ranks follow one another in them, each has the same links, from each to each other
     lead the same, and what these take and hold is the same by symmetry.

@@ -190,7 +190,7 @@ def _told(floor: Floor) -> dict[str, str]:
 
 
 def _late(topology: Topology, dual: Dual, size_bytes: int) -> TimeLateWire | None:
-    """Return what comes late to a chassis, and what that proves of a size; None: nothing."""
+    """Return what comes late to a chassis, and what that proves of a size. None: nothing."""
     if dual.phases > 1:
         return None
     machine = topology.reversed() if dual.on_reversed else topology
@@ -212,7 +212,7 @@ def _late(topology: Topology, dual: Dual, size_bytes: int) -> TimeLateWire | Non
 
 
 def priced(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire | None:
-    """Return what prices of links in slots prove of a size; None: no more than cuts."""
+    """Return what prices of links in slots prove of a size. None: no more than cuts."""
     if topology.switches or dual.phases > 1:
         return None
     machine = topology.reversed() if dual.on_reversed else topology

@@ -154,7 +154,7 @@ class _Search:
         return self.topology.ranks <= MOST_RANKS and dual_of(self.spec).phases == 1
 
     def fill(self, sizes: Sequence[int]) -> None:
-        """Look at both ends; and in between, where what holds at one does not hold at the other.
+        """Look at both ends, and in between, where what holds at one does not hold at the other.
 
         It would be for nothing where the borders are in one order and one price or one cut gives
         the bound of both: the time that a program gives is convex in the bytes, and in between it

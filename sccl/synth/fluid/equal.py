@@ -34,7 +34,7 @@ _OVERLAPPING = 0.2
 
 _TREE_RANKS, _TREE_STEPS, _TREE_UNITS = 16, 3, 1.0
 """Ranks up to which an allreduce in groups is also looked for by trees, of how many numbers of
-steps, and effort for each. (Of all ranks two phases are as near; in groups trees take less.)"""
+steps, and effort for each. (Of all ranks two phases are as near. In groups trees take less.)"""
 
 
 def overlapping(request: Request, effort: Effort, units: float, seconds: float) -> Outcome:
@@ -192,5 +192,5 @@ def _why(outcome: GaveUp, effort: Effort) -> str:
 
 
 def _bounded(found: Found, floor: Fraction) -> Found:
-    """Return a schedule with the bound of any chunks in place of its own."""
+    """Return a schedule with the bound of any chunks instead of its own."""
     return Found(found.plan, Bound(Measure.TIME_US, found.bound.attained, floor))

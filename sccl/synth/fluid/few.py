@@ -31,15 +31,15 @@ _BETTERED = 0.05
 """Of effort, for trees that serve everyone, by prices of those that do."""
 
 _SHORT, _STEEP, _FULLEST, _FINE = 1e-3, 6.0, 3.0, 1 << 30
-"""Of the whole: a slot counts as no shorter; by how much a full one is dearer, as a logarithm; what
-is no dearer for being fuller; and the dearest send as a whole number."""
+"""Of the whole: a slot counts as no shorter. By how much a full one is dearer, as a logarithm; what
+is no dearer for being fuller, and the dearest send as a whole number."""
 
 
 def few_goals(problem: FluidProblem) -> frozenset[int]:
     """Return ranks that are hard to serve together; none: chunks do not all go the same ways.
 
     Those are the farthest rank of each chassis, as what comes late to a chassis comes to it by
-    itself; and of each way that a chunk can begin with, one that is far by that way, as what leaves
+    itself, and of each way that a chunk can begin with, one that is far by that way, as what leaves
     late has to leave by several.
     """
     if len(problem.commodities) != 1 or len(problem.commodities[0].members) != 1:
@@ -95,7 +95,7 @@ class JoinedTrees:
         self._counts = np.array([resource.count for resource in problem.resources])
 
     def whole(self, packing: TimedPacking, enough: float) -> TimedPacking | None:
-        """Return a packing of the same slots in which trees serve everyone; None: there is none.
+        """Return a packing of the same slots in which trees serve everyone. None: there is none.
 
         Args:
             enough: microseconds at which it is not bettered.

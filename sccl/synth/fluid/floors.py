@@ -27,7 +27,7 @@ MOST_BORDERS = 44
 """Slots of which the time of a few alphas is made: of more the program becomes slow."""
 
 _ALPHAS, FIRST = 6, 8
-"""Of links that differ, of which sums are borders; and how many of these bounds look at."""
+"""Of links that differ, of which sums are borders, and how many of these bounds look at."""
 
 _FLOWS = 30.0
 """Of effort for the first packing of what is not copied."""
@@ -62,7 +62,7 @@ class SlotProof:
         borders: of slots, from the start and from the end.
         begin: between it and ``end`` the order of borders is the same.
         packing: with the prices.
-        goals: ranks that trees serve, whoever else wants something; None: trees serve everyone.
+        goals: ranks that trees serve, whoever else wants something. None: trees serve everyone.
     """
 
     borders: frozenset[Fraction]
@@ -87,10 +87,10 @@ class FloorSearch:
             all takes.
         effort: what may be spent, in units of some seconds.
         best: the best packing so far.
-        placed_us: what the best schedule takes; infinite: there is none yet.
-        proof: of the floor; None: it is still that of cuts.
+        placed_us: what the best schedule takes. Infinite: there is none yet.
+        proof: of the floor. None: it is still that of cuts.
         trees: of the programs that raise the floor, which are good ones for other sizes, too.
-        goals: the ranks to which the problem is narrowed; None: it is whole.
+        goals: the ranks to which the problem is narrowed. None: it is whole.
     """
 
     problem: FluidProblem
@@ -122,7 +122,7 @@ class FloorSearch:
         start: Iterable[tuple[int, Tree]] = (),
         most: float = inf,
     ) -> TimedPacking | None:
-        """Return the best packing of some slots, for so much effort; None: they are too few."""
+        """Return the best packing of some slots, for so much effort. None: they are too few."""
         unit = float(self.floor) or 1.0
         left = self.effort - self.spent if self.placed_us < inf else self.effort
         if isinstance(self.engine, FlowProgram):
@@ -229,7 +229,7 @@ class FloorSearch:
         end: Fraction,
         enough: float,
     ) -> TimedPacking | None:
-        """Return a packing whose prices say the most of times between two; None: there is none."""
+        """Return a packing whose prices say the most of times between two. None: there is none."""
         slots = bordered(self.problem.alpha, borders, borders, (begin + end) / 2, "below")
         if slots.count > 2 * MOST_BORDERS:
             return None
@@ -258,7 +258,7 @@ class FloorSearch:
 
 
 def narrowed_search(problem: FluidProblem, floor: Fraction, deadline: float) -> FloorSearch | None:
-    """Return a search for the floor of a problem by trees to few ranks; None: there are none.
+    """Return a search for the floor of a problem by trees to few ranks. None: there are none.
 
     Args:
         floor: that is known, microseconds.

@@ -46,7 +46,7 @@ class FoldedProblem:
 
 
 def folded(problem: FluidProblem) -> FoldedProblem | None:
-    """Return a problem of one kind of chunk, folded; None: no symmetry keeps who has it."""
+    """Return a problem of one kind of chunk, folded. None: no symmetry keeps who has it."""
     if len(problem.commodities) != 1 or len(problem.commodities[0].members) != 1:
         return None
     images = few_symmetries(problem.topology, problem.collective, MOST_IMAGES)

@@ -1,7 +1,7 @@
 """A cheap timed tree, made in no time: who is nearest is joined next, by the cheapest way.
 
 That is Takahashi and Matsuyama's rule (1980) on a network expanded in time, begun with each rank in
-turn; then each rank is joined anew, with all that it serves, where that is cheaper. The tree need
+turn. Then each rank is joined again, with all that it serves, where that is cheaper. The tree need
 not be the cheapest.
 """
 
@@ -30,10 +30,10 @@ def insert(  # noqa: PLR0913, PLR0917 - a network, prices, and what is wanted
         src: of each link.
         dst: of each link.
         cost: shape (links, slots): of a send, 1 or more.
-        arrive: likewise: from which slot on what was sent is there; -1: it is not sent.
-        since: of each rank: 0 if it has the chunk from the start; else -1.
+        arrive: likewise: from which slot on what was sent is there. -1: it is not sent.
+        since: of each rank: 0 if it has the chunk from the start. Otherwise -1.
         wanted: whether each rank wants it.
-        begun: whether a tree is begun with each rank; the cheapest is kept.
+        begun: whether a tree is begun with each rank. The cheapest is kept.
         tree: shape (most, 2).
     """
     slots, ranks = cost.shape[1], len(since)
@@ -85,8 +85,8 @@ def _spread(  # noqa: PLR0912, PLR0913, PLR0917
     Args:
         have: since which slot each rank has it.
         by: link and slot by which each rank has it.
-        below: a rank that has it not, nor who has it from there; -1: none.
-        via: the link by which it is there first in a slot; -1: from the slot before; -2: it is
+        below: a rank that has it not, nor who has it from there. -1: none.
+        via: the link by which it is there first in a slot. -1: from the slot before. -2: it is
             there anyway.
     """
     slots, ranks = cost.shape[1], len(have)
@@ -121,7 +121,7 @@ def _spread(  # noqa: PLR0912, PLR0913, PLR0917
 
 @compiled
 def _nearest(far: Whole, wanted: Whole, have: Whole, slots: int) -> int:
-    """Return who wants the chunk, has not got it, and is the nearest; -1: nobody."""
+    """Return who wants the chunk, has not got it, and is the nearest. -1: nobody."""
     found = -1
     for v in range(len(have)):
         if wanted[v] and have[v] > slots and (found < 0 or far[v] < far[found]):
@@ -157,7 +157,7 @@ def _anew(  # noqa: PLR0913, PLR0917
     far: Whole,
     via: Whole,
 ) -> bool:
-    """Join a rank anew by when it is needed, if that is cheaper; return whether it was."""
+    """Join a rank again by when it is needed, if that is cheaper; return whether it was."""
     need = cost.shape[1]
     serves = False
     for v in range(len(have)):

@@ -37,13 +37,13 @@ class Late:
 
 
 def late_us(problem: FluidProblem) -> Fraction:
-    """Return the microseconds that no schedule takes less than, by what comes late; 0: nothing."""
+    """Return the microseconds that no schedule takes less than, by what comes late. 0: nothing."""
     found = latest(problem)
     return found.us if found else Fraction(0)
 
 
 def latest(problem: FluidProblem) -> Late | None:
-    """Return what comes late such that it takes the most; None: nothing does.
+    """Return what comes late such that it takes the most. None: nothing does.
 
     Where a switch copies nothing is said: one byte out of a rank may be many deliveries.
     """

@@ -33,10 +33,10 @@ MORE_SLOTS = 12
 
 _MOST_SLOTS = 40
 _BOTH, _IDLE = 2, 3
-"""More slots than the fewest with which all units are tried; and times that nothing is gained."""
+"""More slots than the fewest with which all units are tried, and times that nothing is gained."""
 
 _FEW, _SEVERAL = 3, 6
-"""Times the farthest way, up to which borders come first; and up to which they are tried."""
+"""Times the farthest way, up to which borders come first, and up to which they are tried."""
 
 _MANY = 12
 """Likewise, up to which slots of about alphas are tried for what one rank sends, or gets."""
@@ -52,7 +52,7 @@ _EPOCHS = 12
 """In which the floor is cut."""
 
 _COUNTS, _OPTIMISTIC = (16, 32), Fraction(3, 4)
-"""Slots of which alphas are the nearest numbers; and the part of the floor from which on they are
+"""Slots of which alphas are the nearest numbers, and the part of the floor from which on they are
 tried."""
 
 _STEPS = 24
@@ -250,7 +250,7 @@ class Least(FloorSearch):
     # that trees through which bytes flow are good there, at any slot; prices say the rest.
 
     def _throughout(self) -> None:
-        """Pack trees without a stop, and from these on others; links that are alike are one."""
+        """Pack trees without a stop, and from these on others. Links that are alike are one."""
         fold = folded(self.problem)
         if fold is None:
             self._from_steady()

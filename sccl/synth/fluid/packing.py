@@ -24,11 +24,11 @@ _PIVOT, _ROUND = 3e-9, 5e-6
 """Effort of a pivot, and of a round, for each row and column: so no load changes what is found."""
 
 _EVENLY, _OFTEN, _FIRST = 24, 400, 0.3
-"""Times that trees are priced at first, at least and at most; and the part of the effort after
+"""Times that trees are priced at first, at least and at most, and the part of the effort after
 which that ends."""
 
 _STEEP, _GENTLY = 12.0, 0.1
-"""By how much the fullest slot becomes dearer in all of those times; and each time, at least."""
+"""By how much the fullest slot becomes dearer in all of those times, and each time, at least."""
 
 _SHORT = 1e-3
 """Of the whole: a slot counts as no shorter, where trees are to load all evenly."""
@@ -38,7 +38,7 @@ _DEAR = 1000.0
 
 
 class _Master:
-    """The program over the trees so far; times are in units of about the whole."""
+    """The program over the trees so far. Times are in units of about the whole."""
 
     def __init__(self, problem: FluidProblem, slots: TimeSlots, unit: float) -> None:
         self.problem, self.slots, self.unit = problem, slots, unit
@@ -168,7 +168,7 @@ class Growth:
 
     @property
     def spent(self) -> float:
-        """Return the effort so far, in units of some seconds; no clock has a part in it."""
+        """Return the effort so far, in units of some seconds. No clock has a part in it."""
         return self.master.spent + self._pricing_spent
 
     @property

@@ -11,7 +11,7 @@ MOST_RANKS = 10
 
 
 def partitions(problem: FluidProblem) -> Iterator[list[list[int]]]:
-    """Yield all ranks in groups: by chassis; or, if there are none, as rows and columns of grids.
+    """Yield all ranks in groups: by chassis, or, if there are none, as rows and columns of grids.
 
     The trees of each leave out others, so it is good to have several.
     """

@@ -59,7 +59,7 @@ class Narrowed:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The user interrupted, and what was found is kept once so many sends are judged."""
+    """The user interrupted, and what was found is kept once so many sends are verified."""
 
     kept_sends: int
 
@@ -79,7 +79,7 @@ class _Half:
 
     Attributes:
         floor: no schedule takes less, microseconds.
-        ended: why it ended before its time; empty: it did not.
+        ended: why it ended before its time. Empty: it did not.
     """
 
     placing: Placing
@@ -101,7 +101,7 @@ class _Half:
     def pack(
         self, gap: float, units: float, deadline: float, told: Callable[[float, float], None]
     ) -> None:
-        """Make schedules of packings, unless one is near enough; and raise the floor.
+        """Make schedules of packings, unless one is near enough, and raise the floor.
 
         Raises:
             _NoPackingError: packings cannot be looked for, and there is no schedule yet.
@@ -250,7 +250,7 @@ def _is_single(spec: Spec) -> bool:
 def _dual_of(request: Request) -> Dual:
     """Return what is solved: what one rank gathers is scattered by it, read backwards.
 
-    Flows into one rank are a program of their own for each rank that they come from; those out of
+    Flows into one rank are a program of their own for each rank that they come from. Those out of
     it are one. Budgets are read backwards only where they have to be.
     """
     dual, spec = dual_of(request.spec), request.spec
@@ -267,7 +267,7 @@ def _dual_of(request: Request) -> Dual:
 def _check_read_backwards(request: Request) -> None:
     """Check that budgets bear schedules that are read backwards.
 
-    Each link's times are then shifted by its own alpha; so are those of a budget, but where a chunk
+    Each link's times are then shifted by its own alpha, so are those of a budget, but where a chunk
     passes it twice on its way through a switch that cuts through.
 
     Raises:

@@ -44,7 +44,7 @@ class TreePricing:
     """Tables for the trees of a problem.
 
     Attributes:
-        exact: whether no trees at all are cheaper than it tells; else none that it looks at.
+        exact: whether no trees at all are cheaper than it tells. Otherwise none that it looks at.
         light: of the tables some by which everything is served, in less work.
         searched: where no tables say of all trees which is the cheapest, and it is asked for.
 
@@ -109,7 +109,7 @@ class TreePricing:
 
         Args:
             prices: shape (links, slots): of a byte.
-            arrive: likewise: from which slot on it is there; -1: it is not sent.
+            arrive: likewise: from which slot on it is there. -1: it is not sent.
             lightly: whether only in the light tables.
 
         Raises:
@@ -175,7 +175,7 @@ class _Part(Protocol):
 
 
 def _light(parts: list[_Part], commodities: int) -> list[_Part]:
-    """Return the tables that take little work, if each serves everything; else all of them."""
+    """Return the tables that take little work, if each serves everything. Otherwise all of them."""
     if any(len(part.commodities) < commodities for part in parts):
         return parts
     least = min(part.work(2) for part in parts)
@@ -183,7 +183,7 @@ def _light(parts: list[_Part], commodities: int) -> list[_Part]:
 
 
 class _Alike:
-    """Sets of ranks of a group, and how many other groups; see :mod:`sccl.synth.fluid.alike`."""
+    """Sets of ranks of a group, and how many other groups. See :mod:`sccl.synth.fluid.alike`."""
 
     exact = False
 
@@ -249,7 +249,7 @@ class _Inserted:
         """Take note of what is to be served.
 
         Args:
-            begun: with how many ranks a tree is begun, one after the other; 0: with each.
+            begun: with how many ranks a tree is begun, one after the other. 0: with each.
         """
         self.problem = problem
         self.commodities = tuple(range(len(problem.commodities)))
@@ -280,7 +280,7 @@ class _Inserted:
 
 
 def _spaced(problem: FluidProblem, one: FluidCommodity, most: int) -> Whole:
-    """Return whether each rank is one of so many that want something, near ones and far; 0: all."""
+    """Return whether each rank is one of so many that want something, near ones and far. 0: all."""
     far = problem.distances(one.holders)
     missing = sorted(one.wanted - one.holders, key=lambda rank: (-far[rank], rank))
     apart = -(-len(missing) // most) if most else 1

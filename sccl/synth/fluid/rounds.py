@@ -2,7 +2,7 @@
 
 A machine whose links make it a product (a hypercube, a torus of four by four, a DGX-1: two quads)
 has coordinates, and ranks that differ in one of them alone are on a line. Where those of a line are
-linked all with all, a coordinate is done with in one round; after one round for each, in any order,
+linked all with all, a coordinate is done with in one round. After one round for each, in any order,
 everyone has everything exactly once. Coordinates may also be halved: one rank of a line gets what
 the others have, goes through the other rounds for them, and tells them in the end.
 
@@ -111,7 +111,7 @@ class RoundPricing:
 
         Args:
             cost: shape (links, slots): of a send.
-            arrive: likewise: from which slot on it is there; -1: never.
+            arrive: likewise: from which slot on it is there. -1: never.
         """
         if not self.plans:
             return INFINITE, frozenset()

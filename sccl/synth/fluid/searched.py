@@ -34,11 +34,11 @@ class SearchedTrees:
     def cheapest(
         self, commodity: int, cost: Whole, arrive: Whole, hint: Tree | None
     ) -> tuple[Tree | None, float]:
-        """Return a cheap tree, and what no tree costs less than; None: it has found none.
+        """Return a cheap tree, and what no tree costs less than. None: it has found none.
 
         Args:
             cost: shape (links, slots).
-            arrive: likewise: from which slot on it is there; -1: it is not sent.
+            arrive: likewise: from which slot on it is there. -1: it is not sent.
             hint: a tree to begin with.
 
         Raises:

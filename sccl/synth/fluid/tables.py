@@ -1,12 +1,12 @@
 """The cheapest timed tree to every set of ranks, from every node and slot: compiled loops.
 
 Dreyfus and Wagner's dynamic programming (1972), on a network expanded in time. What a node does
-with a chunk that it has from some slot on, to serve a set: it waits; it sends the chunk over a
-link, which has it some slots later; it serves two parts of the set, each by itself; or it is in the
+with a chunk that it has from some slot on, to serve a set: it waits. It sends the chunk over a
+link, which has it some slots later. It serves two parts of the set, each by itself, or it is in the
 set.
 
 Nodes lie in groups, a chassis each. A tree is taken to enter each group at most once, and to serve
-all of it from there; so another group counts as one thing to be reached, however many ranks it has.
+all of it from there, so another group counts as one thing to be reached, however many ranks it has.
 With a single group nothing is assumed.
 """
 
@@ -22,7 +22,7 @@ from sccl.compiled import compiled
 Whole = NDArray[np.int64]
 
 INFINITE = 1 << 60
-"""Dearer than any tree; the sum of two stays within 64 bits."""
+"""Dearer than any tree. The sum of two stays within 64 bits."""
 
 
 class NodeGroups(NamedTuple):
@@ -30,7 +30,7 @@ class NodeGroups(NamedTuple):
 
     Attributes:
         nodes: of each group: how many.
-        ranks: of each group: how many of them are to be reached; they come first in it.
+        ranks: of each group: how many of them are to be reached. They come first in it.
         place: of each group that has such ranks: its number among these; of others -1.
         first: of each group: where its table begins.
         group: of each node: its group.
@@ -59,7 +59,7 @@ def fill(groups: NodeGroups, slots: int, cost: Whole, arrive: Whole, table: Whol
 
     Args:
         cost: shape (links, slots): of a send in a slot, 1 or more.
-        arrive: likewise: the slot from which on what was sent is there; -1: it is not sent.
+        arrive: likewise: the slot from which on what was sent is there. -1: it is not sent.
         table: by group, set, slot (and one after the last) and node. A set is the group's own ranks
             as bits, and above them the groups that are to be reached, this one left out.
     """

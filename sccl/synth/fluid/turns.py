@@ -51,7 +51,7 @@ class _Turn(NamedTuple):
 
 
 class _Costs(NamedTuple):
-    """Shape (links, slots): what a send costs, and from which slot on it is there; -1: never."""
+    """Shape (links, slots): what a send costs, and from which slot on it is there. -1: never."""
 
     cost: Whole
     arrive: Whole
@@ -140,7 +140,7 @@ class _Pair:
         return best
 
     def tree(self, at: _Cheapest, costs: _BothWays) -> Tree:
-        """Return the cheapest trees as one; the tables are filled in."""
+        """Return the cheapest trees as one. The tables are filled in."""
         slots, turn = costs.down.cost.shape[1], at.turn
         uses = {(link, at.until) for link in turn.links}
         above = int(_together(turn, self.up, slots)[:, slots - at.until].argmin())
@@ -185,7 +185,7 @@ class TurnPricing(TreePricing):
             )
 
     def effort(self, slots: int, *, lightly: bool = False) -> float:
-        """Return what it takes to price trees of so many slots; see :class:`TreePricing`."""
+        """Return what it takes to price trees of so many slots. See :class:`TreePricing`."""
         own = super().effort(slots, lightly=lightly)
         turns = _GOAL * slots * sum(pair.goals for pair in self._pairs)
         return _DEARER * own + turns + self.rounds.effort(slots)
@@ -195,7 +195,7 @@ class TurnPricing(TreePricing):
     ) -> list[tuple[float, Tree]]:
         """Return what is cheapest, trees up and down as one, or all sends of some rounds.
 
-        And its price; see :class:`TreePricing`.
+        And its price. See :class:`TreePricing`.
         """
         del lightly  # all tables are
         cost = np.floor(prices * (_FINE / (float(prices.max(initial=0.0)) or 1.0)))
@@ -219,7 +219,7 @@ def turned_round(cost: Whole, arrive: Whole) -> _BothWays:
 
     Args:
         cost: shape (links, slots): of a send.
-        arrive: likewise: from which slot on it is there, a later one; -1: never.
+        arrive: likewise: from which slot on it is there, a later one. -1: never.
     """
     links, slots = cost.shape
     back, there = np.full((links, slots), INFINITE), np.full((links, slots), -1, np.int64)

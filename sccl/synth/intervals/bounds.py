@@ -21,7 +21,7 @@ from sccl.synth.network.nearest import nearest_ticks
 
 
 def sizes_of(collective: Collective, size_bytes: int) -> int | tuple[int, ...]:
-    """Return the bytes of each chunk; a number, where they are alike.
+    """Return the bytes of each chunk. A number, where they are alike.
 
     Args:
         size_bytes: what C chunks make up; of chunks with counts, an element.
@@ -44,7 +44,7 @@ def least_of(  # noqa: PLR0913 - a question, and what is known
     """Return the ticks that no schedule of such chunks takes less than.
 
     Of chunks of several sizes, what links carry is counted as if all had the least; cuts count
-    bytes, whatever the chunks; and none comes sooner than the quickest ways bring it.
+    bytes, whatever the chunks, and none comes sooner than the quickest ways bring it.
 
     Args:
         together: whether schedules may send chunks together, too, of which less is known.

@@ -28,7 +28,7 @@ from sccl.topo.symmetry.permutations import Permutation
 
 @dataclass(frozen=True)
 class Action:
-    """Where symmetries take what is planned; the first is the identity.
+    """Where symmetries take what is planned. The first is the identity.
 
     Attributes:
         chunks: by symmetry and chunk.
@@ -83,7 +83,7 @@ class Improved:
     """What a model says.
 
     Attributes:
-        sends: of the first chunks; None: it found none.
+        sends: of the first chunks. None: it found none.
         refuted: whether there are none, of those that are symmetric and in time.
         optimal: whether none of these finishes earlier.
         units: of effort that it took.
@@ -113,8 +113,8 @@ class IntervalModel:
             horizon: units by which all has arrived.
             known: sends of first chunks: of those that are not free as they stay, of the others a
                 hint.
-            free: first chunks that are scheduled; None: all.
-            routes: which (chunk, way) there may be; None: any.
+            free: first chunks that are scheduled. None: all.
+            routes: which (chunk, way) there may be. None: any.
         """
         self.posed, self.action, self.horizon = posed, action, horizon
         self.routes = routes

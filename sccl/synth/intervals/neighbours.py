@@ -1,4 +1,4 @@
-"""From a schedule to better ones: some chunks at a time are scheduled anew around all others.
+"""From a schedule to better ones: some chunks at a time are scheduled again around all others.
 
 Large-neighbourhood search (Shaw 1998) over chunks: a late one, and others at random. The finish is
 that of the latest of many chunks, so a neighbourhood can seldom lessen it; what is lessened is by
@@ -38,7 +38,7 @@ class Neighbours:
         kind: of model.
         intervals: of a chunk and a way in it.
         made: units of effort that making one counts as, at the least.
-        routes: which (chunk, way) there may be; None: any.
+        routes: which (chunk, way) there may be. None: any.
     """
 
     posed: Posed
@@ -115,5 +115,5 @@ class Neighbours:
 
 
 def _some(spending: Spending) -> Effort | None:
-    """Return what a neighbourhood may take; None: all is spent."""
+    """Return what a neighbourhood may take. None: all is spent."""
     return None if spending.used_up() else spending.left(_UNITS)

@@ -60,7 +60,7 @@ def placed(posed: Posed, sends: Iterable[ChunkSend], length: int) -> tuple[Chunk
     Args:
         sends: by the epoch in which they start, each after that which brings its chunk. Those of
             one epoch and chunk that share a stem go together.
-        length: units of an epoch before which none starts; 0: it is as soon as can be.
+        length: units of an epoch before which none starts. 0: it is as soon as can be.
     """
     held = [Held(room) for room in posed.room]
     of_several = max if posed.collective.combining else min  # a sum is sent when all have come
@@ -116,7 +116,7 @@ def pruned(posed: Posed, sends: Iterable[ChunkSend]) -> tuple[ChunkSend, ...]:
     TE-CCL, section 3: flows that serve no demand are left out, from the destinations backwards.
 
     Args:
-        sends: of some chunks; each comes to a rank once.
+        sends: of some chunks. Each comes to a rank once.
     """
     rows = tuple(sends)
     brings = {(send.chunk, posed.dst[send.way]): i for i, send in enumerate(rows)}

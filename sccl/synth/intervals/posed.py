@@ -33,7 +33,7 @@ Ticks = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class ChunkSend:
-    """A chunk that goes a way; by its start, which is in units."""
+    """A chunk that goes a way. By its start, which is in units."""
 
     start: int
     chunk: int
@@ -57,8 +57,8 @@ class Posed:
         wanted: of each chunk: who wants it, and does not hold it.
         tenant: of each chunk: which of several collectives it is of.
         priorities: what a unit that one of these finishes later is worth.
-        varied: by size, how much longer ways take where bandwidth varies; empty: it does not.
-        barred: of each chunk, ways that it does not go; empty: none has any.
+        varied: by size, how much longer ways take where bandwidth varies. Empty: it does not.
+        barred: of each chunk, ways that it does not go. Empty: none has any.
         backwards: whether the machine is reversed, and schedules on it are read backwards.
     """
 
@@ -316,7 +316,7 @@ def pose(  # noqa: PLR0913, PLR0917 - what is asked
         clock: of all chunks, or of each.
         tenants: how many chunks of the pattern each has, one after the other; none: there is one.
         priorities: of each; none: there is one tenant.
-        sketched: which ways are taken, and by which chunks, which may leave some without any;
+        sketched: which ways are taken, and by which chunks, which may leave some without any.
             None: all, by all.
         together: whether a unit divides alphas, too: what several chunks take together has one.
         backwards: whether the machine is reversed, and schedules on it are read backwards.

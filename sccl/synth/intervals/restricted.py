@@ -4,7 +4,7 @@ TACCL (NSDI 2023), section 3.1: of a machine a sketch leaves a logical topology.
 machine of its own: the links that ways of the sketch pass, those of a sender with a part of the
 bandwidth so much slower. Ranks that a switch no longer joins each to each are joined by several in
 its place, so that no other ways come with those that are left. What is planned there passes links
-of the whole machine, where it is judged; its bound is about what the sketch leaves.
+of the whole machine, where it is verified. Its bound is about what the sketch leaves.
 """
 
 from __future__ import annotations

@@ -16,12 +16,12 @@ from sccl.core.sketch import Relays, Sketch
 from sccl.core.topology import Topology
 
 Ways = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
-"""From where to where each goes, as a sketch speaks of it, and how much slower it is taken; 0: not
+"""From where to where each goes, as a sketch speaks of it, and how much slower it is taken. 0: not
 at all."""
 
 
 def broken_of_machine(topology: Topology, whole: Sequence[int]) -> str:
-    """Return which link or budget of a machine a permutation of all nodes breaks; empty: none."""
+    """Return which link or budget of a machine a permutation of all nodes breaks. Empty: none."""
     return _broken_link(topology, whole) or _broken_budget(topology, whole)
 
 
@@ -74,7 +74,7 @@ def _broken_budget(topology: Topology, whole: Sequence[int]) -> str:
 
 
 def broken_of_sketch(sketch: Sketch, image: Sequence[int], ways: Ways) -> str:
-    """Return what of a logical topology a permutation of the ranks breaks; empty: nothing.
+    """Return what of a logical topology a permutation of the ranks breaks. Empty: nothing.
 
     Args:
         image: of each rank.

@@ -33,7 +33,7 @@ class Sketched:
     """A sketch on a machine.
 
     Attributes:
-        topology: the machine; or, backwards, the reversed one, on which a dual is planned.
+        topology: the machine, or, backwards, the reversed one, on which a dual is planned.
         backwards: whether ways go against those that the sketch speaks of.
 
     Raises:
@@ -102,7 +102,7 @@ class Sketched:
         return rank // self.local
 
     def factors(self, src: NDArray[np.int64], dst: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return of each way from rank to rank by how much slower it is taken; 0: not at all.
+        """Return of each way from rank to rank by how much slower it is taken. 0: not at all.
 
         Raises:
             TopologyError: a relay has no way.
@@ -210,7 +210,7 @@ class Sketched:
 
     @cached_property
     def group(self) -> tuple[Permutation, ...]:
-        """Return the symmetries of all nodes that the rotations make up; the identity first.
+        """Return the symmetries of all nodes that the rotations make up. The identity first.
 
         Of those that do the same to all ranks, there is one.
 

@@ -2,7 +2,7 @@
 
 The links of a way up to where a chunk can stay, a segment, carry it at one pace: at each moment
 that of the slowest, each link by its own time, as it begins so much later than the way. So a chunk
-has passed a segment when the integral of that pace is 1, rounded up to whole ticks; all in
+has passed a segment when the integral of that pace is 1, rounded up to whole ticks. All in
 fractions. What sets out later never arrives earlier.
 
 All that a chunk holds beside links, of budgets and places of switches, it holds as many ticks
@@ -44,7 +44,7 @@ class Curve:
         return self._passed[k] + self._paces[k] * (tick - self._times[k])
 
     def after(self, tick: int, amount: Fraction) -> int | None:
-        """Return in how many ticks from one on so much passes, rounded up; None: it never does."""
+        """Return in how many ticks from one on so much passes, rounded up. None: it never does."""
         goal = self.passed(tick) + amount
         k = bisect_right(self._passed, goal) - 1
         while k > 0 and self._passed[k] == goal:  # what stands still before has passed by then
@@ -68,7 +68,7 @@ class _Segment:
         links: of the way's, how many.
         offset: ticks from the start of the way to when its first link begins, at full bandwidth.
         ticks: that a chunk takes then.
-        curve: chunks that have passed, by when the segment begins; None: it never varies.
+        curve: chunks that have passed, by when the segment begins. None: it never varies.
     """
 
     links: int
@@ -122,7 +122,7 @@ class VariedWays:
         return tuple(found)
 
     def _curve(self, rows: list[tuple[int, int, int]]) -> Curve | None:
-        """Return what passes links together; None: they have their full bandwidth at all times."""
+        """Return what passes links together. None: they have their full bandwidth at all times."""
         if not any(link in self._rooms for link, _, _ in rows):
             return None
         ticks = rows[0][2]
@@ -153,7 +153,7 @@ class VariedWays:
         return found
 
     def late(self, way: int, start: int) -> int:
-        """Return by how many ticks a chunk arrives later; at least FAR: it never does."""
+        """Return by how many ticks a chunk arrives later. At least FAR: it never does."""
         return sum(self.longer(way, start))
 
     def idle(self, way: int, start: int) -> int:

@@ -63,7 +63,7 @@ def same_rooms(of_sizes: Sequence[HoldsOfSize]) -> tuple[list[list[list[Hop]]], 
 def holds_of(topology: Topology, clock: Clock, crossings: Crossings) -> HoldsOfSize:
     """Return what each way holds of each thing, for chunks of one size.
 
-    Links, each for one chunk at a time; then budgets, and places of switches that store chunks.
+    Links, each for one chunk at a time. Then budgets, and places of switches that store chunks.
     """
     first, links = crossings.first.tolist(), len(topology.links)
     columns = (crossings.link.tolist(), crossings.offset.tolist(), crossings.busy.tolist())

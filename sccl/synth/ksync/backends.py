@@ -1,6 +1,6 @@
 """Solvers of instances: the face that everything else uses, and the judge behind each answer.
 
-A backend is a module of this package with a function ``answer(instance, effort) -> Answer``; it is
+A backend is a module of this package with a function ``answer(instance, effort) -> Answer``. It is
 imported only when it is asked for.
 """
 
@@ -58,7 +58,7 @@ class Backend(Protocol):
     """What a module of this package offers."""
 
     def answer(self, instance: Instance, effort: Effort) -> Answer:
-        """Return what the solver says of ``instance``; not yet judged."""
+        """Return what the solver says of ``instance``. Not yet judged."""
         ...
 
 
@@ -104,17 +104,17 @@ def solve(
     effort: Effort | None = None,
     groups: Sequence[Group] = (),
 ) -> Answer:
-    """Return what ``solver`` says of ``instance``; an algorithm has passed the judge.
+    """Return what ``solver`` says of ``instance``. An algorithm has passed the judge.
 
     Args:
         groups: of symmetries. An algorithm that is invariant under one of them is sought first,
-            without a search where there is a construction; if none is found, the solver is asked.
+            without a search where there is a construction. If none is found, the solver is asked.
 
     Raises:
         UnknownNameError: there is no such solver.
         SolverError: it is not installed, or it broke.
         JudgeError: it gave an algorithm that is not valid.
-        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+        KeyboardInterrupt: the user interrupted. The solver has been stopped.
     """
     effort = effort or Effort()
     backend = load(solver)
@@ -146,7 +146,7 @@ def solve(
 
 
 def _without_search(instance: Instance, groups: Sequence[Group]) -> Answer | None:
-    """Return an answer that needs no search; None: none is known."""
+    """Return an answer that needs no search. None: none is known."""
     many = instance.topology.ranks >= _DIRECT_RANKS
     if (groups or many) and (found := direct.answer(instance, groups)) is not None:
         return found
@@ -159,7 +159,7 @@ def _without_search(instance: Instance, groups: Sequence[Group]) -> Answer | Non
 
 
 def refute_by_bounds(instance: Instance) -> Unsat | None:
-    """Return that bounds of steps or of the bandwidth leave no algorithm; None: they leave some."""
+    """Return that bounds of steps or of the bandwidth leave no algorithm. None: they leave some."""
     begin = time.perf_counter()
     topology, collective = instance.topology, instance.collective
     why = ""
@@ -178,7 +178,7 @@ def _least_rounds(topology: Topology, collective: Collective) -> Fraction:
 
 
 def _best_known(instance: Instance) -> Fraction | None:
-    """Return R/C of what no search has to find; None: nothing, or a solver may well do better."""
+    """Return R/C of what no search has to find. None: nothing, or a solver may well do better."""
     if not _too_large(instance):
         return None
     found = direct.attained(instance.topology, instance.collective)
@@ -186,14 +186,14 @@ def _best_known(instance: Instance) -> Fraction | None:
 
 
 def solve_symmetric(instance: Instance, groups: Sequence[Group], effort: Effort) -> Answer:
-    """Return an algorithm that is invariant under one of some groups, or Unknown; nothing else.
+    """Return an algorithm that is invariant under one of some groups, or Unknown. Nothing else.
 
     Args:
         groups: as for :func:`solve`.
 
     Raises:
         JudgeError: it is not valid.
-        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+        KeyboardInterrupt: the user interrupted. The solver has been stopped.
     """
     if (found := direct.answer(instance, groups)) is not None:
         return _judged(found, "an answer without search")
@@ -226,7 +226,7 @@ def _too_large(instance: Instance) -> str:
 
 
 def _judged(found: Answer, made_by: str) -> Answer:
-    """Return an answer if the judge accepts its algorithm; a small symmetric one written out."""
+    """Return an answer if the judge accepts its algorithm. A small symmetric one written out."""
     if not isinstance(found, Sat):
         return found
     algorithm = require_valid(found.algorithm, made_by)

@@ -94,7 +94,7 @@ def _solve(request: Request, options: Options, effort: Effort) -> Solve:
 
 
 def _best(request: Request, frontier: Frontier) -> Found | None:
-    """Return the fastest point, the one of fewest steps of several; None: there is no point."""
+    """Return the fastest point, the one of fewest steps of several. None: there is no point."""
     if not frontier.points:
         return None
     times = [_time_us(request, point.steps, point.cost) for point in frontier.points]

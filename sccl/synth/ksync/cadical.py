@@ -1,7 +1,7 @@
 """The SAT backend: the time-indexed model for fixed rounds per step, on CaDiCaL through PySAT.
 
 With the rounds fixed, every constraint is a cardinality. All vectors (r_0, ..., r_{S-1}) are tried
-in turn, up to symmetry: the first satisfiable one answers; if none is, the instance is refuted.
+in turn, up to symmetry: the first satisfiable one answers. If none is, the instance is refuted.
 
 CaDiCaL cannot be interrupted through PySAT, so it works in a child process.
 """

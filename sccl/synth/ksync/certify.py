@@ -1,6 +1,6 @@
 """Writing down why a frontier is what it is: one claim after the other, with proofs in files.
 
-What the sweep did is not repeated here as it was: a candidate is refuted anew by the strongest
+What the sweep did is not repeated here as it was: a candidate is refuted again by the strongest
 argument that can be checked without a solver. These are, in this order: the bandwidth bound, the
 limit for its steps, a packing bound for each way to spread its rounds, and a formula with a DRAT
 proof for each of those. Only if all of them fail, two different solvers are asked, and the claim
@@ -130,7 +130,7 @@ class _Writer:
         return self.limits_of_frontier().of_steps(steps)
 
     def limits_of_frontier(self) -> Limits:
-        """Return who knows limits; anew, as another start leads to other prices."""
+        """Return who knows limits; again, as another start leads to other prices."""
         return self.limits(self.topology, self.spec, self.bounds, self.effort)
 
     def refutations(self) -> None:
@@ -168,7 +168,7 @@ class _Writer:
         return None
 
     def vectors(self, instance: Instance) -> list[VectorWire]:
-        """Return a reason for every round vector; nothing if one of them has none."""
+        """Return a reason for every round vector. Nothing if one of them has none."""
         every = list(vectors(instance.rounds, instance.steps, _VECTORS))
         if len(every) > _VECTORS:
             return []
@@ -232,7 +232,7 @@ class _Writer:
         return VectorWire(rounds=rounds, cnf=f"{name}.cnf", drat=f"{name}.drat"), spent
 
     def search(self, instance: Instance) -> tuple[str, ...]:
-        """Return two different solvers that find nothing; nothing if they do not both say so."""
+        """Return two different solvers that find nothing. Nothing if they do not both say so."""
         agree = []
         for solver in SOLVERS:
             if isinstance(solve_instance(instance, solver, Effort(units=self.effort)), Unsat):

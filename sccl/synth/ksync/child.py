@@ -1,4 +1,4 @@
-"""A solver of instances at work in a child process; both ways goes sccl's own JSON."""
+"""A solver of instances at work in a child process. Both ways goes sccl's own JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sccl.synth.ksync import backends
 
 
 class SolverChild(Child):
-    """A solver's process; to be used as a context, whose end is the end of the process.
+    """A solver's process. To be used as a context, whose end is the end of the process.
 
     Raises:
         ToolError: it cannot be started.
@@ -34,7 +34,7 @@ class SolverChild(Child):
         super().__init__(solver, __name__, solver, effort.seed, effort.units)
 
     def answer(self) -> Answer:
-        """Wait for the answer and return it; not yet judged.
+        """Wait for the answer and return it. Not yet judged.
 
         Raises:
             SolverError: the process broke, or was ended.

@@ -25,7 +25,7 @@ def answer(instance: Instance, effort: Effort) -> Answer:
 
 
 def _without_model(instance: Instance, spending: Spending) -> Sat | None:
-    """Return an algorithm that takes no model; None: none is found."""
+    """Return an algorithm that takes no model. None: none is found."""
     if spending.late():
         return None
     if (found := listed(instance, spending.effort.seed)) is not None:

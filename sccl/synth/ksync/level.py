@@ -33,7 +33,7 @@ class Level:
     limited: bool = False
 
     def next(self) -> Candidate | None:
-        """Return the cheapest candidate at first, then the middle one; None: all are decided."""
+        """Return the cheapest candidate at first, then the middle one. None: all are decided."""
         return _next(self.undecided, asked=self.asked)
 
     def ahead(self) -> Iterator[Candidate]:
@@ -77,7 +77,7 @@ class Level:
                 return replace(level, asked=asked, undecided=left, open=(*self.open, *still))
 
     def record_bound(self, bound: StepLimit | None, seconds: float) -> Level:
-        """Return what is known with a bound for these steps, likewise; None: there is none."""
+        """Return what is known with a bound for these steps, likewise. None: there is none."""
         return replace(self.record_limit(bound, seconds), bounded=True, limited=False)
 
     def record_limit(self, limit: StepLimit | None, seconds: float) -> Level:

@@ -3,7 +3,7 @@
 In a step a rank's links are matched with chunks: what has to come nearer in this step to be in
 time, then what fewest ranks hold. Each chunk finds a place if others can make room for it (Kuhn's
 augmenting paths), and as ranks receive independently, no rank's choice harms another's. Where that
-misses something it begins anew, with ties broken otherwise and extra rounds in other steps.
+misses something it begins again, with ties broken otherwise and extra rounds in other steps.
 
 Pure Python on small machines: it finds all allgathers and broadcasts of SCCL's Tables 4 and 5 in
 0.3 to 9 ms, where CP-SAT takes up to 0.7 s. What it does not find says nothing.
@@ -34,7 +34,7 @@ _SHAPES = 12  # of rounds by step, before single rounds are moved by chance
 
 
 def listed(instance: Instance, seed: int = 0) -> Algorithm | None:
-    """Return an algorithm, not yet judged; None: none was found, which says nothing.
+    """Return an algorithm, not yet judged. None: none was found, which says nothing.
 
     Machines with shared budgets are left to solvers: there, what one rank receives another can't.
     """
@@ -54,7 +54,7 @@ def listed(instance: Instance, seed: int = 0) -> Algorithm | None:
 
 
 def _shapes(instance: Instance, rng: random.Random) -> Iterator[tuple[int, ...]]:
-    """Yield rounds by step: even ones, with what is left in late steps first; then by chance."""
+    """Yield rounds by step: even ones, with what is left in late steps first. Then by chance."""
     steps = instance.steps
     each, left = divmod(instance.rounds, steps)
     even = (each,) * steps
@@ -113,7 +113,7 @@ class _Lists:
         return found
 
     def attempt(self, rounds: tuple[int, ...], rng: random.Random) -> list[Send] | None:
-        """Return the sends of one attempt; None: something is late."""
+        """Return the sends of one attempt. None: something is late."""
         held, sends = list(self.held), list[Send]()
         for step, many in enumerate(rounds):
             after = _Step(self, held, self.steps - step - 1, rng)

@@ -2,7 +2,7 @@
 
 As in :mod:`sccl.synth.ksync.transfer_model`, but for one chunk of each orbit of chunks, and for the
 links of one orbit under its stabiliser together. An orbit of (chunk, link, step) that loads a
-constraint n times counts n times there; by symmetry all constraints of an orbit are loaded alike,
+constraint n times counts n times there. By symmetry all constraints of an orbit are loaded alike,
 so one row each is enough.
 
 A solution is an algorithm. That there is none says nothing of algorithms without the symmetry.
@@ -38,7 +38,7 @@ class Paths(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OrbitTransfer:
-    """A variable: in ``step``, ``chunk`` goes over all of ``links``; so do its images."""
+    """A variable: in ``step``, ``chunk`` goes over all of ``links``, so do its images."""
 
     chunk: int
     links: tuple[Edge, ...]
@@ -53,7 +53,7 @@ class OrbitModel:
         arrivals: (variables, needed): exactly one of them is true if needed, else at most one.
         needs: (variable, variables): if the first is true, so is one of the others.
         capacities: (step, chunks per round, ((variable, times), ...)).
-        impossible: why there is no solution, if that was plain already; else empty.
+        impossible: why there is no solution, if that was plain already. Otherwise empty.
     """
 
     instance: Instance
@@ -190,7 +190,7 @@ def _capacities(
     """Return a row per orbit of constraints and step.
 
     The orbit of a variable has (chunks of the orbit) x (its links) transfers, spread evenly over
-    the orbit of its links; a constraint is loaded by those of its links that are in it.
+    the orbit of its links. A constraint is loaded by those of its links that are in it.
     """
     topology = instance.topology
     links = Orbits(sorted(topology.edges))

@@ -11,8 +11,8 @@ Measured (two cores, allgather, C chunks in as many steps as the diameter): 16x1
 translations alone 4 s, with quarter turns 0.1 s; 32x32 not in 400 s and 0.4 s.
 
 Eight interleaved workers within *deterministic* time find the same algorithm on every run, under
-any load. Tried and lost: two free-running workers (no faster, and another algorithm on every run);
-one worker without LP (12 to 20 s on allgather on hypercube:6 and torus:4x4x4, 0.1 s interleaved) or
+any load. Tried and lost: two free-running workers (no faster, and another algorithm on every run).
+One worker without LP (12 to 20 s on allgather on hypercube:6 and torus:4x4x4, 0.1 s interleaved) or
 with it (alltoall on torus:8x8, torus:4x4x4 and hypercube:6 not in 30 s; 0.3 s interleaved).
 """
 
@@ -74,7 +74,7 @@ class _Search:
     ended: str = field(default="", init=False)
 
     def may_go_on(self) -> bool:
-        """Return whether time and effort are left; if not, ``ended`` says which is not."""
+        """Return whether time and effort are left. If not, ``ended`` says which is not."""
         if self.spending.late():
             self.ended = "timeout"
         elif self.spending.used_up():

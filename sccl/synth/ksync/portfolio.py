@@ -34,7 +34,7 @@ MEMBERS = ("cpsat", "cadical", "z3")
 
 
 def answer(instance: Instance, effort: Effort) -> Answer:
-    """Return the first definite answer of :data:`MEMBERS`; its ``solver`` says whose it is.
+    """Return the first definite answer of :data:`MEMBERS`. Its ``solver`` says whose it is.
 
     Raises:
         SolverError: two solvers contradict each other (the instance is kept in a file), or all of

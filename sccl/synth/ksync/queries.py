@@ -21,10 +21,10 @@ from sccl.topo.symmetry.groups import groups
 
 _SIZE, _SYMMETRIC_SIZE = 20_000, 200_000  # chunks times links times steps
 _FIRST_EFFORT, _EFFORT = 1.0, 2.0
-"""For solvers to find an algorithm of few chunks at a limit; else packings are multiplied out.
+"""For solvers to find an algorithm of few chunks at a limit. Otherwise packings are multiplied out.
 
 Effort and not seconds, one solver after the other and no race: what is written must not depend on
-how busy the machine is. Broadcast (19, 5, 5) on DGX-1 takes CP-SAT 6.6 and CaDiCaL less than 1; the
+how busy the machine is. Broadcast (19, 5, 5) on DGX-1 takes CP-SAT 6.6 and CaDiCaL less than 1. The
 other limits of the README that are attained by few chunks take CP-SAT up to 0.4.
 """
 _SYMMETRIC_EFFORT = 0.7
@@ -69,7 +69,7 @@ def _how(topology: Topology, spec: Spec, settings: Settings, effort: Effort) -> 
 
 
 def _few_chunks(how: How, instance: Instance) -> Answer:
-    """Ask the solver; if it is the default one, then another, which is good at other instances.
+    """Ask the solver. If it is the default one, then another, which is good at other instances.
 
     Instances that are too large for that are asked for under symmetry alone.
     """

@@ -1,7 +1,7 @@
 """The Pareto procedure (SCCL section 3.7, Algorithm 1) as a value: what is known, and what is next.
 
 For each number of steps S, from the latency bound up, the cheapest satisfiable candidate (R, C) is
-sought among those that would improve on fewer steps; the search ends where R/C meets the bandwidth
+sought among those that would improve on fewer steps. The search ends where R/C meets the bandwidth
 bound. The paper tries candidates by ascending R/C until one is satisfiable, which refutes all
 cheaper ones one by one. The same point is found, and the same candidates refuted, with far fewer
 queries: the cheapest is tried first (it ends the search if it meets the bound), then the middle of
@@ -61,7 +61,7 @@ class Space:
     bounded: bool = False
 
     def level(self, steps: int, below: Fraction | None) -> Level:
-        """Return the candidates of a number of steps that cost less; None: all of them."""
+        """Return the candidates of a number of steps that cost less. None: all of them."""
         every = candidates(self.dual, self.bandwidth, steps, self.covered)
         return Level(steps, tuple(sorted(c for c in every if below is None or c.cost < below)))
 
@@ -85,10 +85,10 @@ class Best:
     """The cheapest candidate of a number of steps that has an algorithm.
 
     Attributes:
-        optimal: which of the lower bounds it meets: ``"latency"``, of S; ``"bandwidth"``, of R/C;
-            else perhaps ``"limit"``, of R/C for its S.
+        optimal: which of the lower bounds it meets: ``"latency"``, of S; ``"bandwidth"``, of R/C.
+            Otherwise perhaps ``"limit"``, of R/C for its S.
         proved: whether every candidate that would dominate it has been refuted,
-        within: in this range; None: nothing dominates it whatever k and C are.
+        within: in this range. None: nothing dominates it whatever k and C are.
         rests_on: origins other than this process of the refutations that the proof needs, or, if
             it is not proved, that would prove it if they were verified.
     """
@@ -110,7 +110,7 @@ class Search:
         refuted: candidates of the numbers of steps before.
         open: likewise.
         limits: or bounds, as far as they are known, this level's too.
-        stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``; empty: it goes on.
+        stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``. Empty: it goes on.
     """
 
     space: Space
@@ -127,7 +127,7 @@ class Search:
         return _advanced(Search(space, space.level(space.steps, None)))
 
     def next(self) -> Candidate | BoundOf | LimitOf | None:
-        """Return what to ask; None: it is over."""
+        """Return what to ask. None: it is over."""
         level, when = self.level, self.space.limits
         if self.stopped:
             return None
@@ -159,23 +159,23 @@ class Search:
         return _advanced(replace(self, level=self.level.record(answer)))
 
     def record_limit(self, limit: StepLimit | None, seconds: float) -> Search:
-        """Return the search after a limit; None: it could not be computed."""
+        """Return the search after a limit. None: it could not be computed."""
         level = self.level.record_limit(limit, seconds)
         return _advanced(replace(self, level=level, limits=self._with(limit)))
 
     def record_bound(self, bound: StepLimit | None, seconds: float) -> Search:
-        """Return the search after the bound of this level; None: there is none."""
+        """Return the search after the bound of this level. None: there is none."""
         level = self.level.record_bound(bound, seconds)
         return _advanced(replace(self, level=level, limits=self._with(bound)))
 
     def _with(self, limit: StepLimit | None) -> tuple[StepLimit, ...]:
-        """Return the limits with one more, in place of what bounded it."""
+        """Return the limits with one more, instead of what bounded it."""
         if limit is None:
             return self.limits
         return (*(x for x in self.limits if x.steps != limit.steps), limit)
 
     def interrupted(self) -> Search:
-        """Return the search as it ends if nothing more may be asked; if it goes on, that is."""
+        """Return the search as it ends if nothing more may be asked. If it goes on, that is."""
         return self if self.stopped else replace(_settled(self), stopped="interrupted")
 
     @property

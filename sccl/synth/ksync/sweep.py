@@ -75,7 +75,7 @@ class _Answers:
         return Unsat(why, "packing", time.perf_counter() - begin)
 
     def limit(self, wanted: BoundOf | LimitOf) -> StepLimit | None:
-        """Return the limit of a number of steps, or a bound; None: the search does without."""
+        """Return the limit of a number of steps, or a bound. None: the search does without."""
         assert self.limits is not None
         try:
             if isinstance(wanted, BoundOf):
@@ -103,7 +103,7 @@ class _Files:
     provisional: Path | None = None
 
     def keep(self, algorithm: AnyAlgorithm) -> None:
-        """Write an algorithm, in place of the dearer one that this sweep wrote for these steps."""
+        """Write an algorithm, instead of the dearer one that this sweep wrote for these steps."""
         if self.folder is None:
             return
         older = self.provisional
@@ -232,7 +232,7 @@ class _Sweep:
 
 
 def _with_what_is_known(covered: Range, topology: Topology, dual: Dual, bounds: Bounds) -> Range:
-    """Return a range with its k; if that is not given, one in which what needs no search lies.
+    """Return a range with its k. If that is not given, one in which what needs no search lies.
 
     What the bandwidth bound takes is enough where fewest chunks meet it.
     """
@@ -282,8 +282,8 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         solve: answers an instance.
         solver: its name, for the record.
         covered: k, last S, largest C.
-        limits: who knows limits of R/C; None: the sweep does without.
-        folder: where to keep the algorithms; None: nowhere.
+        limits: who knows limits of R/C. None: the sweep does without.
+        folder: where to keep the algorithms. None: nowhere.
         notify: called with every event, for progress.
         expect: told what is likely to be asked next, to answer that at the same time.
 

@@ -14,7 +14,7 @@ on every run of one version. Measured on the rows of SCCL Table 4 (two cores):
 
 Where there are several times as many steps as the farthest chunk needs, the fewest steps with the
 same rounds are asked about first: the model is a fraction, and what is found is stretched. alltoall
-(24, 8, 8) takes 0.03 s in place of 2.2; what is refuted so is lost, 0.05 s on DGX-1.
+(24, 8, 8) takes 0.03 s instead of 2.2; what is refuted so is lost, 0.05 s on DGX-1.
 
 Tried and lost: two free-running workers (as fast, but another algorithm on every run); probing and
 symmetry detection in presolve (6.1 s against 1.7 s on alltoall (24, 8, 8)).
@@ -61,7 +61,7 @@ class _Turn:
 
 
 def _turns(instance: Instance) -> Iterator[_Turn]:
-    """Yield turns without end; with many interchangeable chunks refutations need order early."""
+    """Yield turns without end. With many interchangeable chunks refutations need order early."""
     interchangeable = max(len(chunks) for chunks in instance.collective.classes().values())
     many = interchangeable >= instance.collective.ranks
     for n in count():
@@ -103,7 +103,7 @@ def modelled(instance: Instance, spending: Spending) -> Answer:
 
 
 def _in_fewest_steps(instance: Instance, spending: Spending) -> Sat | None:
-    """Return an algorithm of as many rounds in the fewest steps, stretched; None: none is found."""
+    """Return an algorithm of as many rounds in the fewest steps, stretched. None: none is found."""
     topology, steps = instance.topology, instance.steps
     if topology.budgets or instance.rounds < steps:
         return None

@@ -63,7 +63,7 @@ class TransferModel:
         needs: (variable, variables): if the first is true, so is one of the others.
         capacities: the bandwidth constraints.
         max_rounds_per_step: R - S + 1, what is left for a step if all others have one round.
-        impossible: why there is no solution, if that was plain already; else empty.
+        impossible: why there is no solution, if that was plain already. Otherwise empty.
     """
 
     instance: Instance

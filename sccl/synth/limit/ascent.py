@@ -1,9 +1,9 @@
 """Cheap timed trees, and what none is cheaper than: compiled loops.
 
 A timed tree is a Steiner arborescence in the network of (rank, time), where holding is free. So a
-set that a rank wants a chunk through is given by a time of each rank, until which it is inside; it
+set that a rank wants a chunk through is given by a time of each rank, until which it is inside. It
 is entered by sends to a rank that is inside from one that is not. What is paid for entering sets is
-a dual solution, by which no tree is cheaper than their sum; it is raised set by set, each from one
+a dual solution, by which no tree is cheaper than their sum. It is raised set by set, each from one
 rank's side, as far as the sends that enter it cost something (Wong, A dual ascent approach for
 Steiner tree problems on a directed graph, Mathematical Programming 28, 1984).
 """
@@ -83,7 +83,7 @@ def grown(  # noqa: PLR0912, PLR0913, PLR0917 - likewise
         weights: of sends, by link and step.
         since: by rank, 0: it holds the chunk before, else more than there are steps; out: from when
             on it does.
-        into: out: by rank, the link by which it is reached; -1: by none.
+        into: out: by rank, the link by which it is reached. -1: by none.
         wanted: by rank, whether it is to be reached.
         far, through: scratch, by time and rank.
     """

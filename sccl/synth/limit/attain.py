@@ -79,7 +79,7 @@ def _without_search(packing: Packing) -> AnyAlgorithm | None:
 def _of_original(found: AnyAlgorithm, topology: Topology, dual: Dual) -> AnyAlgorithm | None:
     """Return the algorithm of the collective that was asked for, from one of its dual.
 
-    One that is large as it is given, by symmetry; None: it would be too large.
+    One that is large as it is given, by symmetry. None: it would be too large.
     """
     if not dual.is_identity and found.num_sends > _TURNED:
         return None

@@ -1,6 +1,6 @@
 """Cheapest timed trees by branch and bound: the dual solution bounds, the greedy tree branches.
 
-What no tree is cheaper than mostly is what a greedy one costs, or nearly; few branches decide what
+What no tree is cheaper than mostly is what a greedy one costs, or nearly. Few branches decide what
 is between: of the tree's sends the dearest is the only one into its rank, or is not taken. Either
 way sends are left out, so that the next dual solution is worth more.
 """
@@ -88,7 +88,7 @@ def _left_out(weights: Any, reduced: Any, room: int, never: int, doubled: Any) -
 
 @compiled
 def _dearest(weights: Any, dst: Any, into: Any, since: Any, never: int) -> int:
-    """Return the rank that a tree's dearest send reaches, of those with others into them; or -1."""
+    """Return the rank that a tree's dearest send reaches, of those with others into them, or -1."""
     ways = [0] * len(into)
     links, steps = weights.shape
     for link in range(links):

@@ -74,7 +74,7 @@ class Columns:
 
     @property
     def spent(self) -> float:
-        """Return the effort of all that has been done; no clock has a part in it."""
+        """Return the effort of all that has been done. No clock has a part in it."""
         return self.master.spent + sum(price.spent for price in self.pricers)
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""The master problem: which trees, and how often; an LP that grows by columns.
+"""The master problem: which trees, and how often. An LP that grows by columns.
 
 Floats come out of the LP solver; :func:`exact_solution` repeats its last basis in fractions.
 """

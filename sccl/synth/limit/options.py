@@ -9,7 +9,7 @@ from msgspec import Meta
 from sccl.synth import contract
 
 LIMIT_UNITS = 30.0
-"""Of effort, for a limit; no clock has a part in it, but a unit takes one to five seconds.
+"""Of effort, for a limit. No clock has a part in it, but a unit takes one to five seconds.
 
 Measured: 1.9 from nothing for allgather on ndv2x2 with S = 7, in 9.4 s.
 """

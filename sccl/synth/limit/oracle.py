@@ -100,7 +100,7 @@ def _refuting(question: Question, instance: Instance) -> int:
 
 
 def _exceeds(packing: Problem, goal: Fraction, most_rounds: int) -> int:
-    """Return the rounds that prove a packing problem's optimum larger than ``goal``; 0: none do."""
+    """Return the rounds that prove a packing problem's optimum larger than ``goal``. 0: none do."""
     from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415 - loads the LP solver
 
     try:

@@ -1,7 +1,7 @@
 """Allreduce by trees that is the same backwards: few chunks that attain a limit.
 
 Chunks come in pairs. One goes up the reverse of a tree Y and down a tree Z from the same root, the
-other up the reverse of Z and down Y. Turned round in place and time, the whole is itself again; so
+other up the reverse of Z and down Y. Turned round in place and time, the whole is itself again, so
 on a machine whose links are alike both ways only half of it has to be found: trees of S // 2 and of
 S - S // 2 steps, with rounds per step that are a palindrome. On DGX-1 that finds (48, 5, 14), which
 leaves no lane idle in any round, in under a second, where neither multiplying packings out nor
@@ -38,11 +38,11 @@ def palindrome(packing: Packing, effort: float = _EFFORT) -> Algorithm | None:
     """Return an allreduce by trees with R/C = ``packing.upper``, judged; None if none is found.
 
     Args:
-        packing: of a problem whose trees go up and down; in process groups none is looked for.
+        packing: of a problem whose trees go up and down. In process groups none is looked for.
         effort: units for all attempts together: the same result on every run.
 
     Raises:
-        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+        KeyboardInterrupt: the user interrupted. The solver has been stopped.
     """
     problem = packing.problem
     topology = problem.topology

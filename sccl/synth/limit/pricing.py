@@ -30,7 +30,7 @@ class Pricer(Protocol):
         ...
 
     def exact(self, prices: PriceArray) -> tuple[int, Tree, *tuple[Tree, ...]]:
-        """Return what a cheapest tree costs, and it; after it perhaps other cheap ones.
+        """Return what a cheapest tree costs, and it. After it perhaps other cheap ones.
 
         Raises:
             TimeoutError: that took too long.
@@ -38,7 +38,7 @@ class Pricer(Protocol):
         ...
 
     def quick(self, prices: PriceArray) -> tuple[int, Tree]:
-        """Return a tree and its cost, at little effort; not always a cheapest."""
+        """Return a tree and its cost, at little effort. Not always a cheapest."""
         ...
 
 

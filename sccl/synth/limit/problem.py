@@ -79,11 +79,11 @@ class Problem:
     """One packing problem.
 
     Attributes:
-        collective: non-combining; its C divides what chunks carry.
+        collective: non-combining. Its C divides what chunks carry.
         edges: of the topology, ascending.
         symmetries: generators of the group that the problem is reduced by.
         rounds: if given, the rounds of the steps are so many times one number, which is minimised
-            in place of R/C: 1 over the largest C, for that many rounds.
+            instead of R/C: 1 over the largest C, for that many rounds.
         up_and_down: whether the trees are those of allreduce: see :func:`pose_allreduce`.
     """
 
@@ -99,7 +99,7 @@ class Problem:
 
     @property
     def spreads(self) -> tuple[tuple[int, ...], ...]:
-        """Return what the rounds per step are a combination of; the objective is its sum."""
+        """Return what the rounds per step are a combination of. The objective is its sum."""
         if self.rounds is not None:
             return (self.rounds,)
         return tuple(tuple(int(s == t) for s in range(self.steps)) for t in range(self.steps))
@@ -131,7 +131,7 @@ def pose_packing(
 
     Args:
         topology: without switch nodes.
-        collective: non-combining; every chunk can reach its ranks within S steps.
+        collective: non-combining. Every chunk can reach its ranks within S steps.
         symmetric: whether to reduce the problem by its symmetries.
         rounds: of each step, if they are given.
     """
@@ -162,7 +162,7 @@ def pose_allreduce(
     Each chunk is reduced along timed trees into some rank, or two that exchange, by some step, and
     goes out from there along others. Where the turn is may differ from chunk to chunk, so that
     phases overlap: a larger class than reducescatter followed by allgather. In process groups a
-    chunk's trees take in the ranks of its group, and others that pass it on; it may turn at these.
+    chunk's trees take in the ranks of its group, and others that pass it on. It may turn at these.
     """
     edges = tuple(sorted(topology.edges))
     symmetries = _few_symmetries(topology, collective) if symmetric else ()

@@ -30,7 +30,7 @@ _WORK = 20_000_000  # ranks times steps times links: beyond, a single tree takes
 
 
 class TreeSearch:
-    """Branch and bound; else CP-SAT on the time-indexed model of one chunk."""
+    """Branch and bound. Otherwise CP-SAT on the time-indexed model of one chunk."""
 
     def __init__(self, window: Window, deadline: float = math.inf) -> None:
         self.window, self.deadline, self.spent = window, deadline, 0.0
@@ -61,7 +61,7 @@ class TreeSearch:
         return found
 
     def cheaper(self, prices: PriceArray, below: int) -> tuple[int, Tree] | None:
-        """Return a cheapest tree and its cost; None: that is not below something.
+        """Return a cheapest tree and its cost. None: that is not below something.
 
         Raises:
             TimeoutError: it was not found with the effort for a tree, or before the deadline.
@@ -111,7 +111,7 @@ class TreeSearch:
     def _searched(
         self, weights: PriceArray, among: NDArray[np.bool_], below: int, seconds: float
     ) -> Tree | None:
-        """Return a cheapest tree of less weight, by CP-SAT; None: there is none.
+        """Return a cheapest tree of less weight, by CP-SAT. None: there is none.
 
         Args:
             among: by link and step, whether such a tree may have the send.

@@ -82,7 +82,7 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """What ends a search before the limit is known; see :func:`solve_packing`."""
+    """What ends a search before the limit is known. See :func:`solve_packing`."""
 
     deadline: float
     enough: Fraction | None
@@ -91,7 +91,7 @@ class _Ends:
 
 
 _State = Callable[[], "_State | None"]
-"""Does what a state does and returns the next one; None: the end."""
+"""Does what a state does and returns the next one. None: the end."""
 
 
 class _Search:
@@ -183,7 +183,7 @@ def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, 
 
     Args:
         floor: a proved lower bound: the bandwidth bound, or the limit of more steps.
-        seconds: after which no further round is begun; by default it is effort alone that ends it.
+        seconds: after which no further round is begun. By default it is effort alone that ends it.
         earlier: the limit of the same problem with a step less, to start from.
         enough: what may be proved to be exceeded: then, or once it cannot be, nothing more is done.
         notify: called with the bounds after every round, for progress.
@@ -191,7 +191,7 @@ def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, 
         effort: what may be spent; likewise.
 
     Raises:
-        KeyboardInterrupt: the user interrupted; the solvers have been stopped.
+        KeyboardInterrupt: the user interrupted. The solvers have been stopped.
     """
     begin = time.perf_counter()
     deadline = begin + seconds

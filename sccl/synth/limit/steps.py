@@ -38,7 +38,7 @@ class Packed:
     """The limit of a number of steps, and the packings that it is known by.
 
     Attributes:
-        packings: of the dual, by machine it is solved on; none where trees are not packed.
+        packings: of the dual, by machine it is solved on. None where trees are not packed.
         direct: then, an algorithm of the dual that was found without.
     """
 
@@ -143,9 +143,9 @@ def _without_packing(
 def _by_construction(
     phase: Phase, dual: Dual, bounds: Bounds, steps: int, earlier: Packed | None
 ) -> Packed | None:
-    """Return what is known of an allgather or alltoall on many ranks; None: a packing tells more.
+    """Return what is known of an allgather or alltoall on many ranks. None: a packing tells more.
 
-    Its lower bound is that of the bandwidth, of any number of steps; and what is found for fewer
+    Its lower bound is that of the bandwidth, of any number of steps, and what is found for fewer
     steps is an upper one.
 
     Raises:
@@ -171,7 +171,7 @@ def _by_construction(
 
 
 def is_packable(topology: Topology, unit: Collective, steps: int) -> bool:
-    """Return whether an allgather or alltoall is small enough for its packing; others are.
+    """Return whether an allgather or alltoall is small enough for its packing. Others are.
 
     Trees of allgather are sought one by one, and ways of alltoall for each pair of ranks.
     """
@@ -186,7 +186,7 @@ def is_packable(topology: Topology, unit: Collective, steps: int) -> bool:
 def _broadcast(
     machine: Topology, unit: Collective, bound: TimedBound
 ) -> tuple[Fraction, Algorithm | None]:
-    """Return the least R/C of what makes a broadcast without search; and that, if not too long.
+    """Return the least R/C of what makes a broadcast without search, and that, if not too long.
 
     Trees that give way to one another take seconds: they are grown where others are not near.
     """
@@ -212,7 +212,7 @@ def _broadcast(
 
 
 def steps_beyond(topology: Topology, spec: Spec, fewest: int) -> int | None:
-    """Return more steps of a broadcast that are worth a look; None: none are.
+    """Return more steps of a broadcast that are worth a look. None: none are.
 
     Those of a scatter and an allgather; where these are not at hand, twice the fewest, in which
     trees that share no lane may pipeline chunks.
@@ -253,7 +253,7 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
 
     Args:
         bounds: of the same collective.
-        seconds: after which what is known by then is returned; by default effort alone ends it.
+        seconds: after which what is known by then is returned. By default effort alone ends it.
         effort: what may be spent, the same on every machine.
         earlier: the limit of a step (of the dual) less, to start from.
 
@@ -326,7 +326,7 @@ def check_size(topology: Topology, spec: Spec, steps: int | None = None) -> None
     """Check that a limit can be computed, before anything is: bounds alone may take a minute.
 
     Args:
-        steps: S; None: as few as any algorithm has.
+        steps: S. None: as few as any algorithm has.
 
     Raises:
         UnreachableError: a chunk cannot reach a rank that wants it.

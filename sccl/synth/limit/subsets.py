@@ -46,7 +46,7 @@ class Ternary:
     def sums(self, costs: Integers) -> Integers:
         """Return, by pair, what it costs to add to A all that is in B and not in A.
 
-        Two numbers are looked up for a pair and added, in place of n.
+        Two numbers are looked up for a pair and added, instead of n.
 
         Args:
             costs: shape (things, sets): what it costs to add a thing to a set.

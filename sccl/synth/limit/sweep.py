@@ -43,11 +43,11 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     Args:
         solve: answers an instance with little effort; asked for algorithms of few chunks. What it
             finds must not depend on how busy the machine is.
-        max_steps: last S; None: three steps (of the dual) more than the latency bound; and, of a
+        max_steps: last S. None: three steps (of the dual) more than the latency bound, and, of a
             broadcast of many ranks, those of a scatter and then an allgather, or twice the fewest.
-        seconds: for each limit; by default effort alone ends them. Where time has run out, nothing
+        seconds: for each limit. By default effort alone ends them. Where time has run out, nothing
             is written from a packing, there or for more steps.
-        folder: where to keep the algorithms; None: nowhere.
+        folder: where to keep the algorithms. None: nowhere.
         notify: called with every limit and every point, for progress.
 
     Raises:
@@ -86,7 +86,7 @@ class PackedClass(ABC):
         topology: the machine.
         bounds: on S and R/C of the class.
         seconds: for each limit.
-        name: of the class; empty: the collective has this class alone.
+        name: of the class. Empty: the collective has this class alone.
         scope: the class, in words.
         stride: from one S to the next.
         beyond: more S to look at, after the last.
@@ -106,7 +106,7 @@ class PackedClass(ABC):
 
     @abstractmethod
     def algorithm(self, packed: Packed, *, known: bool, late: bool) -> AnyAlgorithm | None:
-        """Return what attains a limit or is near it; None: it is too large, or not looked for.
+        """Return what attains a limit or is near it. None: it is too large, or not looked for.
 
         Args:
             known: whether the limits up to this are known.

@@ -1,6 +1,6 @@
 """Allreduce by trees: beyond reducescatter followed by allgather, with limits of its own.
 
-Each chunk goes up timed trees to some rank and down from it, within S steps in all; or up to two
+Each chunk goes up timed trees to some rank and down from it, within S steps in all, or up to two
 ranks that exchange what has come to them, in a step, and down from both. Where and when it turns
 may differ from chunk to chunk, so that nothing waits between two phases. In process groups trees
 take in the ranks of a group, and whoever passes something on.
@@ -30,7 +30,7 @@ from sccl.synth.limit.turns import farthest, turns_of
 
 SCOPE = "allreduce by timed trees up to a rank, or two that exchange, and down for each chunk"
 FEW_RANKS = 10
-"""Up to so many, trees are priced by dynamic programming over sets of ranks; then by a search."""
+"""Up to so many, trees are priced by dynamic programming over sets of ranks. Then by a search."""
 
 MAX_RANKS = 64
 """For limits of trees: beyond, a single one is long in coming."""
@@ -74,8 +74,8 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
     Args:
         topology: of at most :data:`MAX_RANKS` ranks.
         spec: an allreduce, of all ranks or in process groups.
-        max_steps: last S; None: six more than the fewest.
-        seconds: for each limit; by default effort alone ends them. Where time has run out, nothing
+        max_steps: last S. None: six more than the fewest.
+        seconds: for each limit. By default effort alone ends them. Where time has run out, nothing
             is written from a packing, there or for more steps.
     """
     begin = time.perf_counter()
@@ -125,7 +125,7 @@ class _Trees(PackedClass):
         return Packed(StepLimit(steps, packing.lower, packing.upper, (proof,)), (packing,))
 
     def algorithm(self, packed: Packed, *, known: bool, late: bool) -> Algorithm | None:  # noqa: ARG002 - it is made of packings alone
-        """Return the packing's; if it has many chunks, rather of whole trees, or a palindrome."""
+        """Return the packing's. If it has many chunks, rather of whole trees, or a palindrome."""
         from sccl.synth.limit.multiply import multiply_out  # noqa: PLC0415 - loads solvers
         from sccl.synth.limit.palindrome import palindrome  # noqa: PLC0415
         from sccl.synth.limit.whole import ALL_UNITS, FEW_UNITS, few_whole  # noqa: PLC0415
@@ -148,9 +148,9 @@ class _Trees(PackedClass):
 def allreduce_proof(
     topology: Topology, spec: Spec, steps: int, bounds: Bounds
 ) -> LimitProof | None:
-    """Return what cuts through time prove of all allreduces; None: no more than bounds do.
+    """Return what cuts through time prove of all allreduces. None: no more than bounds do.
 
-    Where trees attain that, none needs to be priced; and few others do.
+    Where trees attain that, none needs to be priced, and few others do.
     """
     from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads solvers
 

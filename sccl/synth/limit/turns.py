@@ -14,7 +14,7 @@ class TurningPlace:
     """What has to hold all contributions, and from when on.
 
     Attributes:
-        ranks: one; or two, each of which sends the other what has come up to it.
+        ranks: one, or two, each of which sends the other what has come up to it.
         links: over which they do, by number.
     """
 
@@ -40,10 +40,10 @@ def turns_of(edges: Sequence[Edge], ranks: Iterable[int]) -> tuple[TurningPlace,
 
 
 def farthest(topology: Topology, roots: Sequence[int], wanted: Iterable[int]) -> int:
-    """Return how far the farthest of some ranks is from the nearest root; ``UNREACHED``: it is not.
+    """Return how far the farthest of some ranks is from the nearest root. ``UNREACHED``: it is not.
 
     Args:
-        topology: the machine; or reversed, for how far roots are from them.
+        topology: the machine, or reversed, for how far roots are from them.
     """
     far = distances(topology.successors(), roots)
     each = [far[rank] for rank in wanted]

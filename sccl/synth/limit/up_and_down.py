@@ -12,7 +12,7 @@ from sccl.synth.limit.window import INFINITE, LANE, PriceArray, Window
 
 
 class UpAndDown:
-    """Trees down by dynamic programming over sets of ranks; trees up are trees down, turned round.
+    """Trees down by dynamic programming over sets of ranks. Trees up are trees down, turned round.
 
     Trees into some ranks within the first t steps, turned round in place and time, are trees out of
     them within the last t steps of the reversed machine. The ranks are one, or the two ends of a

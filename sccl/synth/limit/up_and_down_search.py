@@ -92,7 +92,7 @@ class _Pair:
         return self.joined(up, down, prices)
 
     def cheapest(self, prices: PriceArray, below: int) -> tuple[int, Tree] | None:
-        """Return cheapest trees up and down and their cost; None: that is not below something.
+        """Return cheapest trees up and down and their cost. None: that is not below something.
 
         Raises:
             TimeoutError: that took too long.

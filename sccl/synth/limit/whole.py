@@ -48,14 +48,14 @@ _STRATEGY = Strategy(workers=1)
 
 
 def few_whole(packing: Packing, proof: LimitProof, effort: float = ALL_UNITS) -> Algorithm | None:
-    """Return an algorithm at a limit with few chunks, judged; None: none is found.
+    """Return an algorithm at a limit with few chunks, judged. None: none is found.
 
     Args:
         proof: of the limit, on the packing's machine.
         effort: after which no further C is looked at.
 
     Raises:
-        KeyboardInterrupt: the user interrupted; the solver has been stopped.
+        KeyboardInterrupt: the user interrupted. The solver has been stopped.
     """
     if not packing.exact:
         return None
@@ -93,10 +93,10 @@ class WholeTrees:
     spent: float = field(default=0.0, init=False)
 
     def at(self, chunks: int, effort: float = _UNITS) -> Algorithm | None:
-        """Return an algorithm at the limit with C = ``chunks``, judged; None: none is found.
+        """Return an algorithm at the limit with C = ``chunks``, judged. None: none is found.
 
         Raises:
-            KeyboardInterrupt: the user interrupted; the solver has been stopped.
+            KeyboardInterrupt: the user interrupted. The solver has been stopped.
         """
         problem, trees = self.packing.problem, self._trees
         times, rounds = Fraction(chunks, problem.collective.chunks), chunks * self.packing.upper

@@ -1,6 +1,6 @@
-"""What synthesisers of schedules share: machines and demands as arrays, and times none beats.
+"""Represent machines and demands as arrays, and compute lower bounds on completion times.
 
-A machine becomes a net of ways from rank to rank, whose switches are passed, and a collective a
-demand: who holds which chunk, who wants it. :mod:`.least` bounds the finish of any schedule of such
-chunks from below; :mod:`.turned` turns schedules round in time, for what reduces.
+A machine becomes a net of paths from rank to rank, through switches, and a collective a demand: the
+source and the destinations of each chunk. :mod:`.least` computes lower bounds on the completion
+time of schedules of these chunks. :mod:`.turned` reverses schedules in time, for reductions.
 """

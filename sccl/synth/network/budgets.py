@@ -117,9 +117,9 @@ def _places(topology: Topology, crossings: Crossings) -> Iterator[_Uses]:
 def _budgets(topology: Topology, clock: Clock, crossings: Crossings) -> Iterator[_Uses]:
     """Yield the machine's own budgets.
 
-    Bytes pass as long as the link is busy, less an alpha that occupies it. Where links of a budget
-    have one alpha, that is a matter of when, and not of how long; where they have not, what holds
-    from the start to the arrival holds whenever bytes pass, and backwards in time, too.
+    Bytes pass as long as the link is busy, without an alpha that occupies it. If all links of a
+    budget have one alpha, it shifts their use in time only. Otherwise the budget is used from the
+    start to the arrival, which covers the time in which bytes pass, also backwards in time.
     """
     if not topology.budgets:
         return
@@ -166,9 +166,9 @@ def pace_of(topology: Topology, clock: Clock, budget: int) -> Fraction:
 def _weights(
     topology: Topology, clock: Clock, budget: int, ticks: list[int]
 ) -> tuple[list[int], int]:
-    """Return what ways that take so many ticks take of a budget, and what there is of it.
+    """Return the use of a budget by paths with these ticks, and its capacity.
 
-    Exact, unless the numbers became too large: then what is taken is rounded up.
+    The numbers are exact unless they become too large. Then the uses are rounded up.
     """
     pace, size = pace_of(topology, clock, budget), clock.sizes[0]
     common = math.lcm(*set(ticks))

@@ -1,17 +1,17 @@
-"""Ways from rank to rank that keep a chunk nowhere between: a link, or links through switches.
+"""Find paths from rank to rank without storage in between: a link, or links through switches.
 
-TACOS (MICRO 2024) section IV-G gives switches up before it matches anything. Here a way through
-switches is matched like a link, and what its links can carry is shared with the other ways over
-them: each link serves one chunk at a time. A chunk passes a switch that cuts through at the pace of
-the slowest link, each link beginning when the first byte gets there; one that stores chunks begins
-anew. If it has room for any number of chunks, bytes can wait in it, so that a faster link is busy
-for its own time alone: from the first byte on ahead of the slowest link, and up to the last byte
-behind it. Of the ways between two links of ranks, those over the fewest switches are taken.
+TACOS (MICRO 2024) section IV-G removes switches before matching. Here a path through switches is
+matched like a link, and paths share the capacity of their links: each link serves one chunk at a
+time. A chunk passes a cut-through switch at the pace of the slowest link, and each link begins when
+the first byte arrives. A store-and-forward switch begins again. If it can store any number of
+chunks, bytes can wait in it. A faster link is then busy for its own time only: from the first byte
+if it comes before the slowest link, and up to the last byte if it comes after it. Between two links
+of ranks, the paths over the fewest switches are used.
 
-Two ways may come to a link that they share at different times from their starts: one over a pair's
-switch, say, and one over all of a pod. What is kept of it for the one cannot be used by the other
-in between. So list scheduling leaves out ways that meet others so, where ranks are joined by a link
-as well that costs no more.
+Two paths may reach a shared link at different times after their starts, for example one through a
+pair's switch, and one through all of a pod. The time reserved for the first cannot be used by the
+second in between. List scheduling therefore leaves out such paths if the ranks also have a link
+that costs no more.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from sccl.synth.network.groups import Ticks
 from sccl.synth.network.sends import stalled
 
 MAX_CROSSINGS = 2**20
-"""Of a machine with switches: those of 1,024 ranks around one."""
+"""Largest number of paths of a machine with switches: that of 1,024 ranks around one switch."""
 
 Path = tuple[int, ...]
 """Links, one after the other."""
 
 
 class Crossings(NamedTuple):
-    """All such ways. Those of a machine without switches are its links, in their order.
+    """All such paths. On a machine without switches they are its links, in order.
 
     Attributes:
-        src: of each way: the rank that it comes from.
-        dst: of each way: the rank that it leads to.
-        cost: of each way: ticks from its start until the chunk has arrived.
-        first: of each way, and one more: where its links begin in the columns that follow.
-        link: which link.
-        offset: ticks from the start of the way to when the link begins.
-        pace: ticks in which the chunk passes the link, alpha apart.
-        busy: ticks that the link is busy.
+        src: Source rank of each path.
+        dst: Destination rank of each path.
+        cost: Ticks from the start of each path until the chunk arrives.
+        first: Index of each path's first link in the following columns, and the total.
+        link: Link.
+        offset: Ticks from the start of the path to the start of the link.
+        pace: Ticks in which the chunk passes the link, without alpha.
+        busy: Ticks for which the link is busy.
     """
 
     src: Ticks
@@ -67,7 +67,7 @@ class Crossings(NamedTuple):
 
 
 Factors = Callable[[Ticks, Ticks], Ticks]
-"""By the ranks where ways begin and end, how many times as long each is taken; 0: not at all."""
+"""By the ranks where ways begin and end, how many times as long each is taken. 0: not at all."""
 
 
 def crossings_of(
@@ -78,16 +78,16 @@ def crossings_of(
     beside: bool = True,
     waits: bool = True,
 ) -> Crossings:
-    """Return the ways of a machine, for chunks that are all of one size.
+    """Return the paths of a machine, for chunks of one size.
 
     Args:
-        factors: which of them are taken, and how much slower; None: all, as they are.
-        beside: whether those are taken that hold others up, beside links that cost no more.
-        waits: whether bytes wait in cut-through switches that have room for any number of chunks.
+        factors: Paths to use, each with a factor of its time. None: all, without factors.
+        beside: Whether to keep paths that block others next to links that cost no more.
+        waits: Whether bytes wait in cut-through switches that store any number of chunks.
 
     Raises:
-        TooLargeError: there are more than are taken.
-        UnreachableError: there are none.
+        TooLargeError: There are too many paths.
+        UnreachableError: There are none.
     """
     pace = slowed(topology, clock)
     first, link = _columns(topology, beside=beside)
@@ -146,7 +146,7 @@ def _with_waits(
 
 
 def _running_maximum(values: Ticks, group: Ticks) -> Ticks:
-    """Return the greatest of each group's values up to each; those of a group are neighbours."""
+    """Return the greatest of each group's values up to each. Those of a group are neighbours."""
     found = values.copy()
     after = np.flatnonzero(group[1:] == group[:-1]) + 1
     while (lower := found[after] < found[after - 1]).any():
@@ -155,7 +155,7 @@ def _running_maximum(values: Ticks, group: Ticks) -> Ticks:
 
 
 def _columns(topology: Topology, *, beside: bool) -> tuple[Ticks, Ticks]:
-    """Return of each way, and one more, where its links begin; and the links.
+    """Return of each way, and one more, where its links begin, and the links.
 
     Raises:
         TooLargeError: there are more ways than are taken.
@@ -206,9 +206,9 @@ def slowed(topology: Topology, clock: Clock) -> Ticks:
 
 
 def between_switches(topology: Topology) -> NDArray[np.bool_]:
-    """Return which links join switches: what they pass on begins a tick later at the least.
+    """Return for each link whether it joins switches. Data from it start at least one tick later.
 
-    Rows of one tick go by their links, and not by which hop of a message they are.
+    Rows of one tick are sorted by link, not by the order of hops in a message.
     """
     if not topology.switches:
         return np.zeros(len(topology.links), dtype=np.bool_)

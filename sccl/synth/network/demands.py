@@ -1,4 +1,4 @@
-"""What a collective asks of a matching."""
+"""Convert collectives to demands for matching."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def _pairs(relation: Relation, collective: Collective) -> Pairs:
 
 
 def with_relays(demand: Demand, net: Net) -> Demand:
-    """Return a demand in which ranks on the way want a chunk, too, where not all ranks want it.
+    """Return a demand in which relay ranks also need a chunk, if not all ranks need it.
 
-    Those on one shortest way to each rank that wants it, from the nearest that holds it.
+    The relays lie on one shortest path from the nearest holder to each destination.
 
     Raises:
-        UnreachableError: there is no way.
+        UnreachableError: There is no path.
     """
     if demand.wanted is None or demand.wanted_by is None:
         return demand

@@ -1,4 +1,4 @@
-"""What is sent over ways as the rows of a schedule: one for each link of a way."""
+"""Convert transfers over paths to the rows of a schedule, one for each link of a path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Hops(NamedTuple):
 
 
 def hops_of(sends: Sends, crossings: Crossings) -> Hops:
-    """Return the rows of transfers, which go by ways; what goes through a switch is a message."""
+    """Return the rows of transfers over paths. A transfer through a switch becomes a message."""
     ways = sends.link
     if len(crossings.link) == len(crossings.src):
         link, busy = crossings.link.astype(np.int32)[ways], crossings.busy

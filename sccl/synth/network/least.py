@@ -1,4 +1,4 @@
-"""Lower bounds on completion time from cuts, distances, and total link time, in whole ticks.
+"""Compute lower bounds on completion time from cuts, distances, and total link time, in ticks.
 
 Source: the "ideal" of TACOS (MICRO 2024) section V-A: injection and ejection of all chunks at the
 slowest rank, and the diameter. This module returns the largest of these bounds:
@@ -8,17 +8,17 @@ slowest rank, and the diameter. This module returns the largest of these bounds:
   bandwidth budget carry no more bytes than the budget allows. The same for outgoing links. The sets
   are single ranks, groups connected by cheap links, groups made of triangles of links, and all
   groups of few ranks.
-- Spread. Where all ranks need all chunks: time for distribution within a group
+- Spread. If all ranks need all chunks: time for distribution within a group
   (:mod:`sccl.synth.network.spread`).
 - Distance. The longest shortest path from the nearest source of a chunk to its destination.
-- Link time. Where each chunk has one source and one destination: the time that all links together
-  need if each chunk takes its shortest path.
+- Link time. If each chunk has one source and one destination: the time that all links together need
+  if each chunk takes its shortest path.
 
-For allreduce, whatever its method: each chunk enters and leaves every group, is sent from one of G
-groups to another 2(G-1) times in all (Harary and Schwenk 1974, of talkers who tell one another all
-they know; a group does no more than one of these), and something of every rank reaches every other.
-Where ranks of the machine reduce in groups of their own, all this holds of the ranks that reduce a
-chunk: others may pass on what they are told, which is no shorter way and saves no talk.
+For every allreduce: each chunk enters and leaves every group. Between G groups it is sent at least
+2(G-1) times in all (Harary and Schwenk 1974, for gossip: a group does no more than one gossiper).
+Data of every rank reach every other rank. If ranks of the machine reduce in groups, all this holds
+for the ranks that reduce a chunk: other ranks may forward data, which shortens no path and saves no
+send.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from sccl.synth.network.spread import MAX_PAIRS, MOST_TOGETHER, Spread, bears
 Ints = NDArray[np.int64]
 
 MOST_LINKS = 10_000
-"""Of a machine in which triangles of links are looked for."""
+"""Largest number of links of a machine for the search of triangles."""
 
 MOST_KINDS = 10**7
-"""Of links, times groups, up to which they are counted in a table."""
+"""Largest product of kinds of links and groups for a table of counts."""
 
 MOST_HALVED = 8
 """Ranks that are put in two groups in every way."""
@@ -93,18 +93,19 @@ def least_ticks(  # noqa: PLR0913 - a question, and what is known
 
 
 def clock_together(topology: Topology, clock: Clock) -> Clock | None:
-    """Return a clock with whose ticks all this holds for chunks that are sent together, too.
+    """Return a clock whose bounds also hold for chunks that are sent together.
 
-    Where alpha occupies links, n chunks that are sent together take one alpha, and not n. Let each
-    have its part of the transfer's ticks without the alpha, in the order in which bytes pass, all
-    of it an alpha earlier: then each is sent by itself where alpha travels, starts no earlier than
-    the transfer did, and arrives no later. What crosses a budget is as fast as it was, and each at
-    another time by the same alpha. (Where there are budgets, the part of a chunk may be a tick less
-    than its time rounded up; else it is that.)
+    If alpha occupies links, n chunks that are sent together take one alpha instead of n. Proof:
+    give each chunk its part of the transfer's ticks without alpha, in the order of the bytes, all
+    of it one alpha earlier. Each chunk is then sent separately in the model where alpha travels,
+    starts no earlier than the transfer, and arrives no later. The rate through a budget is
+    unchanged, at times shifted by the same alpha. (With budgets, the part of a chunk may be one
+    tick less than its rounded-up time. Otherwise it is equal.)
 
     Returns:
-        None: so it is not where switches cut through, which pass bytes on during an alpha, or links
-        of a budget have different alphas, or a chunk takes a tick.
+        None if this does not hold: switches cut through and pass bytes on during an alpha, or links
+            of
+        a budget have different alphas, or a chunk takes one tick.
     """
     place = {link.edge: i for i, link in enumerate(topology.links)}
     alphas = [{clock.alpha[place[edge]] for edge in budget.edges} for budget in topology.budgets]
@@ -123,9 +124,9 @@ def clock_together(topology: Topology, clock: Clock) -> Clock | None:
 
 
 def _carried_by(pipes: Pipes, group: Ints, crosses: NDArray[np.bool_], needed: Ints) -> int:
-    """Return by when the links of each group that cross can have carried what it needs.
+    """Return the first tick by which the links that cross into each group can meet its demand.
 
-    Of groups with links of the same kinds, and the same need, one is looked at.
+    Groups with links of the same kinds and the same demand are computed once.
     """
     by_group, groups = _by_group(group, crosses, len(needed)), list(range(len(needed)))
     kinds = int(pipes.kind.max(initial=0)) + 1
@@ -226,7 +227,7 @@ def _farthest_apart(ways: Ways, reduced: list[tuple[Ints, int]]) -> int:
 def _pipes(
     topology: Topology, clock: Clock, ways: Ways, demand: Demand, *, backwards: bool
 ) -> Pipes:
-    """Return the links, with how far they are from what is held and wanted."""
+    """Return the links with their distances from sources and to destinations."""
     come = ways.from_any(np.unique(demand.held_by).tolist())
     if demand.wanted_by is None:
         return Pipes(topology, clock, come, np.zeros_like(come), backwards=backwards)
@@ -249,7 +250,7 @@ def _work(net: Net, demand: Demand) -> int:
 def _groupings(topology: Topology, net: Net) -> Iterator[Ints]:
     """Yield the group of every node: each by itself, then ranks that are near, level by level.
 
-    Switches are by themselves; then those of which all ranks are in one group belong to that.
+    Switches are by themselves. Then those of which all ranks are in one group belong to that.
     """
     nodes = net.nodes + len(topology.switches)
     yield np.arange(nodes)
@@ -324,9 +325,10 @@ def _needs(demand: Demand, group: Ints) -> tuple[Ints, Ints]:
 
 
 def _by_way_of_one(ways: Ways, ranks: int) -> int:
-    """Return the longest way that goes by one rank, which no shortest way is longer than.
+    """Return the longest path through one rank, an upper bound on the longest shortest path.
 
-    Of that rank alone all ways are looked at: of all ranks, that takes longer than the matching.
+    Only paths through that rank are computed, because paths of all ranks take longer than the
+    matching.
     """
     return int(ways.onto([0])[:ranks].max() + ways.from_any([0])[:ranks].max())
 

@@ -1,6 +1,6 @@
-"""A machine as the compiled loops take it: flat arrays of its links, their costs and budgets.
+"""Represent a machine for compiled loops: flat arrays of its links, costs, and budgets.
 
-What they call a link is a way from rank to rank that keeps a chunk nowhere between: a link, or one
+Compiled loops call a path from rank to rank without storage in between a link: a link, or links
 through switches (:mod:`sccl.synth.network.crossings`).
 """
 
@@ -19,30 +19,31 @@ from sccl.synth.network.groups import Count, Ticks, grouped, kinds_of, strong_co
 
 
 class Net(NamedTuple):
-    """The machine; kinds are the costs that occur, the cheapest first.
+    """The machine as arrays. Kinds are the distinct costs, the cheapest first.
 
     Attributes:
-        src: of each link.
-        dst: of each link.
-        kind: of each link.
-        busy: of each kind: ticks until the link is free again.
-        lag: of each kind: ticks from then until the chunk arrives.
-        hold: of each kind: ticks until it gives back what it takes of budgets.
-        queue: of each link: its kind and its turn.
-        turns: how many there are: links of one turn, of those that share budgets, hardly share any.
-        in_first: of each node, and one more: where its part of ``into`` begins.
-        into: links by where they lead to, the cheapest first.
-        out_first: likewise, of ``out``.
-        out: links by where they come from.
-        soon: of each link: how many chunks cheaper links bring to its destination while it is busy.
-        level: of each kind; all of level 0 have nobody near.
-        near: by level and node: which group of nodes is near; of level 0 it is not read.
-        pipes_first: of each link, and one more: where its part of ``pipes`` begins.
-        pipes: budgets by link.
-        weight: likewise: how much of the budget the link takes.
-        room: of each budget: how much there is of it.
-        members_first: of each budget, and one more: where its part of ``members`` begins.
-        members: links by budget.
+        src: Source of each link.
+        dst: Destination of each link.
+        kind: Kind of each link.
+        busy: Ticks of each kind until the link is free again.
+        lag: Ticks of each kind from then until the chunk arrives.
+        hold: Ticks of each kind until it releases its share of budgets.
+        queue: Kind and turn of each link.
+        turns: Number of turns. Links of one turn, among those that share budgets, hardly share any.
+        in_first: Index of each node's part of ``into``, and the total.
+        into: Links by destination, the cheapest first.
+        out_first: Index of each node's part of ``out``, and the total.
+        out: Links by source.
+        soon: For each link: number of chunks that cheaper links bring to its destination while it
+            is busy.
+        level: Level of each kind. At level 0 no node has near nodes.
+        near: By level and node: group of near nodes. Not read at level 0.
+        pipes_first: Index of each link's part of ``pipes``, and the total.
+        pipes: Budgets by link.
+        weight: By link and budget: use of the budget.
+        room: Capacity of each budget.
+        members_first: Index of each budget's part of ``members``, and the total.
+        members: Links by budget.
     """
 
     src: Count
@@ -145,11 +146,11 @@ def _soon(crossings: Crossings, in_first: Count, into: Count, kind: Ticks, busy:
 
 
 def turns_of(topology: Topology, crossings: Crossings) -> tuple[Ticks, Ticks]:
-    """Return the turn of each way, and the first of the switches that it leads through, or -1.
+    """Return the turn of each path, and the first switch that it passes, or -1.
 
-    The turn is how far on it leads among the ranks around these switches. Ways of one turn join
-    each rank with another, so that all ports are in use together; chosen at random, ways leave some
-    of the ports without a partner.
+    The turn is the distance of its ends in the order of the ranks around its switches. Paths of one
+    turn pair each rank with another, so that all ports are used together. In random order, some
+    ports lack a partner.
     """
     node = np.arange(topology.ranks + len(topology.switches))
     inner = [k.edge for k in topology.links if min(k.edge) >= topology.ranks]

@@ -1,9 +1,8 @@
-"""How soon a chunk can pass from rank to rank, over however many switches.
+"""Compute shortest times from rank to rank over any number of switches.
 
-Chunks are planned over the fewest switches (:mod:`sccl.synth.network.crossings`). What says that
-nothing is faster has to know of the others: a way over three quick switches can be sooner than one
-over a slow one. Where switches are joined in no circle, no two ways lead between two of them, and
-the fewest are all.
+Chunks are planned over the fewest switches (:mod:`sccl.synth.network.crossings`). Lower bounds must
+consider the other paths: three fast switches can be faster than one slow switch. If switches form
+no cycle, only one path joins two of them, and these are all paths.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from sccl.synth.network.machine import Net
 from sccl.synth.network.paths import Ways
 
 _Passing = tuple[int, int]
-"""Where a chunk is, and the slowest pace since it was whole the last time; 0: it is whole."""
+"""Node of a chunk, and the slowest pace since it was last stored whole. 0: it is whole."""
 
 
 def nearest_of(topology: Topology, clock: Clock, net: Net, *, backwards: bool = False) -> Ways:
@@ -43,14 +42,14 @@ def nearest_ticks(  # noqa: PLR0913 - columns of ways
     *,
     backwards: bool = False,
 ) -> Ticks:
-    """Return what ways take, none more than any way through switches between the same ranks.
+    """Return the ticks of paths, none more than any path through switches between the same ranks.
 
     Args:
-        src: the rank that each comes from.
-        dst: the rank that it leads to.
-        cost: in ticks.
-        backwards: whether schedules are read backwards on the reversed machine, so that a chunk
-            passes each way from its end on.
+        src: Source rank of each path.
+        dst: Destination rank of each path.
+        cost: Cost of each path in ticks.
+        backwards: Whether schedules are read backwards on the reversed machine, so that a chunk
+            passes each path from its end.
     """
     if not (has_detours(topology) or alphas_overlap(topology, clock) or _waits(topology, clock)):
         return cost

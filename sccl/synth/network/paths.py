@@ -9,7 +9,7 @@ from sccl.compiled import compiled
 from sccl.synth.network.machine import Net
 
 FAR = 2**61
-"""Where no way leads."""
+"""Distance if no path exists."""
 
 
 @compiled
@@ -53,10 +53,10 @@ def _spread(
 
 
 class Ways:
-    """Shortest ways of a machine, worked out when they are asked for.
+    """Shortest paths of a machine, computed on demand.
 
     Args:
-        cost: ticks of each link; None: what it takes.
+        cost: Ticks of each link. None: its own cost.
     """
 
     def __init__(self, net: Net, cost: NDArray[np.int64] | None = None) -> None:
@@ -81,7 +81,7 @@ class Ways:
         return found
 
     def tree(self, sources: list[int]) -> list[int]:
-        """Return the node before each on a shortest way from the nearest of some; -1: none."""
+        """Return the node before each on a shortest way from the nearest of some. -1: none."""
         far = self.from_any(sources)
         before = np.full(self.nodes, -1, dtype=np.int64)
         on_way = np.flatnonzero(

@@ -1,4 +1,4 @@
-"""How much links carry together by when, whatever is sent: each by itself, and all of a budget."""
+"""Compute the largest amount that links can carry by a tick, each alone and within budgets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PipeGroup(NamedTuple):
     """Links that are looked at together.
 
     Attributes:
-        pace: bytes a tick that they carry together; None: that is not limited.
+        pace: bytes a tick that they carry together. None: that is not limited.
         wait: ticks in which the budget carries nothing, at the least.
         kinds: how many links there are of each kind.
     """
@@ -32,16 +32,16 @@ class PipeGroup(NamedTuple):
 
 
 class Pipes:
-    """The links of a machine, those of switches too.
+    """The links of a machine, including links of switches.
 
-    A link carries nothing before the first byte can come to it, and what it carries last has to
-    come to where it is wanted: these ticks it waits, in all.
+    A link carries nothing before the first byte can reach it, and its last bytes must travel to
+    their destination. These waiting ticks are summed.
 
     Args:
-        come: of each rank: ticks before which it has nothing that others want.
-        go: of each rank: ticks from when a chunk is there to when it is wanted somewhere.
-        backwards: whether schedules are read backwards on the reversed machine. Budgets and
-            switches are then used as on the machine itself, from where a chunk goes to.
+        come: For each rank: ticks before which it has no data that others need.
+        go: For each rank: ticks from the arrival of a chunk there to its nearest destination.
+        backwards: Whether schedules are read backwards on the reversed machine. Budgets and
+            switches are then used as on the machine itself, from the destination of a chunk.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Pipes:
         return bool(self.topology.budgets)
 
     def _before(self, come: Ticks) -> Ticks:
-        """Return of each link the ticks before which no byte of what is wanted gets to it."""
+        """Return for each link the ticks before which no needed byte can reach it."""
         found = np.concatenate([come, np.full(len(self.topology.switches), FAR)])
         stored = self._stored(self._to)
         inner = np.flatnonzero(self._to >= self.topology.ranks)
@@ -92,11 +92,11 @@ class Pipes:
         return here
 
     def _after(self, go: Ticks, *, alphas_overlap: bool = False) -> Ticks:
-        """Return of each link the ticks that what it carried last is still on its way, at least.
+        """Return for each link the least ticks that its last data still need to a destination.
 
         Args:
-            alphas_overlap: whether a cut-through switch spends the alpha of its outgoing link while
-                the bytes still come in.
+            alphas_overlap: Whether a cut-through switch spends the alpha of its outgoing link while
+                bytes still arrive.
         """
         found = np.concatenate([go, np.full(len(self.topology.switches), FAR)])
         inner = np.flatnonzero(self._from >= self.topology.ranks)
@@ -109,10 +109,10 @@ class Pipes:
         return there
 
     def _less_ahead(self, there: Ticks) -> Ticks:
-        """Return these ticks, less those by which a switch can send ahead of the last byte.
+        """Return these ticks minus those by which a switch can send ahead of the last byte.
 
-        Where alphas occupy links, all but the last byte may have left a cut-through switch by the
-        time at which that one comes.
+        If alphas occupy links, all bytes but the last may have left a cut-through switch when that
+        one arrives.
         """
         if self.clock.model is AlphaModel.TRAVELS:
             return there
@@ -141,7 +141,7 @@ class Pipes:
 
         Args:
             tick: none after it.
-            most: chunks; while an alpha passes, links can carry thousands of small ones.
+            most: chunks. While an alpha passes, links can carry thousands of small ones.
         """
         parts = self._parts(set(links.tolist()))
         return np.sort(np.concatenate([self._times(p, tick, most) for p in parts]))[:most]

@@ -1,4 +1,4 @@
-"""What is asked of a matching, and what it gives: arrays, of whatever origin."""
+"""Define demands and results of matching, as arrays."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ PIECE = 2_000_000
 
 
 class Demand(NamedTuple):
-    """Who holds what, and who is to.
+    """The sources and destinations of chunks.
 
     Attributes:
-        chunks: how many there are.
-        held_by: ranks, each with a chunk that it holds.
-        held: those chunks.
-        wanted_by: ranks, each with a chunk that it is to hold; None: all of them all chunks.
-        wanted: those chunks.
+        chunks: Number of chunks.
+        held_by: Ranks that hold a chunk at the beginning.
+        held: Their chunks.
+        wanted_by: Ranks that must hold a chunk at the end. None: all ranks, all chunks.
+        wanted: Their chunks.
     """
 
     chunks: int
@@ -81,7 +81,7 @@ Timed = tuple[int, Sends]
 
 
 def stalled() -> UnreachableError:
-    """Return the error for what cannot be gone on with: a rank has no way from a chunk's source."""
+    """Return the error for a rank without a path from a chunk's source."""
     return UnreachableError(
         "a chunk has a destination that no path from any of its sources reaches: 'sccl topo show' "
         "names two ranks without a path; add links"

@@ -1,19 +1,20 @@
-"""What enters a group of ranks late has no time left to be passed on there.
+"""Bound the completion time by the spread of late chunks within a group of ranks.
 
-Where every rank wants every chunk, a chunk that enters a group over one of the links into it has
-to get from there to all ranks of the group, or to enter once more. Within t ticks it gets from a
-rank to no more ranks of the group, itself among them, than are within t of it. So by T the chunks
-that entered at ticks t_1, t_2, .. have got to no more places than all T - t_k allow together; and
-the k-th chunk enters no earlier than links can have brought k.
+If every rank needs every chunk, a chunk that enters a group over one of its incoming links must
+spread from there to all ranks of the group, or enter once more. Within t ticks it spreads from a
+rank to at most the ranks of the group within distance t, including itself. So by T, chunks that
+entered at ticks t_1, t_2, ... have reached at most the number of places that all T - t_k allow
+together. The k-th chunk enters no earlier than links can bring k chunks.
 
-And within the last t ticks before T, links within the group can bring only so many chunks to its
-ranks. Of all D chunks, E(T - t) at the most entered before that; each of the others has to come to
-all n ranks within the t ticks, over a link within the group or as it enters. What enters in that
-while is E(T) - E(T - t) at the most, so
+Within the last t ticks before T, links within the group can deliver a limited number of chunks. Of
+all D chunks, at most E(T - t) entered before that. Each of the others must reach all n ranks within
+the t ticks, over a link within the group or as it enters. At most E(T) - E(T - t) enter in that
+time, so
 
     n (D - E(T - t)) <= S(t) + E(T) - E(T - t),
 
-S(t) what links within the group carry in t ticks: of more that entered before, less were to come.
+where S(t) is the capacity of links within the group in t ticks. If more chunks entered before,
+fewer remained.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sccl.synth.network.paths import FAR, Ways
 from sccl.synth.network.pipes import Pipes
 
 MAX_PAIRS = 2**22
-"""Of ranks, whose distances are worked out."""
+"""Largest number of pairs of ranks for the computation of distances."""
 
 MOST_TOGETHER = 64
 """Ranks of a group of which all links are looked at together."""
@@ -109,8 +110,8 @@ def _borne(times: Sequence[Ticks], of: tuple[int, int], tick: int) -> bool:
 
 
 def _reached(times: Ticks, near: Ticks, tick: int) -> int:
-    """Return to how many places what enters at some ticks can get by another.
+    """Return the number of places that chunks entering at given ticks reach by another tick.
 
-    What enters after it gets nowhere.
+    Chunks that enter later reach none.
     """
     return int(np.searchsorted(near, tick - times, side="right").sum())

@@ -1,8 +1,8 @@
-"""Symmetries of a machine and a collective of which only the identity keeps a rank, or a class.
+"""Find symmetries of a machine and a collective that act freely on ranks or on classes of chunks.
 
-Each class of chunks of an orbit is then the image of the first by exactly one of them, so that what
-is planned for the first is a plan for all. Others keep a root, say: what is planned is then as good
-as its images.
+Each class of chunks of an orbit is then the image of the first by exactly one symmetry, so a plan
+for the first class is a plan for all. Other symmetries fix a root, for example. A plan is then as
+good as its images.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def free_symmetries(
 def few_symmetries(
     topology: Topology, collective: Collective, most: int
 ) -> tuple[Permutation, ...]:
-    """Return a group of no more than so many symmetries of all nodes, whatever they keep."""
+    """Return a group of at most ``most`` symmetries of all nodes, free or not."""
     ranks, some = topology.ranks, list[Permutation]()
     group = frozenset([identity_of(ranks)])
     for generator in automorphisms(topology, collective, costs=True):
@@ -59,9 +59,9 @@ def image_class(one: ChunkClass, image: Permutation) -> ChunkClass:
 
 
 def with_switches(topology: Topology, image: Permutation) -> Permutation | None:
-    """Return a symmetry of the ranks as one of all nodes; None: that is not found.
+    """Return a symmetry of the ranks as one of all nodes. None: that is not found.
 
-    Switches are told apart by their links, and by who is at these, and so on; those that are
+    Switches are told apart by their links, and by who is at these, and so on. Those that are
     still alike then may stand for one another.
     """
     ranks, count = topology.ranks, len(topology.switches)
@@ -91,7 +91,7 @@ def with_switches(topology: Topology, image: Permutation) -> Permutation | None:
 def _refined(
     topology: Topology, colours: Sequence[object], numbers: dict[object, int]
 ) -> list[object]:
-    """Return colours of switches by their own and those around them; ranks keep theirs."""
+    """Return colours of switches by their own and those around them. Ranks keep theirs."""
     around: dict[int, list[object]] = {}
     for k in topology.links:
         cost = (k.lanes, k.alpha_us, k.gb_per_s)

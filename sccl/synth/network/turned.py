@@ -16,19 +16,19 @@ def turned(
     *,
     reduce: bool,
 ) -> Sends:
-    """Return the sends of a dual on the reversed machine as those of what it is the dual of.
+    """Return the sends of a dual on the reversed machine as sends of its original.
 
-    A transfer that starts at s is away from its sender until s, and at its receiver from
-    s + busy + lag on. Read backwards from the finish F, the receiver sends from F - (s + busy +
-    lag), so the link is busy until F - (s + lag), and what is sent arrives at F - s. What a rank
-    received at t or before, and passed on at s >= t, it now gets at F - s or before, and sends on
-    at F - t or after. Each link's times are shifted by one constant, so they still do not overlap.
-    (That is for an alpha that travels; where it occupies, lag is 0.) A rank was sent each chunk
-    once, so it sends its sum once: each contribution is counted once.
+    A transfer that starts at s leaves its sender at s, and is at its receiver from s + busy + lag
+    on. Reversed in time from the finish F, the receiver sends from F - (s + busy + lag), so the
+    link is busy until F - (s + lag), and the data arrive at F - s. Data that a rank received by t,
+    and forwarded at s >= t, now arrive by F - s, and leave at F - t or later. Each link's times are
+    shifted by one constant, so they still do not overlap. (This is for an alpha that travels. If it
+    occupies, lag is 0.) A rank received each chunk once, so it sends its sum once: each
+    contribution is counted once.
 
     Args:
-        takes: of each transfer: ticks from its start until it has arrived.
-        back: which link goes against each link of the reversed machine.
+        takes: Ticks of each transfer from its start to its arrival.
+        back: For each link of the reversed machine, the link in the opposite direction.
     """
     start = finish - (sends.start + takes)
     link = back[sends.link].astype(np.int32)
@@ -38,9 +38,9 @@ def turned(
 def joined(first: Sends, finish: int, then: Sends) -> Sends:
     """Return one schedule after another: for allreduce.
 
-    (Little of the second can begin sooner: as all ranks send first what they hold, read backwards
-    all get last what completes their sums. Moving each transfer of TACOS to when it could begin was
-    tried on eight machines, and changed no finish; TE-CCL's chunks go on by themselves.)
+    Hardly any transfer of the second could begin sooner: all ranks first send their own data, so in
+    reverse all ranks receive last the data that complete their sums. Starting each TACOS transfer
+    as early as possible changed no finish on eight machines.
     """
     return Sends(
         np.concatenate([first.start, then.start + finish]),

@@ -44,7 +44,7 @@ class Suggestions:
     def nodes(self) -> int:
         """Return of how many nodes the machine is: blocks of ranks that faster ways join.
 
-        Of several levels the one of the fastest ways; 1: there are none.
+        Of several levels the one of the fastest ways. 1: there are none.
         """
         ranks = self.topology.ranks
         costs = self.ways.cost.tolist()
@@ -72,7 +72,7 @@ class Suggestions:
         return frozenset(pair for pair, count in counts.items() if count == nodes * (nodes - 1))
 
     def relays(self) -> Iterator[tuple[str, Relays | None]]:
-        """Yield ways to leave nodes, by name; None: over any link."""
+        """Yield ways to leave nodes, by name. None: over any link."""
         yield "any", None
         if self.nodes == 1 or not self.pairs:
             return
@@ -208,7 +208,7 @@ def suggested(request: Request, *, symmetric: bool) -> Generator[Sequence[Sketch
 
 
 def _blocks(ranks: int, ways: list[tuple[int, int]]) -> int:
-    """Return how many ranks each block has that ways join; 0: they are not alike, or in a row."""
+    """Return how many ranks each block has that ways join. 0: they are not alike, or in a row."""
     parent = list(range(ranks))
 
     def root(rank: int) -> int:

@@ -1,7 +1,7 @@
 """Chunks that go over a way together, and pay one alpha (TACCL, NSDI 2023, section 5.1).
 
 Where alpha occupies links, n chunks one after the other take n alphas of a link's time, and
-together one; but none of them goes on before the last has come. (Where alpha travels they take
+together one, but none of them goes on before the last has come. (Where alpha travels they take
 nothing of it, and are each sent by itself.)
 """
 
@@ -17,7 +17,7 @@ from sccl.synth.intervals.ways import Hop
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Chunks that go a way together; by their start, which is in units."""
+    """Chunks that go a way together. By their start, which is in units."""
 
     start: int
     way: int

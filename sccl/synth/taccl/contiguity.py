@@ -2,7 +2,7 @@
 
 TACCL (NSDI 2023), appendix B.3, equations 16 to 21: what goes together starts together, takes one
 alpha and the sum of the betas, and arrives together; what does not goes one after the other, in the
-order of step 2. There a variable stands for each pair of chunks on a link; here one for each chunk
+order of step 2. There a variable stands for each pair of chunks on a link. Here one for each chunk
 but the first, which says whether it goes with the one before it, and a number that counts them: as
 many as there are chunks, and no constant that is larger than the horizon.
 """

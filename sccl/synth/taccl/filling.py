@@ -30,7 +30,7 @@ def filled(
 
     Args:
         routes: (chunk, way), of each chunk a tree from where it is held.
-        pause: called now and then; it may raise to stop.
+        pause: called now and then. It may raise to stop.
     """
     run = _Filling(posed, routes, order, most)
     steps = 0

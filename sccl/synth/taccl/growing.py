@@ -72,7 +72,7 @@ class _Growing:
         return tuple(sorted(found.values()))
 
     def _count(self, way: int, times: int = 1) -> None:
-        """Count a way, and its images; times -1: it is taken back."""
+        """Count a way, and its images. Times -1: it is taken back."""
         own = self.shares[way]
         fresh = [place for place, (_, _, stem) in enumerate(own) if stem not in self.stems]
         for ways in self.action.ways:

@@ -1,4 +1,4 @@
-"""What TACCL can be told; the seed is that of the effort."""
+"""What TACCL can be told. The seed is that of the effort."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ TACCL (NSDI 2023), section 5.1 and appendix B.2: chunks are put on links one way
 each as soon as its chunk is there and its links are free. Of those that could be next, *farthest*
 takes the one with the longest way to go, and of these the one that has come the shortest; *soonest*
 goes with time, and fills each link as it becomes free by what has waited longest, and of that the
-farthest. Both from the start; or from the end: all is read backwards, last transfers first, which
+farthest. Both from the start, or from the end: all is read backwards, last transfers first, which
 suits other machines better.
 """
 
@@ -36,7 +36,7 @@ def ordered(
 
     Args:
         routes: (chunk, way), of each chunk a tree from where it is held.
-        pause: called now and then; it may raise to stop.
+        pause: called now and then. It may raise to stop.
     """
     if order.priority is Priority.SOONEST:
         found = list(sends_of(filled(posed, routes, order, 1, pause)))

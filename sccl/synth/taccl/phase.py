@@ -41,7 +41,7 @@ MOST_EXACT = 6_000
 """Intervals of a model of all that is sent, its routes being known."""
 
 MOST_JOINED = 480_000
-"""Chunks times ways, up to which some chunks at a time are planned anew."""
+"""Chunks times ways, up to which some chunks at a time are planned again."""
 
 NEAR = Fraction(1, 1000)
 """Above the bound by such a part: near enough for a quick look, and where models are too large."""
@@ -254,7 +254,7 @@ class SketchedPhase:
         return {chunk: ways(posed, chunk) for chunk in firsts}
 
     def _routed(self, effort: Effort | None) -> Routed | None:
-        """Return routes: step 1; None: none were found with that effort."""
+        """Return routes: step 1. None: none were found with that effort."""
         if effort is None:
             return None
         edges = list(self.sketched.connections(self.posed.src, self.posed.dst))
@@ -278,7 +278,7 @@ class SketchedPhase:
         ]
 
     def _order(self, pairs: list[tuple[int, int]], order: LinkOrder) -> None:
-        """Put chunks on links by a heuristic: step 2; and several together, where that pays."""
+        """Put chunks on links by a heuristic: step 2, and several together, where that pays."""
         first = self._first
         if first is not None and first[:2] == (order, pairs):
             self.take(first[2], str(order))
@@ -362,7 +362,7 @@ class SketchedPhase:
         search.run(spending)
 
     def _unbatched(self) -> tuple[ChunkSend, ...] | None:
-        """Return the best as sends; None: chunks go together in it."""
+        """Return the best as sends. None: chunks go together in it."""
         if any(len(batch.chunks) > 1 for batch in self.batches):
             return None
         return tuple(ChunkSend(b.start, b.chunks[0], b.way) for b in self.batches)

@@ -46,7 +46,7 @@ def phase_of(  # noqa: PLR0913, PLR0917 - what is asked, and how
     """Return a phase, with nothing found yet, nor known of any chunks.
 
     Args:
-        before: the phase before it; None: it is the first.
+        before: the phase before it. None: it is the first.
 
     Raises:
         InputError: the sketch does not fit the machine or the collective.

@@ -193,7 +193,7 @@ class WithinSketch:
     """A request within a sketch: its phases, and what they come to."""
 
     def __init__(self, request: Request, sketch: Sketch, options: Options, notify: Notify) -> None:
-        """Pose the phases; nothing is found yet.
+        """Pose the phases. Nothing is found yet.
 
         Raises:
             InputError: the sketch does not fit the machine or the collective.
@@ -236,7 +236,7 @@ class WithinSketch:
     def done(self) -> bool:
         """Return whether nothing else gets below what was found, or not by much.
 
-        Of the chunks that were asked for; if none were, of any number of them.
+        Of the chunks that were asked for. If none were, of any number of them.
         """
         if not self.found:
             return False

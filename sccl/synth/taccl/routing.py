@@ -43,7 +43,7 @@ class Routed:
     """Which ways chunks go.
 
     Attributes:
-        ways: of each first chunk of an orbit; in no order.
+        ways: of each first chunk of an orbit. In no order.
         units: the relaxed time: no order of these on their links takes less.
         least: no routes of this sketch have a smaller one.
         spent: of effort.
@@ -272,7 +272,7 @@ def routed(  # noqa: PLR0913, PLR0917 - what is asked
         chosen: of each first chunk the ways that it may go.
         edges: the ways of each hyperedge, and how many of them are to be used.
         least: units that no schedule takes less than.
-        begun: routes to begin from; None: trees that grow.
+        begun: routes to begin from. None: trees that grow.
 
     Raises:
         KeyboardInterrupt: the user interrupted.

@@ -12,7 +12,7 @@ from sccl.synth.tacos.task import Matching, Task, first_of
 
 
 class Stopped(Exception):  # noqa: N818 - not an error
-    """Time or effort has run out; its text says which."""
+    """Time or effort has run out. Its text says which."""
 
 
 class Meter:
@@ -26,7 +26,7 @@ class Meter:
         """Make one of which nothing is spent.
 
         Args:
-            why_end: from what was spent to why the attempt is to end; empty: it is not.
+            why_end: from what was spent to why the attempt is to end. Empty: it is not.
             tell: called with how many transfers were found.
         """
         self._why_end, self._tell = why_end, tell
@@ -58,10 +58,10 @@ class Seeded:
     """What came of one seed.
 
     Attributes:
-        parts: of each half what finishes first; empty: there is none.
-        log: the finish and the log of rounds, in place of parts; None: there is none.
+        parts: of each half what finishes first. Empty: there is none.
+        log: the finish and the log of rounds, instead of parts. None: there is none.
         least: of each half: no matching finishes earlier.
-        ended: why it ended before all was tried; empty: it did not.
+        ended: why it ended before all was tried. Empty: it did not.
         spent: units of effort.
     """
 
@@ -106,7 +106,7 @@ def attempted(task: Task, number: int, seed: int, units: float, meter: Meter) ->
 def _better(  # noqa: PLR0913, PLR0917 - what is told
     task: Task, attempt: Seeded, place: int, improver: Improver, units: float, meter: Meter
 ) -> None:
-    """Put what trials find in place of a part of an attempt."""
+    """Put what trials find instead of a part of an attempt."""
     half, part = attempt.halves[place], attempt.parts[place]
     attempt.least.append(task.least_of(half, part[0]))
     share = 0.0 if half.unwound else units / len(attempt.halves)

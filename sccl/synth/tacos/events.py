@@ -3,10 +3,10 @@
 Source: TACOS (MICRO 2024) section IV-F: cheaper links choose first.
 
 What a link takes is, of four chunks, the one that fewest hold. It looks first for one that nobody
-near its destination has got, who are those from whom cheaper links lead there; then for any other,
+near its destination has got, who are those from whom cheaper links lead there. Then for any other,
 unless cheaper links may well bring all that is missing sooner. (Over 18 tori and dragonflies of two
-and three speeds, both models of alpha, and 1 and 4 chunks per rank, times are 6 % above the bound;
-without any of the three 10 or 11 %. To look between the two for one that no cheaper in-neighbour
+and three speeds, both models of alpha, and 1 and 4 chunks per rank, times are 6 % above the bound.
+Without any of the three 10 or 11 %. To look between the two for one that no cheaper in-neighbour
 has got gained 0.3 %.)
 """
 
@@ -34,7 +34,7 @@ class Events(NamedTuple):
         missing: of each node: how many chunks it wants and has not got.
         holders: of each chunk: how many nodes have got it.
         onward: a row of bits per link: the chunks to which it is on a shortest way from where they
-            start; no rows: links do not ask.
+            start. No rows: links do not ask.
         sample: how many chunks a link chooses among.
     """
 

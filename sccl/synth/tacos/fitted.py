@@ -28,7 +28,7 @@ _NONE = np.int64(-1)
 
 
 class Fitting(NamedTuple):
-    """A matching under way; a slot is a place of the links by where they lead to.
+    """A matching under way. A slot is a place of the links by where they lead to.
 
     Attributes:
         first: of each node, and one more: its first slot.
@@ -40,7 +40,7 @@ class Fitting(NamedTuple):
         holders: of each chunk: how many hold it, or are being sent it.
         random: the state of the generator.
         came: rows (round, slot, chunk) of what is sent.
-        counts: how many chunks all nodes together want still; how many rows there are.
+        counts: how many chunks all nodes together want still. How many rows there are.
     """
 
     first: Count
@@ -56,7 +56,7 @@ class Fitting(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """What is decided of one rank in one round; by place in its part of ``lacks``.
+    """What is decided of one rank in one round. By place in its part of ``lacks``.
 
     Attributes:
         offers: the links that could bring the chunk, as bits.

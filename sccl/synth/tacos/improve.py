@@ -1,6 +1,6 @@
 """What was matched is matched again, from some tick on, as long as it is above the bound.
 
-A link that is dear brings little, and may end late what has long been everywhere else; how soon
+A link that is dear brings little, and may end late what has long been everywhere else. How soon
 they are better left idle depends on the machine, and so does what links look for first. So the
 times at which the last chunk may arrive over a dear link, and the styles of choosing, are tried:
 of machines of unequal links each style is the best for some. Half of the trials keep what begins

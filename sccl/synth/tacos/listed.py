@@ -21,7 +21,7 @@ _HALF, _LOW = np.uint64(32), np.uint64(2**32 - 1)
 
 
 def sends_of(log: Log, net: Net, chunks: int) -> Sends:
-    """Return the transfers of a log; each round is put in order by itself."""
+    """Return the transfers of a log. Each round is put in order by itself."""
     total, links = len(log.chunk), len(net.src)
     start, reduce = np.empty(total, dtype=np.int64), np.zeros(total, dtype=np.bool_)
     chunk, link = np.empty(total, dtype=np.int32), np.empty(total, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""What TACOS can be told; the seed is that of the effort."""
+"""What TACOS can be told. The seed is that of the effort."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ class Rounds(NamedTuple):
             none.
         place: of each chunk.
         chunk: of each place.
-        left: how many chunks all nodes together still want; how many rounds were made; how many
-            chunks are in ``log``; the seed.
+        left: how many chunks all nodes together still want. How many rounds were made. How many
+            chunks are in ``log``. The seed.
         counts: of each block of nodes: how many chunks it took in this round.
         came: how often threads came to where they wait for one another, all together.
         fired: of each round a bit per slot: whether it took a chunk.

@@ -1,11 +1,11 @@
 """Chunks that one rank holds and one wants: each link takes one that it brings closer.
 
 The public code of TACOS has allgather alone. Here a link that is free takes, of some chunks that
-wait at its source, one to which it is on a shortest way, in ticks; if there is none, one that comes
+wait at its source, one to which it is on a shortest way, in ticks. If there is none, one that comes
 closer to where it is wanted, if the detour takes no longer than what waits there takes to leave.
 Every transfer brings its chunk closer, so it ends. Of several it takes the one that has farthest to
 go; where many ranks send to many, of those for which the fewest links would do. (Alltoall on nine
-machines comes to 1.27 times the bound so, by the farthest alone to 1.37, at random to 1.52; on
+machines comes to 1.27 times the bound so, by the farthest alone to 1.37, at random to 1.52. On
 tori to 1.09, 1.28 and 1.40. What one rank sends or gets needs the farthest first.)
 """
 
@@ -31,16 +31,16 @@ class Routes(NamedTuple):
 
     Attributes:
         far: by node and destination: ticks of the shortest way.
-        closer: a row of bits per link: the destinations to which it is on a shortest way; then
+        closer: a row of bits per link: the destinations to which it is on a shortest way. Then
             another per link: those to which it leads closer.
         cost: of each link: ticks until a chunk arrives.
         drain: of each node: ticks in which a chunk leaves it, all its links together.
         waiting: of each node: how many chunks wait there.
         waits: a row of bits per node: the destinations that chunks wait for there.
-        first: by node and destination: the first chunk that waits; 0: none. Chunks count from 1.
+        first: by node and destination: the first chunk that waits. 0: none. Chunks count from 1.
         after: of each chunk: the next that waits there.
         goal: of each chunk: where it is wanted.
-        choices: by node and destination: links on shortest ways, where fewer go first; else 0.
+        choices: by node and destination: links on shortest ways, where fewer go first. Otherwise 0.
     """
 
     far: Ticks

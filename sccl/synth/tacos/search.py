@@ -81,7 +81,7 @@ class _Best:
 
 
 class _Attempts:
-    """Attempts at a task, one per seed; with several jobs some at a time, to the same results.
+    """Attempts at a task, one per seed. With several jobs some at a time, to the same results.
 
     Jobs are threads: what takes time are compiled loops, which let others go on.
     """
@@ -144,7 +144,7 @@ class _Attempts:
         return attempted(self.task, number, seed, self.options.improve, meter)
 
     def _why_end(self, units: float) -> str:
-        """Return why an attempt is to end after so much has been spent; empty: it is not."""
+        """Return why an attempt is to end after so much has been spent. Empty: it is not."""
         if self._end:
             return self._end
         if self._spending.late():

@@ -56,7 +56,7 @@ class Matching(NamedTuple):
     Attributes:
         backwards: whether that is on the reversed machine, and turned round.
         reduces: whether it reduces, then.
-        unwound: what it is matched on in place of switches; None: on the machine as it is.
+        unwound: what it is matched on instead of switches. None: on the machine as it is.
     """
 
     net: Net
@@ -71,12 +71,12 @@ class Task:
     """What is planned.
 
     Attributes:
-        forward: what is matched on the machine itself; None: nothing.
+        forward: what is matched on the machine itself. None: nothing.
         backward: what is matched on the reversed one, and turned round.
         reversed_net: that one; of what is never matched backwards the machine itself.
         crossings: what links of the machine's net are.
         back: of each link of the reversed one: which of the machine's goes against it.
-        unwound: both of them with links in place of switches; None: switches are as they are.
+        unwound: both of them with links instead of switches. None: switches are as they are.
     """
 
     topology: Topology
@@ -110,7 +110,7 @@ class Task:
 
     @property
     def passes(self) -> tuple[Pass, ...]:
-        """Return how a log of rounds is gone through; empty: what is found is no log.
+        """Return how a log of rounds is gone through. Empty: what is found is no log.
 
         For allreduce, the log that spreads the sums also collects them, backwards over the opposite
         links, if the reversed machine is the same.

@@ -2,7 +2,7 @@
 
 Time goes from event to event. Transfers over links of one cost end in the order in which they
 began, so the log itself is a queue for each cost, with one head for links that become free, one for
-chunks that arrive and one for budgets that have room again; a heap of all links would take longer
+chunks that arrive and one for budgets that have room again. A heap of all links would take longer
 as long as costs are few.
 """
 
@@ -39,16 +39,16 @@ class Traffic(NamedTuple):
         ready_count: likewise: how many there are.
         room: of each budget: how much of it is not in use.
         random: the state of the generator.
-        left: how many chunks have still to come to where they are wanted; how many transfers began.
+        left: how many chunks have still to come to where they are wanted. How many transfers began.
         now: the tick.
         limit: the tick after which nothing is to arrive over a link, where cheaper ones lead to the
             same rank; :data:`NEVER`: there is none.
         when: of each transfer: the tick at which it begins.
         link: its link.
         chunk: its chunk.
-        after: the next of its kind; 0: none.
-        heads: of each kind: the next whose link becomes free; the next that arrives; the next that
-            gives back what it takes of budgets; the last.
+        after: the next of its kind. 0: none.
+        heads: of each kind: the next whose link becomes free. The next that arrives. The next that
+            gives back what it takes of budgets. The last.
     """
 
     idle: NDArray[np.uint8]

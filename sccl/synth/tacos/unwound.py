@@ -1,6 +1,6 @@
 """Switches unwound to a degree, as TACOS has it, and what is found so on the machine itself.
 
-Source: TACOS (MICRO 2024) section IV-G: in place of a switch, each of its ranks has links of its
+Source: TACOS (MICRO 2024) section IV-G: instead of a switch, each of its ranks has links of its
 own to the next d ranks around, with the latency of the way through the switch and 1/d of the rate
 of its port.
 
@@ -27,7 +27,7 @@ from sccl.synth.network.sends import Demand, Sends, Timed
 
 
 class Unwound(NamedTuple):
-    """A machine with links in place of switches.
+    """A machine with links instead of switches.
 
     Attributes:
         way: of each of its links: which way of the machine it stands for.
@@ -73,7 +73,7 @@ def replayed(net: Net, demand: Demand, sends: Sends, arrival: Ticks) -> Timed:
     """Return transfers over a machine's ways, one after the other, each as soon as it can be.
 
     Args:
-        sends: their order is that of ``arrival``; their times do not matter.
+        sends: their order is that of ``arrival``. Their times do not matter.
     """
     there = dict.fromkeys(zip(demand.held_by.tolist(), demand.held.tolist(), strict=True), 0)
     free = [0] * len(net.src)

@@ -47,7 +47,7 @@ def again(net: Net, demand: Demand, finish: int, sends: Sends, seed: int) -> tup
 def _rematched(
     net: Net, demand: Demand, finish: int, sends: Sends, at: tuple[int, int]
 ) -> tuple[int, Sends]:
-    """Return what is matched anew from a round on with a seed, if it ends earlier than before."""
+    """Return what is matched again from a round on with a seed, if it ends earlier than before."""
     (begin, seed), busy = at, int(net.busy[0])
     keep = int(np.searchsorted(sends.start, begin * busy))
     state = _fitting(net, demand, sends, keep, seed)

@@ -2,7 +2,7 @@
 
 One is there if a partial result goes that way to be reduced, the other if the result is copied
 over it. Every rank but the root, of which each chunk has one, sends its partial result once, after
-all that it reduces has come; and gets the result once. So what is reduced is a tree into the root,
+all that it reduces has come, and gets the result once. So what is reduced is a tree into the root,
 and what is copied one out of it: around a cycle each would wait for itself.
 """
 
@@ -35,7 +35,7 @@ class ChainModel(IntervalModel):
             posed: an allgather of the chunks; who holds a chunk there may be its root, or not.
             horizon: units by which all has arrived.
             known: sends of first chunks, as the base takes them.
-            free: first chunks that are scheduled; None: all.
+            free: first chunks that are scheduled. None: all.
         """
         self._reduced: dict[tuple[int, int], IntVar] = {}
         self._begins: dict[tuple[int, int], IntVar] = {}
@@ -52,7 +52,7 @@ class ChainModel(IntervalModel):
     def _route(self, chunk: int) -> None:
         """Add a chunk: its root, over which ways it goes to it and from it, and when.
 
-        No rank has the result before the last contribution can have come there; and from when a
+        No rank has the result before the last contribution can have come there, and from when a
         partial result has come to a rank on, it takes as long as from there to the farthest.
         """
         posed, model, horizon = self.posed, self.model, self.horizon

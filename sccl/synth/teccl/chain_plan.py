@@ -15,7 +15,7 @@ from sccl.synth.teccl.phases import EPOCHS, PhasePlan
 from sccl.synth.teccl.rooted import MOST_SENDS
 
 MOST_PLACED = 2**17
-"""Sends that are placed anew: some seconds."""
+"""Sends that are placed again: some seconds."""
 
 
 @dataclass

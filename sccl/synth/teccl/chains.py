@@ -31,7 +31,7 @@ Chain = tuple[ChainSend, ...]
 
 
 def chain_of(sends: Sends) -> Chain:
-    """Return sends as those of chains; their starts are in ticks, and give the order alone."""
+    """Return sends as those of chains. Their starts are in ticks, and give the order alone."""
     columns = (sends.start, sends.chunk, sends.link, sends.reduce)
     return tuple(ChainSend(*row) for row in zip(*(c.tolist() for c in columns), strict=True))
 
@@ -61,7 +61,7 @@ def is_reduced(send: ChunkSend) -> bool:
 def tightened(posed: Posed, chain: Sequence[ChunkSend]) -> Chain:
     """Return chains whose sends each start once they can, placed in their order, and turned round.
 
-    A rank sends its partial result once all has come that it reduces, and copies what it got; the
+    A rank sends its partial result once all has come that it reduces, and copies what it got. The
     root copies what it reduced.
     """
     order = sorted(chain, key=lambda s: (s.start, s.chunk, s.way))

@@ -71,7 +71,7 @@ class Whole:
         size: of each chunk: which of the clock's sizes it has.
         sends: over ways of its crossings.
         copied: whether switches copy what of these passes a link together.
-        message: of each send, in their order, the message that it is a hop of; None: one by itself.
+        message: of each send, in their order, the message that it is a hop of. None: one by itself.
         least: ticks that nothing of that scope takes less than.
         spread: of an allreduce, in groups or not, the allgather that comes after the reducescatter.
         mean: of several tenants, the mean of their finishes by priority, and what it is at the
@@ -190,7 +190,7 @@ class CombiningAsked:
 def combined(
     strict: Whole, asked: CombiningAsked, spending: Spending, units: float
 ) -> tuple[Whole, str]:
-    """Return what combines, bettered as a whole, and why that ended early; empty: it did not.
+    """Return what combines, bettered as a whole, and why that ended early. Empty: it did not.
 
     Args:
         strict: its phases, one after the other.

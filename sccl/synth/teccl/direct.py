@@ -2,7 +2,7 @@
 
 TE-CCL, section 8. A reducescatter is an alltoall of contributions: who is on the way passes them on
 and reduces nothing, so that each is one message of several hops. An allreduce is that, and then an
-allgather; or all contributions go to all ranks, and each reduces for itself, which takes no longer
+allgather, or all contributions go to all ranks, and each reduces for itself, which takes no longer
 than the longest way while chunks are small.
 """
 
@@ -91,12 +91,12 @@ def direct(
     enough: int,
     copies: Iterable[ChunkSend] = (),
 ) -> DirectSends | None:
-    """Return a schedule; None: there is none that takes less than so long.
+    """Return a schedule. None: there is none that takes less than so long.
 
     Args:
         posed: an allgather on the machine, of chunks of that size.
         enough: ticks.
-        copies: what is sent of the results, by when, each chunk from where it is reduced; those of
+        copies: what is sent of the results, by when, each chunk from where it is reduced. Those of
             one chunk that share a stem are sent one by one.
     """
     paths = _paths(posed, contributions)
@@ -125,7 +125,7 @@ def direct(
 
 
 def _placed(posed: Posed, hops: Sequence[_Hop], enough: int) -> DirectSends | None:
-    """Return when each hop is, the best that is right of two ways to place them; None: none is."""
+    """Return when each hop is, the best that is right of two ways to place them. None: none is."""
     waiting = Waiting(posed, [(hop.way,) for hop in hops], [hop.needs for hop in hops])
     order = sorted(range(len(hops)), key=lambda number: hops[number].rank)
     starts = waiting.soonest(order)
@@ -139,7 +139,7 @@ def _placed(posed: Posed, hops: Sequence[_Hop], enough: int) -> DirectSends | No
 def _apart(posed: Posed, hops: Sequence[_Hop], starts: Sequence[int]) -> bool:
     """Return whether ranks send what they contribute before others' is reduced into it.
 
-    What a rank sends of a chunk is what it has of it; so of those that reduce it, too.
+    What a rank sends of a chunk is what it has of it, so of those that reduce it, too.
     """
     comes: dict[tuple[int, int], int] = {}
     for start, hop in zip(starts, hops, strict=True):

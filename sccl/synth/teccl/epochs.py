@@ -2,10 +2,10 @@
 
 A chunk that is sent in an epoch sets out within it. It may be sent on from the first epoch that
 begins no earlier than it has come, wherever in the epoch it set out. Where a chunk takes a link
-longer than an epoch it holds it for as many as that takes (appendix F); else a link carries in an
-epoch as many as pass it one after the other. What lasts into an epoch by less than a tenth of it is
-not counted as one more, as in the paper's own code: a short alpha would cost a long epoch. So
-schedules are placed anew in exact time (:mod:`sccl.synth.intervals.placing`).
+longer than an epoch it holds it for as many as that takes (appendix F). Otherwise a link carries in
+an epoch as many as pass it one after the other. What lasts into an epoch by less than a tenth of it
+is not counted as one more, as in the paper's own code: a short alpha would cost a long epoch. So
+schedules are placed again in exact time (:mod:`sccl.synth.intervals.placing`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Span:
 
     Attributes:
         first: epochs after that in which it sets out.
-        last: likewise; it is held in that one, too.
+        last: likewise. It is held in that one, too.
         load: in each of these, of what the thing has in an epoch: its room, times the length.
         stem: ways with one stem hold it once for a chunk that sets out on them together.
     """
@@ -94,7 +94,7 @@ class Epochs:
         return self.posed.room[thing] * self.length
 
     def delay_at(self, way: int, epoch: int) -> int | None:  # noqa: ARG002 - others vary
-        """Return the delay of a chunk that sets out in an epoch; None: it never arrives."""
+        """Return the delay of a chunk that sets out in an epoch. None: it never arrives."""
         return self.delay[way]
 
     def spans_at(self, way: int, epoch: int) -> tuple[Span, ...]:  # noqa: ARG002 - others vary
@@ -154,7 +154,7 @@ def length_us(posed: Posed, epoch: str, multiplier: int) -> Fraction:
 
     Args:
         epoch: how long a chunk takes the fastest (auto is that) or the slowest link, of several
-            sizes one of the largest; or microseconds.
+            sizes one of the largest, or microseconds.
         multiplier: so many times as long (the paper's EM).
 
     Raises:
@@ -196,7 +196,7 @@ def epochs_of(
     Args:
         ports: whether a link to or from a switch carries at most one chunk in an epoch, however
             many it could (hyper-edges, appendix C).
-        begins: as :func:`begins_of` has them; None: of these chunks.
+        begins: as :func:`begins_of` has them. None: of these chunks.
     """
     begins = begins_of(posed) if begins is None else begins
     at_switch = at_switches(posed) if ports else frozenset()

@@ -2,7 +2,7 @@
 
 Variables are Boolean: chunks are not split. A chunk comes once to a rank. So a rank's buffer is
 what has come so far, and flow conservation is that what leaves has come. The number of epochs is
-given; all is to be there by then, and nothing else is asked, which solvers settle fastest. Or, in
+given. All is to be there by then, and nothing else is asked, which solvers settle fastest. Or, in
 a round of A*, as much as can be has to come as near as can be to where it is wanted.
 
 Images of a chunk by a symmetry of machine and collective share its variables.
@@ -26,7 +26,7 @@ from sccl.synth.teccl.epochs import Epochs, Span
 T = TypeVar("T")
 
 STRATEGY = cpsat.Strategy(presolved=False)
-"""NDv2 of two chassis in 35 and 39 epochs: 0.8 s, in place of 2.4 with probing."""
+"""NDv2 of two chassis in 35 and 39 epochs: 0.8 s, instead of 2.4 with probing."""
 
 _HALF = 0.5
 """Solvers of programs are off by a little from 0 and 1."""
@@ -92,7 +92,7 @@ class Expanded:
     """What a model says.
 
     Attributes:
-        sends: of all chunks, by the epoch in which they start; None: it found none.
+        sends: of all chunks, by the epoch in which they start. None: it found none.
         refuted: whether there are none, of those that are symmetric.
         units: of effort that it took.
     """
@@ -132,10 +132,11 @@ class ExpandedModel:
 
         Args:
             count: epochs.
-            standing: what there is when it begins; None: what the collective says.
-            buffers: chunks of others that a rank keeps to send on later; None: any number. Only
+            standing: what there is when it begins. None: what the collective says.
+            buffers: chunks of others that a rank keeps to send on later. None: any number. Only
                 with the action of the identity.
-            whole: whether all is to be there in the end; else as much as can be is to come near.
+            whole: whether all is to be there in the end. Otherwise as much as can be is to come
+                near.
             late: whether time is over.
 
         Raises:

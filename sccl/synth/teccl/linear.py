@@ -62,7 +62,7 @@ class _Horizons:
 
     Attributes:
         length: of an epoch, microseconds.
-        known: what was found, by the number of epochs; None: it is proved that they are too few.
+        known: what was found, by the number of epochs. None: it is proved that they are too few.
     """
 
     program: FlowProgram
@@ -72,7 +72,7 @@ class _Horizons:
     known: dict[int, TimedPacking | None]
 
     def solved(self, count: int) -> TimedPacking | None:
-        """Return flows that are all there after so many epochs; None: none are known.
+        """Return flows that are all there after so many epochs. None: none are known.
 
         Raises:
             TooLargeError: the program would be too large.
@@ -101,7 +101,7 @@ class _Horizons:
         return self.known.get(count)
 
     def packing(self, epochs: int, floor: Fraction) -> TimedPacking | None:
-        """Return flows in so many epochs, or in the fewest that do; None: none are known.
+        """Return flows in so many epochs, or in the fewest that do. None: none are known.
 
         Args:
             epochs: 0: the fewest.
@@ -125,7 +125,7 @@ class _Horizons:
         return found
 
     def fewest(self, floor: Fraction) -> TimedPacking | None:
-        """Return flows in the fewest epochs that do; None: time ran out first."""
+        """Return flows in the fewest epochs that do. None: time ran out first."""
         count = max(1, ceil(floor / self.length))
         low, high, stride = 0, None, 1
         while high is None or high - low > 1:

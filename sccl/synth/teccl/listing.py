@@ -2,7 +2,7 @@
 
 One chunk after the other is sent where it is wanted, by the tree along which it comes to each rank
 the soonest, given what those before it hold (Dijkstra's algorithm over arrivals). The largest and
-farthest come first; then some orders at random. What comes out is bettered by models.
+farthest come first. Then some orders at random. What comes out is bettered by models.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FEW = 20_000
 def listed(
     posed: Posed, seed: int, late: Callable[[], bool] = lambda: False
 ) -> tuple[ChunkSend, ...] | None:
-    """Return the best of some orders; None: time was over before there was one.
+    """Return the best of some orders. None: time was over before there was one.
 
     Args:
         late: whether it is.
@@ -50,7 +50,7 @@ def listed(
 def _one_by_one(
     posed: Posed, order: Sequence[int], late: Callable[[], bool]
 ) -> tuple[ChunkSend, ...] | None:
-    """Return sends of chunks in an order; None: time is over."""
+    """Return sends of chunks in an order. None: time is over."""
     held = [Held(room) for room in posed.room]
     sends: list[ChunkSend] = []
     for chunk in order:

@@ -1,4 +1,4 @@
-"""What TE-CCL can be told; the seed is that of the effort."""
+"""What TE-CCL can be told. The seed is that of the effort."""
 
 from __future__ import annotations
 

@@ -87,15 +87,15 @@ class PhasePlan:
 
     Attributes:
         options: how it is scheduled.
-        sends: the best; None: there is none yet.
+        sends: the best. None: there is none yet.
         least: units that no schedule of such chunks takes less than; of several tenants what
             their finishes are worth together, at the least.
         steady: the least, too, if bandwidth did not vary.
         soonest: units before which no tenant finishes.
-        by: what found the best: list scheduling, or a model; empty: nothing yet.
+        by: what found the best: list scheduling, or a model. Empty: nothing yet.
         by_search: whether the least is the solver's word.
         exhausted: whether the model of all chunks has nothing better.
-        ended: why list scheduling ended before its effort was spent; empty: it did not.
+        ended: why list scheduling ended before its effort was spent. Empty: it did not.
     """
 
     posed: Posed
@@ -225,7 +225,7 @@ class PhasePlan:
             search.fewest(spending, enough, None if self.sends is None else self.finish)
 
     def _in_rounds(self, search: EpochSearch, spending: Spending, count: int) -> None:
-        """Take what rounds find, whatever it takes; if they do not end, what there was before.
+        """Take what rounds find, whatever it takes. If they do not end, what there was before.
 
         Args:
             count: epochs of a round.
@@ -245,7 +245,7 @@ class PhasePlan:
             self.told.counted(epoch_us, count)
 
     def _actions(self) -> Iterator[Action]:
-        """Yield groups of symmetries of which all chunks at once are looked at; the last alone."""
+        """Yield groups of symmetries of which all chunks at once are looked at. The last alone."""
         posed = self.posed
         if len(posed.room) == len(posed.topology.links) and len(posed.priorities) == 1:
             for group in islice(free_symmetries(posed.topology, posed.collective), _GROUPS):
@@ -310,7 +310,7 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
     """Return a phase, with its first schedule, if list scheduling does as it is told.
 
     Args:
-        spec: of the phase; it does not combine.
+        spec: of the phase. It does not combine.
         size_bytes: what C chunks make up; of chunks with counts, an element.
         backwards: whether the machine is reversed, and schedules on it are read backwards.
 

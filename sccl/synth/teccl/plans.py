@@ -173,7 +173,7 @@ def _check(options: Options, spec: Spec) -> None:
 def _check_no_epochs(options: Options) -> None:
     """Check that nothing is said of epochs that nothing is planned in.
 
-    Where bandwidth varies, epochs of some length come after plans without any; how many there are
+    Where bandwidth varies, epochs of some length come after plans without any. How many there are
     is for these to say.
 
     Raises:
@@ -213,7 +213,7 @@ def _check_priorities(spec: Spec, options: Options) -> None:
 
 
 def _machines(topology: Topology, dual: Dual) -> list[Topology]:
-    """Return what the phases are planned on; once, if that is the same for both of allreduce."""
+    """Return what the phases are planned on. Once, if that is the same for both of allreduce."""
     if not dual.on_reversed and dual.phases == 1:
         return [topology]
     forwards = tuple(replace(switch, copies=False) for switch in topology.switches)

@@ -37,7 +37,7 @@ class RootedTrees:
     Attributes:
         up: by rank but the root: the way on which it sends its partial result.
         down: by rank but the root: the way on which it gets the result.
-        twin: who exchanges with the root; None: nobody does.
+        twin: who exchanges with the root. None: nobody does.
     """
 
     root: int
@@ -72,7 +72,7 @@ def rerooted(posed: Posed, chain: Sequence[ChunkSend], late: Callable[[], bool])
     """Return chains with the best roots that are found.
 
     First all chunks get the root from which their ways are shortest, of trees turned, and of trees
-    grown from pairs that exchange; then one chunk after the other gets others, while that helps.
+    grown from pairs that exchange. Then one chunk after the other gets others, while that helps.
 
     Args:
         late: whether time has run out.
@@ -188,7 +188,7 @@ class _Search:
                 yield replace(trees, twin=rank)
 
     def _turned(self, trees: RootedTrees, root: int) -> RootedTrees | None:
-        """Return trees with another root; None: some way does not lead back."""
+        """Return trees with another root. None: some way does not lead back."""
         up = self._reversed(trees.up, self.posed.dst, trees.root, root)
         down = self._reversed(trees.down, self.posed.src, trees.root, root)
         return None if up is None or down is None else RootedTrees(root, up, down)

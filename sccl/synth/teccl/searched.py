@@ -25,12 +25,12 @@ MOST_VARIABLES = 1_500_000
 """Of a model, about."""
 
 _SHARE = 0.5
-"""Of the effort that is left: for one model; and of the time, for a round of A*, as a first one
+"""Of the effort that is left: for one model, and of the time, for a round of A*, as a first one
 that can be bettered for long leaves none to others else."""
 
 _ENDING = 0.4
 """Of the time that making a model took: that CP-SAT takes to leave its presolve, in which it hears
-no deadline (8 s in place of 6 with 316,000 variables, which took 6 to make)."""
+no deadline (8 s instead of 6 with 316,000 variables, which took 6 to make)."""
 
 _STALLED = 3
 """Rounds of A* that bring nothing nearer, each twice as long, after which it gives up."""
@@ -43,7 +43,7 @@ class EpochSearch:
     Attributes:
         actions: groups of symmetries that are tried, the last the identity alone.
         least: units that no schedule takes less than, where bandwidth varies at its full one.
-        buffers: chunks of others that a rank keeps to send on later; None: any number.
+        buffers: chunks of others that a rank keeps to send on later. None: any number.
         told: called with each schedule that is found, in exact time, and its epochs.
         solver: of the models.
     """
@@ -56,11 +56,11 @@ class EpochSearch:
     solver: str = "auto"
 
     def fewest(self, spending: Spending, enough: int, finish: int | None) -> int | None:
-        """Look for the fewest epochs; return how many are found; None: none are, by then.
+        """Look for the fewest epochs; return how many are found. None: none are, by then.
 
         Args:
             enough: units: it ends with a schedule that finishes by then.
-            finish: units: of a schedule that is known; None: of none.
+            finish: units: of a schedule that is known. None: of none.
 
         Raises:
             TooLargeError: the model would be too large.

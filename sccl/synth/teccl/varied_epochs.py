@@ -56,7 +56,7 @@ class VariedEpochs(Epochs):
         return self._rooms[key]
 
     def delay_at(self, way: int, epoch: int) -> int | None:
-        """Return the delay of a chunk that sets out in an epoch; None: it never arrives."""
+        """Return the delay of a chunk that sets out in an epoch. None: it never arrives."""
         return self._set_out(way, epoch)[0]
 
     def spans_at(self, way: int, epoch: int) -> tuple[Span, ...]:

@@ -4,7 +4,7 @@
   earlier, so Dijkstra's search by times of arrival finds it. If there is none, no schedule is.
 - Each chunk that a rank wants and does not hold comes over some link into it, and each that it
   alone holds and others want leaves it. A link passes chunks one after the other, so by a tick no
-  more of them than whole times a chunk's bytes fit into what its rate has let pass by then; a chunk
+  more of them than whole times a chunk's bytes fit into what its rate has let pass by then. A chunk
   arrives no earlier than the link's lag after that.
 """
 
@@ -27,7 +27,7 @@ _MOST_LOOKED_AT = 50_000
 
 
 def least_varied(posed: Posed) -> int:
-    """Return the ticks that no schedule takes less than; 0: all that is known is told elsewhere.
+    """Return the ticks that no schedule takes less than. 0: all that is known is told elsewhere.
 
     Raises:
         UnreachableError: a chunk cannot come to where it is wanted.
@@ -112,7 +112,7 @@ def _busiest(posed: Posed) -> int:
 
 
 def _first_by(posed: Posed, varied: VariedWays, links: list[int], chunks: int) -> int | None:
-    """Return the first tick by which some links can have passed so many chunks; None: never."""
+    """Return the first tick by which some links can have passed so many chunks. None: never."""
     lags = [posed.clock.lag(link) for link in links]
 
     def enough(tick: int) -> bool:

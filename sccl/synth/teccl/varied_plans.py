@@ -1,9 +1,9 @@
-"""Plans at a bandwidth that does not vary, placed anew where it does.
+"""Plans at a bandwidth that does not vary, placed again where it does.
 
 Models without epochs know no bandwidth that varies, and what reduces is planned backwards in time
 from an end that nobody knows yet. So such plans are made as if the bandwidth were what the machine
-says, and then what links have on average until the schedule so far ends, as long as that helps; and
-each send is placed anew, in the order of the plan, as soon as its chunk is there and its way free.
+says, and then what links have on average until the schedule so far ends, as long as that helps, and
+each send is placed again, in the order of the plan, as soon as its chunk is there and its way free.
 Where nothing reduces, the models in epochs, which do know it, come after these.
 """
 
@@ -196,7 +196,7 @@ class PlannedAnew:
         return False
 
     def _take_anew(self, outcome: Outcome, *, at_full: bool) -> bool:
-        """Place a plan anew and return whether it is the best.
+        """Place a plan again and return whether it is the best.
 
         Of one on the machine as it is the bound holds, too.
         """
@@ -232,7 +232,7 @@ class PlannedAnew:
 
 
 def _placed_anew(posed: Posed, plan: Schedule) -> Schedule | None:
-    """Return a plan in its order at the bandwidth that there is; None: it takes for ever."""
+    """Return a plan in its order at the bandwidth that there is. None: it takes for ever."""
     rows = _sends(posed, plan)
     exact = placed(posed, [send for send, _ in rows], 0)
     if posed.finish(exact) >= FAR:

@@ -131,7 +131,7 @@ class Waiting:
         return starts
 
     def latest(self, order: Iterable[int]) -> list[int]:
-        """Return the starts of sends, each as late as can be before those after it; the first at 0.
+        """Return the starts of sends, each as late as can be before those after it. The first at 0.
 
         Args:
             order: each after those that need it.

@@ -49,7 +49,7 @@ _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the formats, as ``--format`` takes them; none is loaded."""
+    """Return the names of the formats, as ``--format`` takes them. None is loaded."""
     return module_names(__path__, NO_IMPORTERS)
 
 
@@ -69,7 +69,7 @@ def read(text: str, hints: Hints, where: str, name: str = "auto") -> tuple[Impor
 
     Args:
         where: what to call the text in a message: its file name.
-        name: of a format; ``auto``: that which knows the text as its own.
+        name: of a format. ``auto``: that which knows the text as its own.
 
     Raises:
         InputError: none does, or there is no such format, or the text is not right.
@@ -89,7 +89,7 @@ def read(text: str, hints: Hints, where: str, name: str = "auto") -> tuple[Impor
 
 
 def common_prefix(text: str) -> str:
-    """Return the name of a machine that all lines of a text begin with; empty: none.
+    """Return the name of a machine that all lines of a text begin with. Empty: none.
 
     Tools that run a command on several machines print it: pdsh, clush, srun --label.
     """

@@ -5,7 +5,7 @@ the format is described), ``EXAMPLE`` (a small text that it reads), and has
 
 - ``sniff(text) -> bool``: whether a text is of this format, from what no other format has; quick,
   and of any text;
-- ``read(text, hints) -> Imported``: the machine; an :class:`~sccl.errors.InputError` says in a
+- ``read(text, hints) -> Imported``: the machine. An :class:`~sccl.errors.InputError` says in a
   sentence what is wrong, in which line or field, and what to do.
 
 Texts come from strangers: a reader states at its head how much it takes, in nodes and in depth, and
@@ -33,8 +33,8 @@ class Hints:
 
     Attributes:
         name: of the machine, where the file has none.
-        gpu: whose speeds its links have, where the file does not say; None: not told.
-        alpha_us: latency of its links, microseconds, where the file does not say; None: not told.
+        gpu: whose speeds its links have, where the file does not say. None: unknown.
+        alpha_us: latency of its links, microseconds, where the file does not say. None: unknown.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Imported:
     Attributes:
         understood: what the text says, a line for each kind of thing.
         assumed: what it does not say, where that was taken from, and how to say otherwise.
-        nics: its network cards, by which copies of it can be joined; empty: the text has none.
+        nics: its network cards, by which copies of it can be joined. Empty: the text has none.
     """
 
     topology: Topology

@@ -21,13 +21,13 @@ class Gpu:
     """A kind of GPU.
 
     Attributes:
-        name: as ``--gpu`` takes it; its words are in what tools call the GPU.
+        name: as ``--gpu`` takes it. Its words are in what tools call the GPU.
         arch: its architecture, as compilers call it: ``sm_80``, ``gfx90a``.
-        links: how many NVLinks or xGMI links it has; 0: only PCIe.
+        links: how many NVLinks or xGMI links it has. 0: only PCIe.
         gb_per_s: of one of them, per direction, 10^9 bytes per second; 0 where it has none.
         pcie: the generation of PCIe that it speaks.
         source: where the numbers of its links are from.
-        peers: Most GPUs that it is joined to directly; 0: as many as it has links.
+        peers: Most GPUs that it is joined to directly. 0: as many as it has links.
         on_switches: Whether boards with NVSwitches have it.
     """
 
@@ -214,7 +214,7 @@ def link_questions(
         kind: NVLink or xGMI.
         links: Number of links of each GPU of the machine.
         peers: Number of GPUs that each is joined to directly, not through switches.
-        gpus: What the GPUs can be; empty: any that is known.
+        gpus: What the GPUs can be. Empty: any that is known.
     """
     known = [gpu for gpu in gpus or GPUS if gpu.link == kind]
     if not known:

@@ -199,7 +199,7 @@ class _Fast:
         direct: of pairs, the lower first.
         to_switches: of GPUs that have such.
         said: what else is understood of them.
-        assumed: what is not told.
+        assumed: what is unknown.
     """
 
     kind: str

@@ -85,8 +85,8 @@ class PciDevice:
     """A PCI device.
 
     Attributes:
-        bus_id: as ``0000:0a:00.0``; empty: not told.
-        kind: its PCI class, ``0302``; empty: not told.
+        bus_id: as ``0000:0a:00.0``. Empty: unknown.
+        kind: its PCI class, ``0302``. Empty: unknown.
         vendor: as PCI numbers it, ``10de``.
         above: the socket that it is at, else what the file has it in, then the bridges above it.
     """

@@ -1,7 +1,7 @@
 """InfraGraph, the description of AI machines of MLCommons' Chakra: devices, instances and edges.
 
 Ranks are the components of kind ``xpu``, in the order of the file or by annotations ``rank``. What
-a box forwards is in :mod:`.infragraph_paths`; a device without XPUs is a switch, and what has only
+a box forwards is in :mod:`.infragraph_paths`. A device without XPUs is a switch, and what has only
 two ends is a wire.
 """
 

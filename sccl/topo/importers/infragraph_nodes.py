@@ -59,7 +59,7 @@ class LinkKind(msgspec.Struct, frozen=True):
 
 
 class Component(msgspec.Struct, frozen=True):
-    """A part of a device; ``device``: the device of that name."""
+    """A part of a device. ``device``: the device of that name."""
 
     name: str
     count: _Count
@@ -114,7 +114,7 @@ class Infrastructure(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class EdgeKind:
-    """What an edge is: its link, and the device that this is listed in; None: between instances."""
+    """What an edge is: its link, and the device that this is listed in. None: between instances."""
 
     link: LinkKind
     device: str | None
@@ -269,7 +269,7 @@ _INDEX = re.compile(r"[^\[\]]*(?:\[(-?\d{0,9}(?::-?\d{0,9}){0,2})\])?")
 
 
 def indices(word: str, count: int, where: str) -> Sequence[int]:
-    """Return the numbers of ``nic[0:2]``, of ``count`` that there are; without brackets, all.
+    """Return the numbers of ``nic[0:2]``, of ``count`` that there are. Without brackets, all.
 
     Raises:
         FormatError: what is in brackets is no index or slice, or out of range.

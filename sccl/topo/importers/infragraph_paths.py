@@ -71,7 +71,7 @@ class Pricing:
         return speed, alpha
 
     def of_host(self, kind: EdgeKind, parts: Parts) -> Cost:
-        """Return the cost of an edge on the way out of a box; what is not said limits nothing."""
+        """Return the cost of an edge on the way out of a box; what is not given limits nothing."""
         speed, alpha_us = self.stated(kind)
         text = f"{kind.link.name} {kind.link.description or ''}"
         if speed is None and _PCIE.search(text):

@@ -1,6 +1,6 @@
 """Topologies that msccl-tools writes: links as a matrix of chunks per round, and switches.
 
-``links[dst][src]`` is how many chunks a round carries there; a switch is
+``links[dst][src]`` is how many chunks a round carries there. A switch is
 ``[srcs, dsts, bandwidth, name]``, which all that goes from its sources to its destinations shares.
 Older files say ``sccl_type``. Of an algorithm's file the topology is read that the file has in it.
 """

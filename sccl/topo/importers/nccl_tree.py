@@ -63,11 +63,11 @@ class Place:
 
     Attributes:
         bus_id: as ``0000:0a:00.0``.
-        gpu: what the file tells of it; None: its PCI class alone.
+        gpu: what the file tells of it. None: its PCI class alone.
         above: the ``cpu`` that it is at and the ``pci`` above it, from the outside.
-        host: of its cpu; empty: not told.
-        speed: of the slowest of its slot and the bridges above it, in words; empty: not told.
-        generation: of PCIe, whose 16 lanes are as fast as that; 0: not told.
+        host: of its cpu. Empty: unknown.
+        speed: of the slowest of its slot and the bridges above it, in words. Empty: unknown.
+        generation: of PCIe, whose 16 lanes are as fast as that. 0: unknown.
     """
 
     bus_id: str
@@ -91,7 +91,7 @@ class Place:
         return [child for child in self.gpu_children() if child.tag in {"nvlink", "xgmi"}]
 
     def architecture(self) -> str:
-        """Return ``sm_80`` or ``gfx942``; empty: not told."""
+        """Return ``sm_80`` or ``gfx942``. Empty: unknown."""
         if self.gpu is None:
             return ""
         gcn, sm = self.gpu.get("gcn").lower(), self.gpu.get("sm")
@@ -260,7 +260,7 @@ def _check_distinct(places: list[Place], devices: list[Device]) -> None:
 
 
 def _ordered(places: list[Place]) -> tuple[tuple[Place, ...], str]:
-    """Return GPUs by rank, by ``dev`` where ranks are not told, else as the file has them."""
+    """Return GPUs by rank, by ``dev`` where ranks are unknown, else as the file has them."""
     for name, said in (("rank", "'rank'"), ("dev", "'dev', because 'rank' is not unique")):
         numbers = [place.number(name) for place in places]
         known = [number for number in numbers if number is not None]

@@ -1,6 +1,6 @@
 """What NCCL and RCCL write of a machine: ``NCCL_TOPO_DUMP_FILE``, ``NCCL_TOPO_FILE``.
 
-A ``system`` of ``cpu``, each with trees of ``pci``; in these ``gpu``, which tells its ``nvlink`` or
+A ``system`` of ``cpu``, each with trees of ``pci``. In these ``gpu``, which tells its ``nvlink`` or
 ``xgmi`` by the PCI bus id of the other end, and ``nic`` of ``net``. Links to NVSwitches (PCI class
 0x068000) become those of :mod:`~sccl.topo.importers.pairs`: any pair at the full rate, with budgets
 of what leaves and enters each GPU.

@@ -49,7 +49,7 @@ _TIMES = {"s": 1e6, "": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3, "ps": 1e-6, "fs":
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What the first line says; the last four are of SimAI alone."""
+    """What the first line says. The last four are of SimAI alone."""
 
     nodes: int
     switches: int

@@ -1,6 +1,6 @@
 """The matrix that ``nvidia-smi topo -m`` prints, with every word in its place.
 
-Also as people paste it: with blanks in place of tabs, indented or quoted, with the names in the
+Also as people paste it: with blanks instead of tabs, indented or quoted, with the names in the
 header glued together or without a header, and with rows missing.
 """
 
@@ -56,7 +56,7 @@ class Matrix:
         rows: the words of each row that there is: for each GPU, then for each NIC.
         nics: names of the columns behind the GPUs', with the legend's where it has one.
         header: whether there was one.
-        places: what each row says of CPUs and NUMA nodes, in any words; empty: nothing.
+        places: what each row says of CPUs and NUMA nodes, in any words. Empty: nothing.
         unread: NICs whose own rows do not have a cell for each GPU and NIC.
     """
 
@@ -245,7 +245,7 @@ def _check_symmetry(rows: dict[int, _Row]) -> None:
 
 
 def _nics(header: str | None, lines: list[str], columns: int) -> tuple[str, ...]:
-    """Return the names of NICs, from the header and the legend; by their columns without one."""
+    """Return the names of NICs, from the header and the legend. By their columns without one."""
     if header is None:
         return tuple(f"column {i}" for i in range(columns))
     last = list(_GPU.finditer(header))[-1]

@@ -32,7 +32,7 @@ from sccl.topo.importers.gpus import (
 from sccl.topo.network import Nic
 
 MAX_GPUS = 64
-"""Of a computer; every pair may be a link."""
+"""Of a computer. Every pair may be a link."""
 
 MAX_CARDS = 1024
 """Network cards, each of which is held against each GPU."""
@@ -51,7 +51,7 @@ class Pairs:
     Attributes:
         lanes: fast links of the pairs that have any.
         paths: how far the PCIe path of a pair goes, where it is known.
-        places: what tells which NUMA node a GPU is at; empty: not known.
+        places: what tells which NUMA node a GPU is at. Empty: not known.
     """
 
     gpus: int
@@ -156,7 +156,7 @@ def with_switches(direct: Mapping[Edge, int], to_switches: Mapping[int, int]) ->
 
 
 def nics(cards: Sequence[tuple[str, float | None, Sequence[tuple[int, ...]]]]) -> tuple[Nic, ...]:
-    """Return network cards, each nearest to the GPUs that have none nearer; to none: far ones.
+    """Return network cards, each nearest to the GPUs that have none nearer. To none: far ones.
 
     Args:
         cards: name, 10^9 bytes per second, and how far it is from each GPU, the least the nearest.

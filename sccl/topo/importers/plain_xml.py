@@ -1,4 +1,4 @@
-"""XML of strangers: elements, attributes and text, with the line of each; no entities.
+"""XML of strangers: elements, attributes and text, with the line of each. No entities.
 
 What an entity stands for can name others, so that a few lines stand for more than any memory holds,
 or be another file: they are refused (defusedxml), as is what is deeper or larger than a machine.

@@ -2,7 +2,7 @@
 
 A weight of 15 is one hop over xGMI, 30 are two of them: then the pair passes another GPU and has no
 link of its own. Over PCIe each end weighs 20 and what is between CPUs the rest (ROCm/rocm-systems,
-issue 5763); the table of hops has 1 for all that xGMI joins, however far. A bandwidth is a range,
+issue 5763). The table of hops has 1 for all that xGMI joins, however far. A bandwidth is a range,
 from one link to all links of a pair; 0-0 is a pair that no link joins directly (ROCm/rocm_smi_lib,
 rocm_smi.py, --shownodesbw). Without it, the number of xGMI links of a pair is not known.
 """
@@ -165,7 +165,7 @@ def _weights(tables: Tables) -> dict[Edge, int]:
 
 
 def _lanes(tables: Tables, links: dict[Edge, str]) -> tuple[dict[Edge, int], float]:
-    """Return the lanes of pairs that xGMI joins directly, and a lane's GB/s; 0: not known.
+    """Return the lanes of pairs that xGMI joins directly, and a lane's GB/s. 0: not known.
 
     Where bandwidths are known, the least low end of their ranges is a lane's.
     """
@@ -187,7 +187,7 @@ def _is_direct(tables: Tables, pair: Edge) -> bool:
 
 
 def _bandwidths(tables: Tables) -> dict[Edge, tuple[int, int]]:
-    """Return the ranges of bandwidths of pairs, MB/s; empty: no pair has one."""
+    """Return the ranges of bandwidths of pairs, MB/s. Empty: no pair has one."""
     words = tables.words(SPEEDS)
     found = {pair: _range(word) for pair, word in words.items()}
     known = {pair: speed for pair, speed in found.items() if speed is not None}

@@ -64,7 +64,7 @@ class Tables:
     unread: tuple[int, ...]
 
     def words(self, table: str) -> dict[Edge, str]:
-        """Return the word of each pair that a row tells, the lower GPU first; empty: no table."""
+        """Return the word of each pair that a row tells, the lower GPU first. Empty: no table."""
         rows = self.rows.get(table, {})
         return {
             (a, b): rows[a][b] if a in rows else rows[b][a]

@@ -41,7 +41,7 @@ class SharedCost:
 
 
 def shared_costs(fits: Sequence[LinkFit], alike: float = ALIKE) -> tuple[SharedCost, ...]:
-    """Return the costs of links, those that are alike together; the fastest first.
+    """Return the costs of links, those that are alike together. The fastest first.
 
     Links of one rate may differ in latency, and then do not share a cost.
 

@@ -5,11 +5,11 @@ n * (alpha + beta * s), at once alpha + n * beta * s. Both are a * alpha + b * b
 latencies and b bytes, so that one linear fit takes all measurements of a link.
 
 What counts are errors in proportion: a microsecond more is much for a kilobyte and nothing for a
-megabyte; their logarithms are fitted, in which twice as long is as far off as half. Of repetitions
+megabyte. Their logarithms are fitted, in which twice as long is as far off as half. Of repetitions
 the least is fitted, or the median, and among these outliers have a bounded say (Huber, Robust
 Estimation of a Location Parameter, 1964): beyond 1.345 deviations an error counts by its size, not
 by its square. Intervals are those of Efron's bootstrap: the fit is made again of rows that are
-drawn anew, from a fixed seed, so that the same measurements give the same intervals.
+drawn again, from a fixed seed, so that the same measurements give the same intervals.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sccl.errors import ParameterError
 
 MAX_MISFIT = 0.5
 """The median error, in proportion, up to which measurements are said to fit alpha and beta.
-Protocols of MPI that change with the size make 10 to 30 % of it by themselves; times that do not
+Protocols of MPI that change with the size make 10 to 30 % of it by themselves. Times that do not
 depend on bytes at all make 60 %."""
 
 _LEAST_ROWS = 3
@@ -167,7 +167,7 @@ def _interval(value: float, draws: _Array) -> CostInterval:
 
 
 def _drawn_anew(a: _Array, b: _Array, us: _Array) -> tuple[_Array, _Array]:
-    """Return alpha and beta of fits to rows that are drawn anew, where these have both."""
+    """Return alpha and beta of fits to rows that are drawn again, where these have both."""
     generator = np.random.Generator(np.random.PCG64(_SEED))
     rows = generator.integers(0, len(us), size=(_DRAWS, len(us)))
     alpha, beta = _huber(a[rows], b[rows], us[rows])

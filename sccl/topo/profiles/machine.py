@@ -20,7 +20,7 @@ def measured_machine(
 
     Args:
         costs: of all links that were measured.
-        known: whose links, lanes and budgets it has; None: one link of one lane for each pair that
+        known: whose links, lanes and budgets it has. None: one link of one lane for each pair that
             was measured.
 
     Raises:

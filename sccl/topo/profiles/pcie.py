@@ -56,7 +56,7 @@ def _nearest(measurements: PcieMeasurements) -> int:
 
 
 def _bound(measurements: PcieMeasurements) -> float:
-    """Return the bandwidth that parts copies that share from those that do not; 0: none shares.
+    """Return the bandwidth that parts copies that share from those that do not. 0: none shares.
 
     Raises:
         ParameterError: all are alike, and nothing says which of both they are.
@@ -105,7 +105,7 @@ def _told(found: dict[tuple[int, int], float], gpus: tuple[int, int]) -> str:
 def _switch_of_nic(
     measurements: PcieMeasurements, switches: Sequence[tuple[int, ...]], bound: float
 ) -> int | None:
-    """Return the place of the switch that the NIC is on; None: none that has GPUs.
+    """Return the place of the switch that the NIC is on. None: none that has GPUs.
 
     Raises:
         ParameterError: GPUs that share with it are not those of one switch.

@@ -24,7 +24,7 @@ class ChunkOrbit:
     """The images of a chunk, as a tree of symmetries that lead from one to the next.
 
     Attributes:
-        chunks: the orbit; its first is the representative.
+        chunks: the orbit. Its first is the representative.
         before: of each, the place in ``chunks`` of one before it; of the first its own.
         by: of each, which symmetry makes it of that one.
         onward: of each, all symmetries' images of it.
@@ -40,7 +40,7 @@ class ChunkOrbit:
         """Yield each chunk, with what its symmetry makes of the ranks, depth first.
 
         Args:
-            start: the chunk of the orbit that ways lead from; None: its representative.
+            start: the chunk of the orbit that ways lead from. None: its representative.
         """
         images = [np.array(s.ranks, np.int32) for s in self.symmetries]
         after: list[list[int]] = [[] for _ in self.chunks]

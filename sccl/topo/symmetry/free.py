@@ -52,7 +52,7 @@ class FreeGroup:
 
 
 def free_group(images: Sequence[Sequence[int]], ranks: int) -> FreeGroup | None:
-    """Return the group of some permutations; None: an element other than the identity keeps a rank.
+    """Return the group of some permutations. None: an element other than the identity keeps a rank.
 
     None as well of more than :data:`MOST_RANKS` ranks.
 

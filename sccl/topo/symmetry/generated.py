@@ -1,7 +1,7 @@
 """Symmetries of generated machines, known by construction: translations of a torus, and turns.
 
 A ring, a circulant, a full machine and a switch are tori of one dimension, a hypercube is one whose
-sides are 2. Their translations, as those of Cayley graphs, move every rank; with a turn about a
+sides are 2. Their translations, as those of Cayley graphs, move every rank. With a turn about a
 rank, which permutes the directions cyclically, they also move the chunks of that rank (the j-th
 becomes the j+1-th). All of it is checked on the machine, whose name may lie.
 """
@@ -26,7 +26,7 @@ _TORI = re.compile(r"(torus|hypercube|ring|circulant|full|switch):(.*)")
 
 
 def generated_groups(topology: Topology, collective: Collective) -> Iterator[Group]:
-    """Yield the groups of a generated topology, the largest first; none if it is another."""
+    """Yield the groups of a generated topology, the largest first. None if it is another."""
     if topology.name.startswith("cayley:"):
         yield from _translations_of_a_group(topology, collective)
         return

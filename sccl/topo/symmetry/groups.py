@@ -69,8 +69,8 @@ def groups(topology: Topology, collective: Collective, choice: str) -> tuple[Gro
 def some_symmetries(topology: Topology, collective: Collective) -> tuple[Permutation, ...]:
     """Return symmetries of a machine and its demand, by which ranks are images of one another.
 
-    Translations, where they are known or recognised; else all that BLISS finds; none on machines of
-    more than :data:`MANY_LINKS` links without translations.
+    Translations, where they are known or recognised. Otherwise all that BLISS finds. None on
+    machines of more than :data:`MANY_LINKS` links without translations.
     """
     if every := translation_groups(topology, collective):
         return tuple(symmetry.ranks for symmetry in every[0].generators)
@@ -80,7 +80,7 @@ def some_symmetries(topology: Topology, collective: Collective) -> tuple[Permuta
 
 
 def translation_groups(topology: Topology, collective: Collective) -> tuple[Group, ...]:
-    """Return the translations of a machine, as they are known or recognised; at most one group."""
+    """Return the translations of a machine, as they are known or recognised. At most one group."""
     every = (g for g in generated_groups(topology, collective) if not g.turns_chunks())
     return tuple(every)[:1] or _recognised(topology, collective)
 

@@ -15,7 +15,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Orbits(Generic[T]):
-    """Which things are images of each other; the one given first stands for its orbit."""
+    """Which things are images of each other. The one given first stands for its orbit."""
 
     def __init__(self, things: Iterable[T]) -> None:
         self._things = list(things)
@@ -68,7 +68,7 @@ def class_orbits(
 def set_orbits(
     sets: Iterable[frozenset[Rank]], symmetries: Sequence[Permutation]
 ) -> list[frozenset[Rank]]:
-    """Return one set of each orbit; the images of a set must be among the sets."""
+    """Return one set of each orbit. The images of a set must be among the sets."""
     every = list(sets)
     orbits = Orbits(every)
     for image in symmetries:

@@ -56,7 +56,7 @@ def power(image: Permutation, exponent: int) -> Permutation:
 def closure(
     generators: Iterable[Permutation], ranks: int, most: int = 1
 ) -> frozenset[Permutation] | None:
-    """Return the group of permutations; None: of more elements than ``most`` times the ranks."""
+    """Return the group of permutations. None: of more elements than ``most`` times the ranks."""
     several = list(generators)
     seen = {identity_of(ranks)}
     for element in (queue := list(seen)):

@@ -52,11 +52,11 @@ def recognised_translations(topology: Topology) -> tuple[Permutation, ...]:
 
 
 def _attempt(machine: _Machine, ways: list[int], rng: random.Random | None) -> list[Permutation]:
-    """Return symmetries that commute and together take rank 0 along all of its links; or none.
+    """Return symmetries that commute and together take rank 0 along all of its links, or none.
 
     Args:
         ways: where its links lead, in the order in which they are tried.
-        rng: chooses among places; None: the farthest come first.
+        rng: chooses among places. None: the farthest come first.
     """
     found: list[Permutation] = []
     reached = {0}
@@ -123,7 +123,7 @@ class _Search:
         self.heap: list[tuple[int, int]] = []
 
     def moving(self, g: int) -> Permutation | None:
-        """Return a symmetry that takes rank 0 to g; None: none was found with this effort."""
+        """Return a symmetry that takes rank 0 to g. None: none was found with this effort."""
         if not self.settle(0, g):
             return None
         choices: list[tuple[int, int, Iterator[int]]] = []
@@ -144,7 +144,7 @@ class _Search:
         return tuple(self.image) if len(self.order) == self.machine.ranks else None
 
     def next(self) -> int | None:
-        """Return the rank whose image is to be settled next; None: all that are reached are."""
+        """Return the rank whose image is to be settled next. None: all that are reached are."""
         while self.heap:
             _, rank = heapq.heappop(self.heap)
             if self.image[rank] < 0:
@@ -174,7 +174,7 @@ class _Search:
         )
 
     def settle(self, rank: int, there: int) -> bool:
-        """Settle where a rank goes, and all that follows by what commutes; False: it cannot be."""
+        """Settle where a rank goes, and all that follows by what commutes. False: it cannot be."""
         todo = [(rank, there)]
         while todo:
             rank, there = todo.pop()

@@ -4,7 +4,7 @@ BLISS gives generators of the whole group (:func:`automorphisms`), which as a ru
 while it moves others, and is then of no use. Sought are its semiregular subgroups, by sampling: a
 random walk over products of the generators, of each element met the largest cyclic group of its
 powers that moves every rank, and of those groups the products of two. That is no list of all
-subgroups; a group that is missed costs time and no truth. The walk has a fixed seed, so that the
+subgroups. A group that is missed costs time and no truth. The walk has a fixed seed, so that the
 same machine has the same groups.
 """
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from altair.typing import ChartType
 
 MOST_NAMED = 6
-"""Systems with a colour of their own; the others are grey."""
+"""Systems with a colour of their own. The others are grey."""
 
 BOUND = "lower bound"
 

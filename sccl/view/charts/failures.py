@@ -21,7 +21,7 @@ class FailureBar:
 
     Attributes:
         name: what failed, and how many failures are like it.
-        slowdown: time per byte, by that of the whole machine; None: nothing is left.
+        slowdown: time per byte, by that of the whole machine. None: nothing is left.
         steps: the least S; None likewise.
     """
 

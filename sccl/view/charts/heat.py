@@ -65,7 +65,7 @@ def utilisation_chart(algorithm: Algorithm) -> ChartType:
 
 
 def _rows(topology: Topology) -> tuple[str, list[tuple[str, tuple[Edge, ...], int]]]:
-    """Return what rows are; and of each its name, its links, and how much they carry in a round."""
+    """Return what rows are, and of each its name, its links, and how much they carry in a round."""
     lanes = topology.lanes()
     budgets = [(budget, set(budget.edges)) for budget in binding(topology)]
     single = len(lanes) + len(budgets) <= _MOST_NAMES

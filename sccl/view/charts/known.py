@@ -38,7 +38,7 @@ def axes(frame: Frame) -> dict[str, Any]:
 
 
 def _floor(one: FrontierData, steps: int) -> Fraction | None:
-    """Return what R/C no algorithm of so many steps goes below; None: there is no algorithm.
+    """Return what R/C no algorithm of so many steps goes below. None: there is no algorithm.
 
     A limit holds for fewer steps too.
     """

@@ -31,7 +31,7 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
     """Return a line with dots per series.
 
     Args:
-        rows: each with a number ``x``, a number ``y`` and the name of its ``series``; rows without
+        rows: each with a number ``x``, a number ``y`` and the name of its ``series``. Rows without
             a ``y`` (None) are left out.
         x: the field across.
         y: the field upwards.

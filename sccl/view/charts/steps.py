@@ -52,7 +52,7 @@ class StepRows:
         notes: what has to be said beside it, in sentences.
         rows: their names, from above: streams, and channels.
         marks_us: where iterations begin.
-        outlined_us: Start and end of a part that another panel enlarges; None: no such part.
+        outlined_us: Start and end of a part that another panel enlarges. None: no such part.
     """
 
     title: str

@@ -26,7 +26,7 @@ class FrontierData:
         limits: what R/C no algorithm with S steps can go below.
         refuted: candidates without an algorithm.
         open: candidates that were not decided.
-        scope: the class that bounds and limits are about; empty: all algorithms.
+        scope: the class that bounds and limits are about. Empty: all algorithms.
         question: of which ``of_class`` is one class of several, and whose bounds these are.
         alpha_us: latency of a step; None if it is not known here.
         gb_per_s: bandwidth of a lane, 10^9 bytes per second; None if it is not known here.
@@ -86,7 +86,7 @@ def _costs(candidates: Iterable[Candidate]) -> tuple[Cost, ...]:
 
 
 def classes_of(frontiers: Sequence[FrontierData]) -> str:
-    """Return the one question that frontiers are classes of; empty: they are of several."""
+    """Return the one question that frontiers are classes of. Empty: they are of several."""
     questions = {one.question for one in frontiers}
     return questions.pop() if len(questions) == 1 else ""
 

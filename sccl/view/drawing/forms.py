@@ -18,14 +18,14 @@ _HOLED = 256  # nodes up to which a grid is recognised without one of them
 _ROW = 10  # ranks of a path in one line
 _DEPTH, _BETWEEN, _SLANT = (0.38, 0.32), 0.35, 0.3
 """Of a grid's cell. With these no straight link of a hypercube of up to 5 dimensions meets a third
-rank; they were searched for."""
+rank. They were searched for."""
 
 
 def natural(nodes: Sequence[int], neighbours: Neighbours) -> Iterator[Drawing]:
-    """Yield drawings of a graph that show its form, the best first; none if it has none known.
+    """Yield drawings of a graph that show its form, the best first. None if it has none known.
 
     Args:
-        nodes: ascending; the part of the graph to draw.
+        nodes: ascending. The part of the graph to draw.
         neighbours: of every node, whether drawn or not.
     """
     inside = set(nodes)
@@ -164,7 +164,7 @@ def _sides(jumps: AbstractSet[int], size: int, stride: int = 1) -> Iterator[tupl
 
 
 def _grid_pairs(sides: Sequence[int], jumps: AbstractSet[int]) -> set[tuple[int, int]]:
-    """Return the pairs a grid joins; a side wraps if anything is joined round its end."""
+    """Return the pairs a grid joins. A side wraps if anything is joined round its end."""
     pairs = set()
     size, stride = math.prod(sides), 1
     for side in reversed(sides):
@@ -182,7 +182,7 @@ def _grid_pairs(sides: Sequence[int], jumps: AbstractSet[int]) -> set[tuple[int,
 def _oblique(at: Sequence[int], sides: Sequence[int]) -> Position:
     """Return where a node of a grid of any dimension is drawn.
 
-    The last two coordinates span a plane; the third goes into the depth, within a cell of the
+    The last two coordinates span a plane. The third goes into the depth, within a cell of the
     plane, so that no node and no link hides another; further ones are such planes side by side,
     set off a little, for links between them to pass beside the ranks of a row.
     """

@@ -49,13 +49,13 @@ def arrange(
     depth: int = 0,
     gap: float = _GAP,
 ) -> tuple[Drawing, list[NodeGroup]]:
-    """Return a drawing by groups, and the groups; by distances if there are none.
+    """Return a drawing by groups, and the groups. By distances if there are none.
 
     Args:
-        nodes: ascending; the part of the graph to draw.
+        nodes: ascending. The part of the graph to draw.
         neighbours: of every node.
-        groups: given ones; else fully joined groups of consecutive nodes are looked for.
-        depth: how many groups this one lies in; two cells change direction with it.
+        groups: given ones. Otherwise fully joined groups of consecutive nodes are looked for.
+        depth: how many groups this one lies in. Two cells change direction with it.
         gap: between cells, beside a cell's side of 1.
     """
     found = list(groups) or fully_joined(nodes, neighbours)
@@ -105,7 +105,7 @@ def arrange_around(
 def star_by_groups(
     nodes: Sequence[int], neighbours: Neighbours, groups: Sequence[NodeGroup]
 ) -> Drawing | None:
-    """Return a star with its groups in sequence on a circle, a gap after each; None: no star."""
+    """Return a star with its groups in sequence on a circle, a gap after each. None: no star."""
     if (star := next(natural(nodes, neighbours), None)) is None or (0.0, 0.0) not in star.values():
         return None
     hub = next(node for node, point in star.items() if point == (0.0, 0.0))

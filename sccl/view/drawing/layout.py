@@ -152,8 +152,8 @@ def _with_others(
 ) -> tuple[dict[int, Position], tuple[Box, ...]]:
     """Return a drawing with switches, or ranks without a chassis, outside the boxes of chassis.
 
-    Distances alone may show the chassis as they are; else these are arranged, with the others
-    between them. The drawing in which nodes are farther apart is the better one; without boxes if
+    Distances alone may show the chassis as they are. Otherwise these are arranged, with the others
+    between them. The drawing in which nodes are farther apart is the better one. Without boxes if
     in none of them these are free of one another and of other nodes.
     """
     plain = fitted(spread(nodes, neighbours))

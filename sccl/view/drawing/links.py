@@ -72,7 +72,7 @@ def strokes(
 ) -> tuple[dict[int, float], float]:
     """Return how wide each number of lanes is drawn, in px, and how opaque lines are.
 
-    Widths are proportional to lanes unless the thinnest would hardly be seen; then they only grow
+    Widths are proportional to lanes unless the thinnest would hardly be seen. Then they only grow
     with them. Lines that would cover too much of the picture are thinner, and then fainter.
 
     Args:
@@ -121,7 +121,7 @@ def link_layers(
 
 
 def arrow_layers(lines: Sequence[Line], axes: Mapping[str, Any]) -> list[ChartType]:
-    """Return the layer that draws the arrows of links that go one way; empty: there are none."""
+    """Return the layer that draws the arrows of links that go one way. Empty: there are none."""
     arrows = [_arrow(line.points) for line in lines if line.one_way]
     if not arrows:
         return []

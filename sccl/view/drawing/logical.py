@@ -36,7 +36,7 @@ class LogicalTopology:
 
     Attributes:
         nodes: the ranks of each.
-        within: links that are left within nodes, each with the policy of its switch; or empty.
+        within: links that are left within nodes, each with the policy of its switch, or empty.
         between: links that are left between nodes, some of which may serve within, too.
         senders: ranks from which ways lead to other nodes.
         receivers: ranks to which ways lead from other nodes.
@@ -76,7 +76,7 @@ class LogicalTopology:
 def logical_chart(topology: Topology, logical: LogicalTopology) -> ChartType:
     """Return a drawing of what a sketch leaves of a machine, over the machine.
 
-    Links that are left out are faint; an arrow is one that is left in one direction alone. Ranks
+    Links that are left out are faint. An arrow is one that is left in one direction alone. Ranks
     lie where what is left puts them.
     """
     switches = tuple(
@@ -148,7 +148,7 @@ def _in_order(uses: Mapping[Edge, str]) -> list[str]:
 
 
 def _lines(bare: Topology, plan: Layout, uses: Mapping[Edge, str], use: str) -> list[Line]:
-    """Return the lines of links with a use; those left out are straight, and not beside others.
+    """Return the lines of links with a use. Those left out are straight, and not beside others.
 
     Args:
         plan: whose bends are those of the links that are left, in their order.

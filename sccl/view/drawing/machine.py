@@ -28,7 +28,7 @@ NO_NUMBERS = "ranks are drawn without their numbers, for which there is no room"
 def topology_chart(topology: Topology) -> ChartType:
     """Return a drawing of a machine.
 
-    A line is a link in both directions; an arrow one that goes one way, or has other lanes than the
+    A line is a link in both directions. An arrow one that goes one way, or has other lanes than the
     way back. Dashed links share a budget, such as that of a bus, and so do all links of a rank with
     a thick outline. Ranks that are fully joined within budgets of their own meet at a switch.
     Machines with thousands of links are drawn without them.
@@ -105,7 +105,7 @@ def node_layers(
     """Return the layers of a chart that draw ranks and switches, and what is written in them.
 
     Args:
-        roles: of some nodes, in words; the others are white.
+        roles: of some nodes, in words. The others are white.
         colours: of each role, for which there is a legend.
     """
     across = 2 * drawn.radius * canvas.side
@@ -143,7 +143,7 @@ def _roles(roles: Mapping[int, str], colours: Mapping[str, str]) -> Any:
 
 
 def _rows(topology: Topology, drawn: Layout, side: int, bold: float) -> list[dict[str, Any]]:
-    """Return a row for each node; the outline is bold where a budget is that of a whole node."""
+    """Return a row for each node. The outline is bold where a budget is that of a whole node."""
     # Ranks by number, as everywhere else; what the machine calls them may be long.
     ranks = [(str(r), topology.label(r), "rank") for r in range(topology.ranks)]
     switches = [(_short(s.name), s.name, "switch") for s in topology.switches]

@@ -28,7 +28,7 @@ def page_data(
     *,
     frontier: bool,
 ) -> dict[str, Any]:
-    """Return all that a page shows; machines that several plans share are there once.
+    """Return all that a page shows. Machines that several plans share are there once.
 
     Args:
         frontiers: what is said beside their points.

@@ -2,7 +2,7 @@
 
 The page is whole: text, style, script and data are in one file, and its policy lets nothing else be
 loaded. What comes from files (names, labels, reasons) travels as JSON in a block that is not
-executed; the script only ever sets it as text.
+executed. The script only ever sets it as text.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Notes:
 
     Attributes:
         line: told what has been found.
-        status: told what is being asked; None: then every answer is a line.
+        status: told what is being asked. None: then every answer is a line.
         bound: the lower bounds, in words.
     """
 
@@ -77,7 +77,7 @@ class Notes:
 
 
 def limit_note(event: StepLimit | Point) -> str:
-    """Return an event of a limit frontier in words; empty: there is nothing to say."""
+    """Return an event of a limit frontier in words. Empty: there is nothing to say."""
     if isinstance(event, StepLimit):
         value = str(event.lower)
         if event.lower != event.upper:  # what a packing has may be a fraction of many digits

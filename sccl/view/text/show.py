@@ -22,7 +22,7 @@ def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> 
     """Print the sends, the topology matrix and the link utilisation of an algorithm.
 
     Args:
-        intact: whether its file is as sccl wrote it; else what it claims is not repeated.
+        intact: whether its file is as sccl wrote it. Otherwise what it claims is not repeated.
     """
     a = algorithm
     name = f"{a.collective.name} on {a.topology.name}".replace("\n", "\\n")

@@ -53,7 +53,7 @@ class MadeWorkload:
     """A workload, and the parameters that it was made by.
 
     Attributes:
-        about: where these are from; empty: all are the user's.
+        about: where these are from. Empty: all are the user's.
     """
 
     workload: Workload
@@ -71,7 +71,7 @@ def made_workload(
     Args:
         family: one of :data:`FAMILIES`.
         given: parameters by name, before which those of the preset stand back.
-        name: of the workload; None: that of the preset, else the family's.
+        name: of the workload. None: that of the preset, else the family's.
 
     Raises:
         InputError: there is no such family or preset, parameters contradict one another, or no

@@ -42,7 +42,7 @@ class DlrmJob(Processor):
             next.
         top: likewise, of that which what is looked up and dense features go through together.
         interaction_mflops: 10^6 operations a sample between the two, forward.
-        zero: 3: perceptrons are gathered layer by layer (FSDP); 0: each rank keeps them.
+        zero: 3: perceptrons are gathered layer by layer (FSDP). 0: each rank keeps them.
         prefetch: layers whose parameters are gathered ahead.
         data_prefetch: whether the next batch is exchanged while this one is trained on.
         overlap_next: each layer waits for its gradients in the next iteration.

@@ -46,7 +46,7 @@ class TransformerJob(ParallelJob):
         sequence: tokens.
         batch: sequences in a microbatch of a replica.
         vocabulary: words, for which there are an embedding before the layers and a matrix behind
-            them; 0: neither.
+            them. 0: neither.
         recompute: what is computed again, backward: none of it, attention itself (selective), or
             all of each layer (full), with its collectives.
         split_backward: gradients of weights are computed while those of inputs are on their way.
@@ -245,7 +245,7 @@ def dense_layer(job: TransformerJob, number: int) -> ModelBlock:
 
 
 def _embedding(job: TransformerJob) -> ModelBlock:
-    """Return the embedding: rows of V h / t, which memory gives and takes; see the documents."""
+    """Return the embedding: rows of V h / t, which memory gives and takes. See the documents."""
     us = job.memory_us(2 * job.activations * job.item)
     collective = "reducescatter" if job.sequence_parallel else "allreduce"
     forward: tuple[BlockStep, ...] = (
@@ -260,7 +260,7 @@ def _embedding(job: TransformerJob) -> ModelBlock:
 
 
 def _head(job: TransformerJob) -> ModelBlock:
-    """Return the matrix of h V / t behind the layers; the loss itself is left out as too small."""
+    """Return the matrix of h V / t behind the layers. The loss itself is left out as too small."""
     tokens = job.batch * job.sequence
     us = job.us(2 * tokens * job.hidden * job.vocabulary / job.tp)
     forward: tuple[BlockStep, ...] = (BlockCompute("", us),)

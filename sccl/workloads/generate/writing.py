@@ -143,7 +143,7 @@ class RoleWriter:
         """Submit a collective.
 
         Args:
-            after: what it needs; None: what was computed or waited for last.
+            after: what it needs. None: what was computed or waited for last.
         """
         needs = tuple(self.needs if after is None else after)
         assert op.id not in self.given

@@ -29,7 +29,7 @@ NO_READERS = frozenset(
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the formats, as ``--format`` takes them; none is loaded."""
+    """Return the names of the formats, as ``--format`` takes them. None is loaded."""
     return module_names(__path__, NO_READERS)
 
 

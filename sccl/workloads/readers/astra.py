@@ -1,10 +1,10 @@
 """Text workloads of ASTRA-sim: a line for each layer, with times and collectives of three passes.
 
-A layer has a forward pass, and backward the gradients of its inputs and of its weights; each of
+A layer has a forward pass, and backward the gradients of its inputs and of its weights. Each of
 these computes for some time and then calls a collective, or none. What is model-parallel waits for
 it at once, forward, and before the next layer, backward; gradients of weights are waited for by the
 forward pass of the next iteration. HYBRID_DLRM exchanges what the first layer looks up, and waits
-for it at the last bottom layer; a transformer with checkpoints computes again, backward, what is
+for it at the last bottom layer. A transformer with checkpoints computes again, backward, what is
 forward of a checkpoint.
 """
 
@@ -67,7 +67,7 @@ _WORD = re.compile(r"([A-Za-z_][A-Za-z_0-9]*):([^:]*)(?=\s[A-Za-z_]|\s*$)")
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """A pass of a layer: how long it computes, nanoseconds, and what it calls; empty: nothing."""
+    """A pass of a layer: how long it computes, nanoseconds, and what it calls. Empty: nothing."""
 
     time: int
     collective: str
@@ -86,11 +86,11 @@ class _Header:
     """The first line.
 
     Attributes:
-        model_ranks: that share a model; 0: not told.
+        model_ranks: that share a model. 0: unknown.
         bottom: the last bottom layer of a DLRM.
         checkpoints: layers from which a forward pass can begin again.
         initiators: layers at which it does so, backward.
-        world: how many ranks the job has; 0: not told.
+        world: how many ranks the job has. 0: unknown.
         unread: words that are not used, with their values.
     """
 

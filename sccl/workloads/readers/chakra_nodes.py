@@ -33,10 +33,10 @@ class ChakraNode:
     """A node, as far as it is read.
 
     Attributes:
-        data: nodes whose results it needs; some may not be in the file.
+        data: nodes whose results it needs. Some may not be in the file.
         control: nodes that come before it, or that it is a part of.
-        group: the ranks that it is among, where sccl has written it; empty: not told.
-        group_name: name of its group; empty: not told.
+        group: the ranks that it is among, where sccl has written it. Empty: unknown.
+        group_name: name of its group. Empty: unknown.
         named_type: whether its name alone tells which collective it is.
         partial: whether it is in some dimensions of a machine and not in others.
         unread: attributes and fields that are not used.
@@ -133,7 +133,7 @@ def add_attribute(node: ChakraNode, name: str, value: object, where: str) -> Non
     """Keep an attribute of a node.
 
     Args:
-        value: A number, a truth value, a text, or a list of truth values; None: another type.
+        value: A number, a truth value, a text, or a list of truth values. None: another type.
 
     Raises:
         FormatError: a list of ranks is not one, or is cut off.

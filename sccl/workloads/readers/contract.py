@@ -4,7 +4,7 @@ It states ``NAME`` (as in ``--format``), ``ABOUT`` (what it reads, in a line), `
 format is described, and for which versions), ``EXAMPLE`` (a small trace that it reads), and has
 
 - ``sniff(content) -> bool``: whether bytes are of this format; quick, and of any bytes;
-- ``read(content, where, wanted) -> RankTrace``: what a rank did in one step of the trace; an
+- ``read(content, where, wanted) -> RankTrace``: what a rank did in one step of the trace. An
   :class:`~sccl.errors.InputError` says in a sentence what is wrong, and what to do.
 
 Traces come from strangers: a reader neither hangs nor fails otherwise on any bytes, and takes no
@@ -49,7 +49,7 @@ class WantedStep:
     host: bool = False
 
     def place(self, numbers: list[int], where: str) -> int | None:
-        """Return the place of the step among the marks of a trace; None: take all of it.
+        """Return the place of the step among the marks of a trace. None: take all of it.
 
         Raises:
             InputError: it is not there.

@@ -40,7 +40,7 @@ class GroupList:
 
 
 def group_list(content: bytes, where: str) -> GroupList | None:
-    """Return the groups that a file lists; None: it is a trace, by its name and beginning.
+    """Return the groups that a file lists. None: it is a trace, by its name and beginning.
 
     Raises:
         InputError: it is named as such a list and is none, or is larger than is read.

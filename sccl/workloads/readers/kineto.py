@@ -1,6 +1,6 @@
 """Traces of PyTorch's profiler (Kineto), with metadata of collectives and without.
 
-Since 2.3 PyTorch says of each collective its name, elements, type, group and splits; before, there
+Since 2.3 PyTorch says of each collective its name, elements, type, group and splits. Before, there
 is a node ``record_param_comms`` around each call and each wait, with the dimensions of its tensors
 and within it an event such as ``nccl:all_to_all``. Waits name no call there, and are matched with
 calls by their order. Where a profiler was told to (enable_cuda_sync_events), it says which stream

@@ -118,7 +118,7 @@ def host_calls(
 
 
 def _made(host: Sequence[ProfiledEvent]) -> Iterator[_Made]:
-    """Yield the calls and waits, with what tells of them; those of Gloo by their operators."""
+    """Yield the calls and waits, with what tells of them. Those of Gloo by their operators."""
     threads: dict[str, list[ProfiledEvent]] = defaultdict(list)
     operators: list[ProfiledEvent] = []
     for event in host:
@@ -223,7 +223,7 @@ def _with_group(
 
 
 def inexact_reduction(kernel: str) -> str:
-    """Return the reduction in a kernel's name that no workload has as such; empty: none."""
+    """Return the reduction in a kernel's name that no workload has as such. Empty: none."""
     found = _REDUCTION.search(kernel)
     return found[1] if found and found[1] in _INEXACT else ""
 
@@ -313,7 +313,7 @@ def _described(call: Call, fields: EventArguments, place: str) -> Call:
 
 
 def _told(call: Call, args: EventArguments, place: str) -> Call:
-    """Return a call with what the metadata of collectives tell; without, it stays as it is.
+    """Return a call with what the metadata of collectives tell. Without, it stays as it is.
 
     Raises:
         FormatError: neither tells the type of its elements.

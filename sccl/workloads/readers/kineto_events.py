@@ -119,7 +119,7 @@ class Launched:
     """What ran on the device: when and by which thread it was launched.
 
     Attributes:
-        launched: by the clock of the host; its own begin where its launch is not in the trace.
+        launched: by the clock of the host. Its own begin where its launch is not in the trace.
         thread: empty: likewise.
         began: to run, by the clock of the device.
         device: its number, as the trace has it.
@@ -354,7 +354,7 @@ def _stream_waits(
 
 
 def _named(raw: msgspec.Raw) -> str | None:
-    """Return the name of a stream; None: it is none that can be shown."""
+    """Return the name of a stream. None: it is none that can be shown."""
     name = bytes(raw).decode(errors="replace").strip('"')
     return name if name.isprintable() and 0 < len(name) < 40 else None
 

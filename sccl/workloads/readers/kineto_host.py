@@ -2,7 +2,7 @@
 
 Where that is kept, the host is a stream that computes between one call or wait and the next. While
 it was blocked, as ``cudaDeviceSynchronize`` says, it did nothing, and from the next line on waits
-for what the device had been given; on which stream that was is not told, so it is all.
+for what the device had been given. On which stream that was is unknown, so it is all.
 """
 
 from __future__ import annotations

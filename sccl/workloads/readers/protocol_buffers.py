@@ -1,4 +1,4 @@
-"""Messages of protocol buffers, taken apart into their fields; no schema is needed for that."""
+"""Messages of protocol buffers, taken apart into their fields. No schema is needed for that."""
 
 from __future__ import annotations
 

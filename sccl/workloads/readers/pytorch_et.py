@@ -3,7 +3,7 @@
 Every call of a collective and every wait is a node ``record_param_comms``: its tensors, the number
 of the request, the group, the rank or the root, the name, the splits, and since 1.0.2 the size of
 the group, since 1.1.0 its first rank and stride. A wait repeats the request's number. Nodes are
-numbered in the order in which they began, on whichever thread; how long they took is not told.
+numbered in the order in which they began, on whichever thread. How long they took is unknown.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Node(msgspec.Struct):
     attrs: list[_Attribute] = []
 
     def attribute(self, name: str) -> Any:
-        """Return what an attribute says; None: there is none."""
+        """Return what an attribute says. None: there is none."""
         raw = next((one.value for one in self.attrs if one.name == name), None)
         return None if raw is None else value_of(raw, name)
 
@@ -243,7 +243,7 @@ def _ranks_of(groups: Collection[_Group], where: str) -> int:
 
 
 def _listed(text: object, where: str) -> list[dict[str, Any]]:
-    """Return the objects of a list that stands in a text as JSON; empty: it is none.
+    """Return the objects of a list that stands in a text as JSON. Empty: it is none.
 
     Raises:
         FormatError: it is cut off.
@@ -270,7 +270,7 @@ def _flat(values: list[Any]) -> list[Any]:
 
 
 def _elements(value: Any) -> int | None:
-    """Return the elements of a tensor, or of all tensors in lists; None: there is none."""
+    """Return the elements of a tensor, or of all tensors in lists. None: there is none."""
     if not isinstance(value, list):
         return None
     if len(value) >= 6 and all(whole(n) is not None for n in value[:5]):

@@ -46,23 +46,23 @@ class Call:
         thread: of the host.
         collective: its name in :data:`~sccl.core.workload_ops.COLLECTIVES`.
         dtype: one of :data:`~sccl.core.dtypes.ITEM_BYTES`.
-        given: elements of the tensors that it was given; None: not told.
-        got: elements of the tensors that it filled; None: not told.
-        request: the number by which a wait names it; None: not told.
-        group_name: whatever tells its group from others of the rank; empty: not told.
-        group: global ranks in the order of the group; empty: not told.
-        first_stride: the first of these and how far each is from the one before; None: not told.
+        given: elements of the tensors that it was given. None: unknown.
+        got: elements of the tensors that it filled. None: unknown.
+        request: the number by which a wait names it. None: unknown.
+        group_name: whatever tells its group from others of the rank. Empty: unknown.
+        group: global ranks in the order of the group. Empty: unknown.
+        first_stride: the first of these and how far each is from the one before. None: unknown.
         cut_group: whether the trace lists some ranks of its group and not the others.
-        group_size: how many these are; 0: not told.
-        root: its place in the group; None: it has none, or not told.
-        reduce: what combines elements; empty: it combines nothing, or not told.
-        gives: what goes to each rank of the group, in units of any size; empty: as much to each.
+        group_size: how many these are. 0: unknown.
+        root: its place in the group. None: it has none, or unknown.
+        reduce: what combines elements. Empty: it combines nothing, or unknown.
+        gives: what goes to each rank of the group, in units of any size. Empty: as much to each.
         gets: what comes from each, likewise.
-        splits_unknown: why an alltoall tells no splits; empty: it tells them, or has none.
+        splits_unknown: why an alltoall tells no splits. Empty: it tells them, or has none.
         bucket: whether gradients are added up that nobody waits for by itself.
-        duration_us: how long the device took for it; None: not told.
+        duration_us: how long the device took for it. None: unknown.
         span: of a trace of all ranks, which of them make it.
-        end: of a send between two ranks the other one; None: it is a collective.
+        end: of a send between two ranks the other one. None: it is a collective.
     """
 
     thread: str
@@ -135,18 +135,18 @@ class RankTrace:
         where: the file that it is from, for messages.
         format: the reader's name.
         events: in the order of the host.
-        rank: None: not told.
-        world: how many ranks the job has; 0: not told.
+        rank: None: unknown.
+        world: how many ranks the job has. 0: unknown.
         main: the thread that runs the steps.
-        step: its number; None: the trace has no marks of steps, and this is all of it.
-        iteration_us: how long it took; None: not told.
+        step: its number. None: the trace has no marks of steps, and this is all of it.
+        iteration_us: how long it took. None: unknown.
         left_out_us: of that, time in which the device did nothing, and which no event stands for.
         timed: whether computation has durations.
         assumed: what was taken for granted, in sentences.
         unread: what the trace holds and the reader does not use, in sentences.
         shared_names: whether a name of a group means the same group in the traces of all ranks.
         of_all: whether it tells of all ranks, which do the same.
-        model_ranks: how many share a model then, one after the other; 0: all, or not told.
+        model_ranks: how many share a model then, one after the other. 0: all, or unknown.
     """
 
     where: str

@@ -22,7 +22,7 @@ class RecordedStep:
 
 
 def steps_of(events: Sequence[AnyRecord], where: str) -> list[RecordedStep]:
-    """Return steps that are alike, one after the other; the first of many is not among them.
+    """Return steps that are alike, one after the other. The first of many is not among them.
 
     A step that begins by the word of the job goes to the next word. Else pieces between optimizers
     that repeat are steps; where there is no optimizer, events that do. What comes before and after

@@ -34,7 +34,7 @@ BARRIER = "barrier"
 """An allreduce of one element, which NCCL makes of it, too."""
 
 SENDS = {"send": True, "isend": True, "recv": False, "irecv": False}
-"""Of both ends of a send between two ranks, whether it sends; it is read as a broadcast."""
+"""Of both ends of a send between two ranks, whether it sends. It is read as a broadcast."""
 
 _DTYPES = {
     "int8": "signed char|char|int8",
@@ -60,7 +60,7 @@ _BY_DTYPE = {word: name for name, words in _DTYPES.items() for word in words.spl
 
 
 def sends(name: str) -> bool | None:
-    """Return whether PyTorch sends to one rank in what it calls so; None: nor does it receive."""
+    """Return whether PyTorch sends to one rank in what it calls so. None: nor does it receive."""
     return SENDS.get(_ENDS.sub("", name.rpartition(":")[2].strip().lower()))
 
 
@@ -73,13 +73,13 @@ def is_backend_call(name: str) -> bool:
 
 
 def place_of_other_end(name: str) -> int | None:
-    """Return the other end where a name tells it, as ``nccl:send 0->1``; None: it does not."""
+    """Return the other end where a name tells it, as ``nccl:send 0->1``. None: it does not."""
     told = _ENDS.search(name)
     return int(told[1]) if told else None
 
 
 def collective_of(name: str) -> str | None:
-    """Return the collective that PyTorch calls so, with its backend or without; None: none."""
+    """Return the collective that PyTorch calls so, with its backend or without. None: none."""
     word = name.rpartition(":")[2].replace("_", "").lower()
     return "allreduce" if word == BARRIER else _BY_NAME.get(word)
 
@@ -115,7 +115,7 @@ def dtype_of(word: str, where: str) -> str:
 
 
 def value_of(raw: msgspec.Raw | bytes | str, where: str) -> Any:
-    """Return what stands in a field, plain lists and numbers; None: nothing.
+    """Return what stands in a field, plain lists and numbers. None: nothing.
 
     Raises:
         FormatError: lists lie in lists more deeply than is read.
@@ -155,7 +155,7 @@ def waits_at_once(inputs: object) -> bool:
 
 
 def whole(value: object) -> int | None:
-    """Return a number that is whole and counts something, from 0 on; None: it does not."""
+    """Return a number that is whole and counts something, from 0 on. None: it does not."""
     if isinstance(value, str) and re.fullmatch(r"[0-9]{1,18}", value):
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
@@ -164,7 +164,7 @@ def whole(value: object) -> int | None:
 
 
 def numbers_of(value: object) -> tuple[int, ...]:
-    """Return a list of whole numbers, also one that is written as text; empty: it is none."""
+    """Return a list of whole numbers, also one that is written as text. Empty: it is none."""
     if isinstance(value, str) and re.fullmatch(r"\[[0-9, ]*\]", value):
         value = [int(word) for word in re.findall("[0-9]{1,18}", value)]
     if not isinstance(value, list):
@@ -174,7 +174,7 @@ def numbers_of(value: object) -> tuple[int, ...]:
 
 
 def numbers_before_cut(value: object) -> int:
-    """Return how many numbers a list has before it is cut, as ``[3, 5, ...]``; 0: it is not cut.
+    """Return how many numbers a list has before it is cut, as ``[3, 5, ...]``. 0: it is not cut.
 
     The profiler of PyTorch writes 30 elements of a list, and of ranks the last one, too.
     """
@@ -184,7 +184,7 @@ def numbers_before_cut(value: object) -> int:
 
 
 def checked_group(ranks: tuple[int, ...], size: int | None, where: str) -> int:
-    """Return the size of a group, by its ranks where these are told; 0: neither is.
+    """Return the size of a group, by its ranks where these are told. 0: neither is.
 
     Raises:
         FormatError: they contradict one another.
@@ -198,7 +198,7 @@ def checked_group(ranks: tuple[int, ...], size: int | None, where: str) -> int:
 
 
 def elements_of_dims(dims: object) -> int | None:
-    """Return the elements of tensors of these dimensions, one or lists of some; None: no tensor."""
+    """Return the elements of tensors of these dimensions, one or lists of some. None: no tensor."""
     if not isinstance(dims, list) or not dims:
         return None
     if len(dims) <= MAX_DEPTH and all(whole(one) is not None for one in dims):

@@ -29,7 +29,7 @@ _FORWARDS = {
 def beside(patterns: Sequence[Pattern], delay: int = 0) -> Pattern:
     """Return patterns of one collective that run at once, each on its own part of the data.
 
-    The chunks of each follow those of the one before; so do its steps, by ``delay``.
+    The chunks of each follow those of the one before, so do its steps, by ``delay``.
     """
     chunks = [p.collective.num_chunks for p in patterns]
     first = np.cumsum([0, *chunks])
@@ -121,7 +121,7 @@ def there_and_back(make: Maker) -> Maker:
     """Return who makes allreduce from who makes allgather: a reducescatter, then an allgather."""
 
     def made(request: Request, pieces: int) -> Pattern:
-        """Return both halves; one is the other backwards where links are the same both ways."""
+        """Return both halves. One is the other backwards where links are the same both ways."""
         spec, topology = request.spec, request.topology
         gathers, mirrored = named("allgather", spec.ranks), topology.reversed()
         spread = make(_asking(request, gathers, topology), pieces)

@@ -47,7 +47,7 @@ class Grid:
 
 
 def grid_of(topology: Topology) -> Grid | None:
-    """Return the dimensions of a machine, by its name or its chassis; None: it has none.
+    """Return the dimensions of a machine, by its name or its chassis. None: it has none.
 
     Of a machine with chassis of one size, whose ranks follow one another, they are chassis and
     ranks in one; of generated ones the sides, the outermost first.

@@ -41,7 +41,7 @@ class Bandwidth(NamedTuple):
     """The links of a machine, and the bandwidth relation over them.
 
     Attributes:
-        begin: by rank: the place of its first link; links are numbered as in the topology.
+        begin: by rank: the place of its first link. Links are numbered as in the topology.
         ends: by link: the rank to which it leads.
         over_begin: by link: the place in ``over`` of its first constraint.
         over: the constraints of each link.

@@ -20,7 +20,7 @@ class Room:
                 self._over[edge].append(number)
 
     def of(self, edge: Edge) -> int:
-        """Return how many chunks still fit on a link; 0: none, or there is no such link."""
+        """Return how many chunks still fit on a link. 0: none, or there is no such link."""
         return min((self._left[number] for number in self._over.get(edge, ())), default=0)
 
     def take(self, edge: Edge) -> None:
@@ -34,7 +34,7 @@ class Room:
             self._left[number] += 1
 
     def clear(self) -> None:
-        """Begin a round anew."""
+        """Begin a round again."""
         self._left = list(self._whole)
 
 

@@ -28,7 +28,7 @@ class Pattern:
     checked, and not whether it does what it should.
 
     Attributes:
-        step: arrays of one length; rows ascend by (step, chunk, src, dst).
+        step: arrays of one length. Rows ascend by (step, chunk, src, dst).
         reduce: whether the receiver reduces it into what it has, or else stores it.
 
     Raises:
@@ -94,7 +94,7 @@ def pattern_of(  # noqa: PLR0913 - one argument per column
     dst: ArrayLike,
     reduce: ArrayLike = False,
 ) -> Pattern:
-    """Return a pattern of columns in any order; each is repeated to the shape of all together.
+    """Return a pattern of columns in any order. Each is repeated to the shape of all together.
 
     Raises:
         TooLargeError: there would be more than :data:`MAX_ROWS` rows.

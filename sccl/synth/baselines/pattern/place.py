@@ -21,7 +21,7 @@ FEW = 2**14
 
 
 def judged(pattern: Pattern) -> Pattern:
-    """Return a pattern if the judge accepts it, whatever its hops are.
+    """Return a pattern if it passes verification, whatever its hops are.
 
     Raises:
         JudgeError: it does not do what its collective wants.
@@ -107,7 +107,7 @@ def _algorithm(pattern: Pattern, topology: Topology) -> Algorithm:
 
 
 def rounds_of(pattern: Pattern, topology: Topology) -> tuple[int, ...]:
-    """Return the rounds that each step of a pattern needs on a machine; at least one.
+    """Return the rounds that each step of a pattern needs on a machine. At least one.
 
     Raises:
         TopologyError: a hop is no link of the machine.

@@ -71,7 +71,7 @@ def _lee_code(grid: Grid) -> Order:
 def _around(sides: tuple[int, ...]) -> Order:
     """Return a ring of a torus of odd sides: rows are passed all around, in one of the two ways.
 
-    A row that is passed forwards moves the column by -1, one that is passed backwards by +1; so
+    A row that is passed forwards moves the column by -1, one that is passed backwards by +1, so
     many are passed each way that it closes, which takes no fewer rows than columns. The last
     dimension is taken with a ring of those before it.
     """
@@ -115,7 +115,7 @@ def _path(sides: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def _fits(room: Room, order: Order) -> bool:
-    """Return whether a ring can be taken; nothing is."""
+    """Return whether a ring can be taken. Nothing is."""
     taken = []
     for edge in edges_of(order):
         if not room.of(edge):

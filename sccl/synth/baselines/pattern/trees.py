@@ -84,7 +84,7 @@ def spread(
 def both_ways(whole: Collective, trees: Sequence[Tree], pieces: int) -> Pattern:
     """Return an allreduce that goes up each of some trees, and down again, with its share of it.
 
-    Each share is cut into pieces, one a step behind the other; a piece turns back at the root as
+    Each share is cut into pieces, one a step behind the other. A piece turns back at the root as
     soon as it is complete, while the next ones still go up.
 
     Args:
