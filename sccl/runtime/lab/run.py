@@ -116,7 +116,7 @@ class LabEnd:
 
 
 def ways_of(wanted: Limiter | None = None) -> LabWays:
-    """Return the methods for a lab on this system: namespaces if possible, otherwise a token bucket.
+    """Return the methods for a lab on this system: namespaces, or else a token bucket.
 
     The methods are tried, because a system's settings do not show everything.
 
