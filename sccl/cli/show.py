@@ -50,9 +50,10 @@ def show(
 ) -> None:
     """Print the sends, the topology matrix, and the link utilization of algorithms.
 
-    For a schedule it prints the first 40 transfers with their times, and the busiest links. For a training plan or a timeline it prints the options of collectives and the
-    utilization of streams and channels. For options ('sccl plan --options-only') it prints their
-    times and the refused recipes. A workload is shown as by 'sccl workload show'.
+    For a schedule it prints the first 40 transfers with their times, and the busiest links. For a
+    training plan or a timeline it prints the options of collectives and the utilization of streams
+    and channels. For options ('sccl plan --options-only') it prints their times and the refused
+    recipes. A workload is shown as by 'sccl workload show'.
     """
     if len(files) == 1 and holds_workload(files[0]) and timeline is None:
         _show_workload(files[0], json=json)
