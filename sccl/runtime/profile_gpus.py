@@ -102,7 +102,7 @@ def _compiler() -> tuple[str, str]:
         if shutil.which(compiler):
             return target, compiler
     raise ToolError(
-        f"{' and no '.join(own.values())} is missing, which --gpus needs: install the CUDA "
+        f"no {' and no '.join(own.values())} found, which --gpus needs: install the CUDA "
         "toolkit or HIP's compiler (see 'sccl doctor'), or give --ranks to measure MPI ranks"
     )
 

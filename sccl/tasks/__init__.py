@@ -1,1 +1,1 @@
-"""Whole tasks, from what is asked to what is shown: shared by the command line and the API."""
+"""Implement whole tasks, from the request to the result, for the command line and the API."""

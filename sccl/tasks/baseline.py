@@ -1,4 +1,4 @@
-"""Classical algorithms on machines: what there is, and what one of them makes of a request."""
+"""List classical algorithms, and place one on a machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BaselinePart(Part, frozen=True, kw_only=True):
 
 
 class BaselineResultPart(Part, frozen=True, kw_only=True):
-    """What an algorithm takes on a machine."""
+    """The costs of an algorithm on a machine."""
 
     collective: str
     topology: str
@@ -63,7 +63,7 @@ class BaselineResultPart(Part, frozen=True, kw_only=True):
 
 
 class BaselineOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl baseline' lists, or makes."""
+    """The JSON output of 'sccl baseline'."""
 
     kind: Literal["baseline"] = "baseline"
     algorithms: Annotated[
@@ -77,14 +77,14 @@ class Placed:
     """A classical algorithm on a machine.
 
     Attributes:
-        algorithm: None: a hop of it is no link.
-        schedule: its times at the request's size, judged.
+        algorithm: Algorithm in steps. None: one of its hops is no link.
+        schedule: Verified times at the requested size.
         steps: S.
-        sends: how many hops are sent in all.
-        least_us: what nothing takes less than, whatever its chunks. None: it is not known.
+        sends: Number of hops.
+        least_us: Lower bound for every chunk count. None: unknown.
 
     Raises:
-        ContradictionError: the schedule takes less than that.
+        ContradictionError: The schedule is faster than its lower bound.
     """
 
     algorithm: Algorithm | None
@@ -119,13 +119,13 @@ class Placed:
 
 
 def known(names: tuple[str, ...] = ()) -> tuple[BaselinePart, ...]:
-    """Return what is known of classical algorithms.
+    """Return descriptions of classical algorithms.
 
     Args:
-        names: which. Empty: all.
+        names: Names of the algorithms. Empty: all.
 
     Raises:
-        UnknownNameError: there is none of a name.
+        UnknownNameError: A name is unknown.
     """
     from sccl.synth import baselines  # noqa: PLC0415 - NumPy is slow to load
 
@@ -211,7 +211,7 @@ def list_output() -> BaselineOutput:
 def baseline_output(
     name: str, request: Request, made: Placed, stepping: Stepping, file: str | None
 ) -> BaselineOutput:
-    """Return what was made."""
+    """Return the JSON output."""
     a, schedule, us = made.algorithm, made.schedule, float(made.finish_us)
     return BaselineOutput(
         inputs=question_digests(request.topology, request.spec),

@@ -1,4 +1,4 @@
-"""Bounds: what no algorithm for a question can beat, as people and scripts read it."""
+"""Compute lower bounds and format them for people and scripts."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from sccl.view.text.reasons import in_words
 
 
 class ClassBoundsPart(BoundsWire, frozen=True, kw_only=True):
-    """What no algorithm of one class of several can beat."""
+    """Lower bounds for one family of algorithms among several."""
 
     name: str = msgspec.field(name="class")
 
 
 class AttainedPart(Part, frozen=True, kw_only=True):
-    """What some algorithm attains in the fewest steps, by a construction, without search."""
+    """The costs that a construction without search attains in the fewest steps."""
 
     steps: Count
     bandwidth: FractionText
@@ -41,7 +41,7 @@ class AttainedPart(Part, frozen=True, kw_only=True):
 
 
 class BoundsOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl bounds' computed."""
+    """The JSON output of 'sccl bounds'."""
 
     kind: Literal["bounds"] = "bounds"
     topology: str
@@ -68,10 +68,10 @@ class BoundsOutput(Output, frozen=True, kw_only=True):
 
 
 def attained_of(topology: Topology, spec: Spec) -> Attained | None:
-    """Return what is attained in the fewest steps without search. None: nothing is known.
+    """Return the costs attained in the fewest steps without search. None: nothing is known.
 
-    Of combining collectives that is what their duals attain, turned round; of allreduce on one-way
-    links both phases, each on its own machine.
+    For reductions these are the costs of their duals. An allreduce on one-way links has both
+    phases, each on its own machine.
     """
     dual = dual_of(spec)
     unit = dual.spec.at(dual.spec.unit)
@@ -88,18 +88,18 @@ def attained_of(topology: Topology, spec: Spec) -> Attained | None:
 
 
 def attained_part(found: Attained) -> AttainedPart:
-    """Return what is attained as the output has it."""
+    """Return the JSON output of attained costs."""
     return AttainedPart(steps=found.steps, bandwidth=str(found.bandwidth), by=found.by)
 
 
 def bound_of_every(topology: Topology, spec: Spec, bounds: Bounds, steps: int) -> StepLimit:
-    """Return what no allreduce of so many steps beats, whatever its class, and why.
+    """Return the lower bound for every allreduce of a number of steps, with its proof.
 
     Args:
-        bounds: of every allreduce.
+        bounds: Lower bounds for every allreduce.
 
     Raises:
-        ParameterError: there is none of so few steps.
+        ParameterError: No allreduce has so few steps.
     """
     check_enough(steps, spec, bounds, "steps")
     proof = proof_of_every(topology, spec, bounds, steps)
@@ -107,10 +107,10 @@ def bound_of_every(topology: Topology, spec: Spec, bounds: Bounds, steps: int) -
 
 
 def bounds_of(topology: Topology, spec: Spec) -> Shown:
-    """Return what no algorithm can beat, and why; of allreduce, also of compositions.
+    """Return lower bounds with reasons. For allreduce they include those of compositions.
 
     Raises:
-        InputError: the collective does not fit the topology, or some rank cannot be reached.
+        InputError: The collective does not fit the topology, or some rank cannot be reached.
     """
     if not has_classes(spec):
         return in_words(lower_bounds(topology, spec), spec)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ImportOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl import' read and wrote."""
+    """The JSON output of 'sccl import'."""
 
     kind: Literal["import"] = "import"
     format: Annotated[str, Meta(description="Name of the file's format.")]
@@ -102,10 +102,10 @@ def _algorithm(strange: Strange, topology: Topology | None) -> Algorithm:
 
 
 def _of_program(file: Path, program: StepProgram, topology: Topology | None) -> Algorithm:
-    """Return the algorithm of a program's messages, in the order in which they can be run.
+    """Return the algorithm of a program's messages, in an order in which they can be executed.
 
     Raises:
-        FormatError: it does not say what it is for, or a message is not one chunk.
+        FormatError: Its final state is not given, or a message is not one chunk.
     """
     from sccl.transform.levels import algorithm_of_rows  # noqa: PLC0415 - NumPy is slow to load
 
@@ -146,7 +146,7 @@ def _rows(file: Path, program: StepProgram) -> list[Row]:
 
 
 def import_output(brought: Brought, output: Path) -> ImportOutput:
-    """Return what was read and written."""
+    """Return the JSON output."""
     algorithm, strange = brought.algorithm, brought.strange
     return ImportOutput(
         inputs={str(strange.file): strange.digest},

@@ -59,7 +59,7 @@ class CertifiedCollectivePart(Part, frozen=True, kw_only=True):
 
 
 class CertifiedQuestionPart(Part, frozen=True, kw_only=True):
-    """What the claims of a folder are about."""
+    """The subject of the claims in a folder."""
 
     folder: FileText
     machine: CertifiedMachinePart
@@ -70,7 +70,7 @@ class CertifiedQuestionPart(Part, frozen=True, kw_only=True):
 
 
 class VerifyCertificateOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl verify-certificate' found."""
+    """The JSON output of 'sccl verify-certificate'."""
 
     kind: Literal["verify-certificate"] = "verify-certificate"
     folder: Annotated[str, Meta(description="The folder; of several, all of them.")]

@@ -24,7 +24,7 @@ from sccl.tasks.pareto import equal_halves
 from sccl.tasks.subject import Subject
 
 _ROUNDED = Fraction(1, 10**6)
-"""Of a bound: prices in fractions prove a little less than those of a solver."""
+"""Relative tolerance of a bound: prices in fractions prove a little less than a solver's prices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,14 @@ def certify_frontier(
     folder: Path,
     notify: Callable[[str], None] = lambda _: None,
 ) -> WrittenCertificate:
-    """Certify a frontier; of allreduce, that of compositions of equal halves.
+    """Certify a frontier. For allreduce this is the frontier of compositions of equal halves.
 
     Args:
-        settings: seconds for each proof, and how the halves are swept.
-        notify: called with what is being proved.
+        settings: Time limit of each proof, and settings of the sweep of the halves.
+        notify: Function that receives progress.
 
     Raises:
-        InputError: the folder cannot be written, or compositions take more steps than were asked
-            for.
+        InputError: The folder cannot be written, or compositions take more steps than requested.
     """
     from sccl.synth.ksync.certify import write_certificate  # noqa: PLC0415 - loads solvers
 
@@ -122,13 +121,13 @@ def certify_limits(
 
 
 def certify_times(subject: Subject, found: Mapping[int, Found], folder: Path) -> WrittenCertificate:
-    """Certify what no plan takes less than at some sizes, and schedules near it.
+    """Certify lower bounds on completion times at some sizes, and schedules close to them.
 
     Args:
-        found: by the bytes of a rank's buffer.
+        found: Results by the bytes of a rank's buffer.
 
     Raises:
-        InputError: the folder cannot be written.
+        InputError: The folder cannot be written.
     """
     from sccl.synth.fluid.certify import write_time_certificate  # noqa: PLC0415 - loads NumPy
 

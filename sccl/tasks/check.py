@@ -1,4 +1,4 @@
-"""Checking: what the judge says of files of algorithms and schedules."""
+"""Verify files of algorithms and schedules."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ViolationPart(Part, frozen=True, kw_only=True):
-    """What the judge objects to."""
+    """A violation that the verifier found."""
 
     kind: str
     message: str
@@ -79,7 +79,7 @@ class CheckedFilePart(Part, frozen=True, kw_only=True):
 
 
 class CheckOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl check' found."""
+    """The JSON output of 'sccl check'."""
 
     kind: Literal["check"] = "check"
     files: tuple[CheckedFilePart, ...]
@@ -115,7 +115,7 @@ class JudgedOptions:
 
     @property
     def about(self) -> str:
-        """Return what is offered, in words."""
+        """Return a description of the offered options."""
         offered = self.loaded.offered
         told = counted(len(offered.options), "option")
         calls = counted(sum(1 for _ in offered.workload.collectives()), "collective")
@@ -123,7 +123,7 @@ class JudgedOptions:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what is taken as it is told, in sentences."""
+        """Return sentences on values that are trusted without verification."""
         if not self.loaded.offered.costs or not self.untold:
             return ()
         return ("times are not verified: they come from a table of costs; pass it with --costs",)
@@ -131,7 +131,7 @@ class JudgedOptions:
 
 @dataclass(frozen=True, slots=True)
 class JudgedStrange:
-    """A file of somebody else, and everything that is wrong with what it says."""
+    """A foreign file, and its violations."""
 
     strange: Strange
     faults: tuple[StrangeFault, ...]
@@ -195,15 +195,15 @@ def judge_files(
     judging: Told = lambda *_: None,
     unread: Unread | None = None,
 ) -> list[Judged]:
-    """Return what the judge says of each plan. All are read before any verdict.
+    """Verify plans in files. All are read before the first verdict.
 
     Args:
-        unread: takes the files that cannot be read. None: they are refused.
-        reading: how many bytes of a packed schedule were read, and of how many.
-        judging: likewise, how many of its transfers have been judged.
+        unread: Receives the files that cannot be read. None: they are refused.
+        reading: Receives the bytes read of a packed schedule, and all its bytes.
+        judging: Receives the verified transfers of a packed schedule, and all its transfers.
 
     Raises:
-        InputError: there is none, or a file is no algorithm and no schedule.
+        InputError: There is no file, or one is no algorithm and no schedule.
     """
     loaded = load_plans(files, reading, unread)
     return [Judged(one, (*_misnamed(one), *violations(one.plan, judging))) for one in loaded]

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 MAX_SENDS = 50_000
-"""Of one plan: what is certainly done before what is known of each two of their instructions."""
+"""Largest number of sends of a plan: the happens-before relation of all pairs is computed."""
 
 
 class CodegenOutput(Output, frozen=True, kw_only=True):
-    """Where 'sccl codegen' wrote a project."""
+    """The JSON output of 'sccl codegen'."""
 
     kind: Literal["codegen"] = "codegen"
     directory: FileText
@@ -41,12 +41,12 @@ class CodegenOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A project that was written.
+    """A written project.
 
     Attributes:
-        given: what it runs, by file.
-        algorithms: the same by steps, written out.
-        files: the names of what was written.
+        given: Its plans, by file.
+        algorithms: The same plans as algorithms in steps, with all sends.
+        files: Names of the written files.
     """
 
     directory: Path
@@ -62,7 +62,7 @@ class Written:
 
     @property
     def collectives(self) -> tuple[str, ...]:
-        """Return the names of what it does."""
+        """Return the names of its collectives."""
         return tuple(sorted({a.collective.name for a in self.algorithms}))
 
 
@@ -79,15 +79,15 @@ def write_code(  # noqa: PLR0913, PLR0917 - what is written, and where
     """Write a project that runs algorithms, and schedules by their steps.
 
     Args:
-        given: the plans, by what messages call them.
-        select: switch points instead of the cost model's, as ``SCCL_SELECT`` spells them.
-        machine: by whose costs sizes are served, such as a measured one. None: those of each
+        given: Plans by name, for messages.
+        select: Switch points instead of the cost model's, in the notation of ``SCCL_SELECT``.
+        machine: Machine whose costs set the switch points, such as a measured one. None: each
             algorithm's own.
-        force: whatever the folder holds.
+        force: Whether to write into the folder even if it has other contents.
 
     Raises:
-        InputError: there is no such target, a plan is too large, one fails verification, no steps
-            tell what the times of one tell, they or ``select`` do not fit into one project, or the
+        InputError: There is no such target, a plan is too large, one fails verification, no steps
+            can express the times of one, they or ``select`` do not fit into one project, or the
             folder cannot be written.
     """
     for name, plan in given.items():

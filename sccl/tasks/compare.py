@@ -1,4 +1,4 @@
-"""Comparing: everybody's fastest plan at each size, judged, beside a time that nothing beats."""
+"""Compare the fastest verified plan of each contender by size, next to a lower bound."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ NOT_REACHED = "not reached"
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What somebody takes at a size.
+    """The time of a contender at a size.
 
     Attributes:
-        plan: which plan it is, in words.
+        plan: Description of the plan.
     """
 
     size_bytes: int
@@ -43,12 +43,12 @@ class Standing:
 
 @dataclass(slots=True)
 class System:
-    """Somebody who took part, and what came of it.
+    """A contender and its results.
 
     Attributes:
-        seconds: that it took to make its plans.
-        rows: by size, those that there are.
-        why: why there are not all, or none. Empty: there are.
+        seconds: Seconds of its planning.
+        rows: Results by size.
+        why: Reason why some or all sizes are missing. Empty: none are.
     """
 
     name: str
@@ -61,12 +61,12 @@ class System:
 
 @dataclass(slots=True)
 class Comparison:
-    """Everybody's times.
+    """The times of all contenders.
 
     Attributes:
-        least: what nothing takes less than, whatever its chunks.
-        ended: why not everybody was looked at at all sizes. Empty: they were.
-        plans: by size the fastest plan and whose it is.
+        least: Lower bound for every chunk count.
+        ended: Reason why the comparison ended early. Empty: it did not.
+        plans: By size: the fastest plan and its contender.
     """
 
     contest: Contest
@@ -88,10 +88,10 @@ class Comparison:
 
 
 def compared_subject(machine: Topology, collective: str | Spec, root: str | int | None) -> Subject:
-    """Return what is compared: links instead of switches where they say the same exactly.
+    """Return the compared problem, with links instead of switches if they are exactly equivalent.
 
     Raises:
-        InputError: there is no such collective or root.
+        InputError: There is no such collective or root.
     """
     try:
         return subject_of(machine, collective, root)
@@ -108,17 +108,17 @@ def compare(
     *,
     times_alone: bool = False,
 ) -> Comparison:
-    """Return what everybody takes at each size, as far as it was found out.
+    """Return the times of all contenders by size, as far as they were computed.
 
     Args:
-        told: what is being done, in words.
-        times_alone: whether no plan leaves here, so that the judge need not look at those that have
-            times; what is sent in which order has been judged.
+        told: Function that receives progress.
+        times_alone: Whether only times are needed. Then plans with times are not verified here: the
+            sends and their order already are.
 
     Raises:
-        InputError: something cannot be reached, or there are too many ranks.
-        JudgeError: the judge rejects somebody's plan.
-        ContradictionError: a plan takes less than the lower bound of its size.
+        InputError: Some destination cannot be reached, or there are too many ranks.
+        JudgeError: A plan fails verification.
+        ContradictionError: A plan is faster than the lower bound of its size.
     """
     cuts = least_time(contest.topology, contest.spec, contest.model)
     found = Comparison(contest, tuple(sizes), LeastCurve(cuts))
@@ -160,7 +160,7 @@ def _require_consistent(found: Comparison) -> None:
 
 
 def _quick_first(pair: tuple[Entrant, System]) -> int:
-    """Return when somebody's turn is: who is interrupted has what takes no time to be made."""
+    """Return a sort key: fast contenders first, so that an interrupt loses little."""
     return ("file", "baseline", "synthesiser").index(pair[0].what)
 
 
@@ -176,7 +176,7 @@ def _run(
     *,
     judged: bool,
 ) -> None:
-    """Add what somebody takes at each size."""
+    """Add the times of a contender."""
     try:
         for done, size in enumerate(found.sizes):
             told(f"{entrant.name}, {done} of {len(found.sizes)} sizes")

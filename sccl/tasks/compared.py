@@ -1,4 +1,4 @@
-"""What comparisons say, in the shape that ``sccl compare --json`` prints, and as charts draw it."""
+"""Convert comparisons to the output of ``sccl compare --json`` and to data for charts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Gap = Annotated[float | None, Meta(description="time_us / bound_us - 1; null: th
 
 
 class StandingPart(Part, frozen=True, kw_only=True):
-    """What a system takes at a size."""
+    """The time of a system at a size."""
 
     size_bytes: Count
     time_us: float
@@ -46,7 +46,7 @@ class ComparedSystemPart(Part, frozen=True, kw_only=True):
 
 
 class ComparedSizePart(Part, frozen=True, kw_only=True):
-    """Who is fastest at a size."""
+    """The fastest system at a size."""
 
     size_bytes: Annotated[Count, Meta(description="Size of a rank's buffer, L.")]
     bound_us: Annotated[float, Meta(description="Lower bound for all chunkings.")]
@@ -63,7 +63,7 @@ class ComparedSizePart(Part, frozen=True, kw_only=True):
 
 
 class CompareOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl compare' found."""
+    """The JSON output of 'sccl compare'."""
 
     kind: Literal["compare"] = "compare"
     collective: str
@@ -84,10 +84,10 @@ def compare_output(
     plot: Path | None,
     tuner: TunerPart | None,
 ) -> CompareOutput:
-    """Return what was found.
+    """Return the JSON output.
 
     Args:
-        kept: where the fastest plan of each size was written.
+        kept: Files of the fastest plan of each size.
     """
     contest = found.contest
     digests = question_digests(contest.topology, contest.spec)

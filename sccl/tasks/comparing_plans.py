@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ComparedSearchPart(Part, frozen=True, kw_only=True):
-    """What a search came to."""
+    """The result of a search."""
 
     search: str
     about: Annotated[str, Meta(description="Description and source.")]
@@ -36,7 +36,7 @@ class ComparedSearchPart(Part, frozen=True, kw_only=True):
 
 
 class ComparePlansOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl compare-plans' found."""
+    """The JSON output of 'sccl compare-plans'."""
 
     kind: Literal["compare-plans"] = "compare-plans"
     workload: str
@@ -60,17 +60,17 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
     told: Callable[[str], None] = lambda _: None,
     first: Callable[[], None] = lambda: None,
 ) -> ComparePlansOutput:
-    """Return what every search finds, each plan judged.
+    """Return the verified result of every search.
 
     Args:
-        picture: where it will be drawn. None: nowhere.
-        told: what is being done.
-        first: called where something is compiled, as it is not on disk yet.
+        picture: File for the picture. None: no picture.
+        told: Function that receives progress.
+        first: Function that is called before a compilation without a cache.
 
     Raises:
-        InputError: the workload does not fit the fabric, or an operation has no option.
-        ScclError: a plan fails verification, which is a defect.
-        KeyboardInterrupt: the user interrupted before any search had ended.
+        InputError: The workload does not fit the fabric, or an operation has no option.
+        ScclError: A plan fails verification, which is a defect.
+        KeyboardInterrupt: The user interrupted before any search had ended.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
     from sccl.train.planner import SEARCHES, Planner  # noqa: PLC0415 - likewise
@@ -110,18 +110,18 @@ def compare_plans(  # noqa: PLR0913, PLR0917 - what is told, and when
 
 
 def _compared(planner: Planner, name: str, *, options: bool) -> tuple[ComparedSearchPart, str]:
-    """Return what a search comes to, and why nothing is to follow. Empty: something is.
+    """Return the result of a search, and the reason to stop. Empty: continue.
 
-    What was found is kept where the user interrupts while it is verified; options are then not
-    derived again.
+    If the user interrupts during verification, the plan is kept and its options are not derived
+    again.
 
     Args:
-        options: whether they are.
+        options: Whether options are derived again.
 
     Raises:
-        ParameterError: it is too large for the search.
-        ScclError: the plan fails verification, which is a defect.
-        KeyboardInterrupt: the user interrupted the search.
+        ParameterError: The instance is too large for the search.
+        ScclError: The plan fails verification, which is a defect.
+        KeyboardInterrupt: The user interrupted the search.
     """
     from sccl.train.planner import ABOUT  # noqa: PLC0415 - loads Numba
     from sccl.train.verdict import faults_in  # noqa: PLC0415

@@ -34,7 +34,9 @@ from sccl.tasks.scripting import script_of
 from sccl.topo import resolve
 
 GIVEN, COSTS, FOUND = "plan.json", "costs.csv", "found.json"
-"""Files of ``sccl.tasks.replanned``: the active plan, what motifs took under it, what is found."""
+"""Files of ``sccl.tasks.replanned``: the active plan, measured times of its motifs, and the new
+plan.
+"""
 
 
 class Planning(Protocol):
@@ -130,13 +132,12 @@ class ControlSettings:
 
 
 class Controller:
-    """Looks after one job, whatever life it is in. Each :meth:`step` waits for nothing.
+    """Controls the plans of one job, across restarts. Each :meth:`step` returns at once.
 
     Args:
-        now: seconds of a clock that never goes back.
-        planner: plans again. None: plans are decided on, and nothing that ranks measure is
-            followed.
-        tell: is told what happens, a sentence each.
+        now: Function that returns the seconds of a monotonic clock.
+        planner: Function that plans again. None: no new plans from measurements.
+        tell: Function that receives events as sentences.
     """
 
     def __init__(
@@ -193,10 +194,10 @@ class Controller:
         return self._coordinator.propose(content)
 
     def step(self) -> list[Decision]:
-        """Go on as far as that is possible; return what was decided.
+        """Take all possible steps, and return the decisions.
 
         Raises:
-            StoreError: the store cannot be reached: the job has ended, or will go on without.
+            StoreError: The store cannot be reached: the job has ended, or continues without it.
         """
         ledger = current(self._store)
         if ledger.job != self.ledger.job:
@@ -271,12 +272,12 @@ class Controller:
 
 
 def _does(script: PlanScript) -> object:
-    """Return what ranks do by a script, whatever was measured or claimed of that."""
+    """Return the actions of ranks under a script, without measurements and claims."""
     return script.channels, script.ops, script.submits, script.order
 
 
 def told_decision(decision: Decision) -> str:
-    """Return what was decided, as a sentence."""
+    """Return a decision as a sentence."""
     if decision.committed:
         return f"plan {decision.version} is committed: ranks switch at their next agreement"
     why = f": {decision.why}" if decision.why else ""

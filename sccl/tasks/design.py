@@ -1,11 +1,12 @@
-"""``sccl design``: networks of so many ranks and links of each, by what collectives take on them.
+"""Rank networks of a given size and degree by the costs of a collective (``sccl design``).
 
-Candidates come by families, and from smaller ones that are good (:mod:`sccl.topo.designs`). What an
-allgather or alltoall attains on each without search is known at any size, and judged where it is
-written; beside it stand the least steps of any network of the size (Moore) and the bandwidth bound.
-A reducescatter is the allgather of the network with its links turned round, backwards. An allreduce
-is both, one after the other, or all contributions are gathered, in half the steps, or, on powers of
-cliques, it is halving and doubling.
+Candidates come from families, and from expansions of good smaller networks
+(:mod:`sccl.topo.designs`). The costs of an allgather or alltoall that a construction attains on
+each are known at any size, and verified when the algorithm is written. They are compared with the
+lower bounds for networks of the size: the Moore bound on steps, and the bandwidth bound. A
+reducescatter is the reversed allgather of the reversed network. An allreduce is both in sequence,
+or a gathering of all contributions in half the steps, or, on powers of cliques, halving and
+doubling.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class DesignPart(Part, frozen=True, kw_only=True):
 
 
 class DesignOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl design' found."""
+    """The JSON output of 'sccl design'."""
 
     kind: Literal["design"] = "design"
     collective: str
@@ -81,13 +82,13 @@ class Designed:
 
 @dataclass(slots=True)
 class Designer:
-    """Looks for networks.
+    """A search for networks.
 
     Attributes:
-        collective: of :data:`COLLECTIVES`.
-        told: what is being looked at.
-        found: of each size that was looked at, the best first.
-        tried: names that were looked at.
+        collective: One of :data:`COLLECTIVES`.
+        told: Function that receives progress.
+        found: Networks of each examined size, the best first.
+        tried: Names of examined networks.
     """
 
     collective: str
@@ -119,7 +120,7 @@ class Designer:
             yield from (way.format(*some) for some in product(*bases))
 
     def _measured(self, name: str, wanted: NetworkSize) -> list[Designed]:
-        """Return what is attained on a network, by each way. Nothing if it is of another size."""
+        """Return the attained costs on a network, by each method. Empty: it has another size."""
         try:
             machine = resolve(name)
             if machine.ranks != wanted.ranks or _degree(machine) > wanted.degree:
@@ -131,10 +132,10 @@ class Designer:
 
 
 def attained_by(machine: Topology, collective: str) -> list[Attained]:
-    """Return what is attained of a collective without search, by each way that is known.
+    """Return the costs of a collective attained without search, by each known method.
 
     Raises:
-        UnreachableError: some rank does not reach another.
+        UnreachableError: Some rank does not reach another.
     """
     got = attained_of(machine, named(collective, machine.ranks))
     if collective != ALLREDUCE:
@@ -197,13 +198,13 @@ def design(  # noqa: PLR0913 - a size, a question, and who is told
     seed: int = 0,
     told: Callable[[str], None] = lambda _: None,
 ) -> DesignOutput:
-    """Return networks by what a collective takes on them.
+    """Return networks ranked by the costs of a collective on them.
 
     Args:
-        steps: none of more. None: of any number.
+        steps: Largest number of steps. None: any.
 
     Raises:
-        ParameterError: there are no networks of that size, or the collective is not served.
+        ParameterError: There are no networks of that size, or the collective is not supported.
     """
     check_design(collective, ranks, degree)
     wanted, ended = NetworkSize(ranks, degree), ""
@@ -239,11 +240,11 @@ def design(  # noqa: PLR0913 - a size, a question, and who is told
 
 
 def least_bandwidth(collective: str, wanted: NetworkSize) -> Fraction:
-    """Return what R/C no network of a size goes below.
+    """Return a lower bound on R/C for all networks of a size.
 
-    All that others have comes in over a rank's links, or goes out where it is reduced. Each chunk
-    of an allreduce takes 2 (n - 1) sends. Of an alltoall a part to a rank that is t links away
-    takes t sends, and no more than d^t ranks are t links away.
+    All data of other ranks enter over a rank's links, or leave over them for reductions. Each chunk
+    of an allreduce takes 2 (n - 1) sends. A part of an alltoall for a rank at distance t takes t
+    sends, and at most d^t ranks are at distance t.
     """
     n, d = wanted.ranks, wanted.degree
     if collective in _PHASES:  # of what all have, in parts for each, where it is reduced

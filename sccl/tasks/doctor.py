@@ -1,4 +1,4 @@
-"""The doctor: what of this machine sccl can use, and how to get the rest."""
+"""Report the tools that sccl can use on this machine, and how to install the others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ToolPart(Part, frozen=True, kw_only=True):
 
 
 class DoctorOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl doctor' tried."""
+    """The JSON output of 'sccl doctor'."""
 
     kind: Literal["doctor"] = "doctor"
     usable: Annotated[bool, Meta(description="The main job can be done.")]
@@ -45,12 +45,12 @@ class DoctorOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool to be tried: a line of the report.
+    """A tool to try: a line of the report.
 
     Attributes:
-        use: what the tool is for.
-        get: how to get it, in one line.
-        needed: whether the main job, ``sccl pareto``, needs it.
+        use: Purpose of the tool.
+        get: Installation in one line.
+        needed: Whether the main verb, ``sccl pareto``, needs it.
     """
 
     group: str
@@ -65,7 +65,7 @@ Tried = Sequence[tuple[Tool, CheckResult]]
 
 
 def examined() -> Tried:
-    """Try every tool and return what came of it."""
+    """Try every tool, and return the results."""
     tools = list(_tools())
     return list(zip(tools, try_all([tool.check for tool in tools]), strict=True))
 
@@ -76,7 +76,7 @@ def usable(tried: Tried) -> bool:
 
 
 def doctor_output(tried: Tried) -> DoctorOutput:
-    """Return what was tried."""
+    """Return the JSON output."""
     parts = tuple(_part(*one) for one in tried)
     return DoctorOutput(inputs={}, usable=usable(tried), checks=parts)
 

@@ -36,7 +36,7 @@ _ASK = (
 
 
 class EnforceOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl enforce' did with a job."""
+    """The JSON output of 'sccl enforce'."""
 
     kind: Literal["enforce"] = "enforce"
     command: Annotated[tuple[str, ...], Meta(description="Command of the job.")]
@@ -50,17 +50,17 @@ class EnforceOutput(Output, frozen=True, kw_only=True):
 def run_job(
     words: Sequence[str], environment: Mapping[str, str], end: signal.Signals, *, aside: bool
 ) -> None:
-    """Run a job to its end; whatever ends this, ends it.
+    """Run a job to its end. An exception in this function ends the job.
 
     Args:
         environment: Variables that are added to those of this process.
-        end: Signal that ends the job. torchrun sends it to its workers, which are in sessions of
-            their own.
+        end: Signal that ends the job. torchrun sends it to its workers, which have their own
+            sessions.
         aside: Whether the job's output goes to stderr.
 
     Raises:
-        InputError: there is no such command.
-        ToolError: it failed.
+        InputError: There is no such command.
+        ToolError: It failed.
     """
     if not words or shutil.which(words[0]) is None:
         raise InputError(
@@ -78,21 +78,20 @@ def run_job(
 def enforced(
     words: Sequence[str], plan: Path | None, output: Path | None, *, aside: bool = False
 ) -> ImportedWorkload | None:
-    """Run a job that keeps to a plan, or records what it does, or both.
+    """Run a job under a plan, or record its calls, or both.
 
     Args:
-        plan: a training plan's file. None: calls go as they are made.
-        output: a file for the workload that ranks make up by what they do. None: it is not looked
-            at.
+        plan: File of a training plan. None: calls keep their order.
+        output: File for the recorded workload. None: nothing is recorded.
 
     Warns:
         ScclWarning: The job did not ask for the plan, or it was interrupted.
 
     Raises:
         KeyboardInterrupt: The user interrupted, and there is no recording to write.
-        InputError: there is no such command, the plan is none, nothing was recorded, or nothing in
+        InputError: There is no such command, the plan is none, nothing was recorded, or nothing in
             it repeats.
-        ToolError: the job failed.
+        ToolError: The job failed.
     """
     with tempfile.TemporaryDirectory(prefix="sccl-enforce-") as name:
         folder = Path(name)
@@ -149,7 +148,7 @@ def enforce_output(
     recorded: ImportedWorkload | None,
     output: Path | None,
 ) -> EnforceOutput:
-    """Return what was done."""
+    """Return the JSON output."""
     read = None if recorded is None else recorded.read
     return EnforceOutput(
         inputs={},

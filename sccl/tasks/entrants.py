@@ -1,7 +1,7 @@
-"""Who takes part in a comparison: synthesisers, classical algorithms, and files of others.
+"""Define the contenders of a comparison: synthesizers, classical algorithms, and files.
 
-Each says what is its fastest plan at a size. What has steps is timed as soon as possible, its
-chunks cut into as many pieces as help; what has times is made for the size.
+Each contender returns its fastest plan at a size. Algorithms in steps are timed as soon as
+possible, with chunks divided into the best number of pieces. Schedules are computed for the size.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ GAIN = Fraction(99, 100)
 """The part of a time that another number of pieces has to come below to count as a gain."""
 
 MOST_SENDS = 40_000
-"""Of what is cut into pieces: more take long to judge where messages are passed on."""
+"""Largest number of sends after division into pieces. Verification of forwarded messages takes
+long.
+"""
 
 CHUNKS = (1, 4, 16)
 """C by its unit, of synthesisers that are told it."""
@@ -55,18 +57,18 @@ FLUID = "fluid"
 """Whose bounds are of all chunkings: those of others are of the chunks that they have."""
 
 QUICK_UNITS = {"teccl": 0.5, "taccl": 1.0}
-"""Of effort, of those who go on bettering what they have: for a plan. Alone they take more."""
+"""Budget per plan of synthesizers that improve their result. Their verbs use more."""
 
 What = Literal["synthesiser", "baseline", "file"]
 
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """What is compared.
+    """The problem of a comparison.
 
     Attributes:
-        topology: the machine, as synthesis takes it.
-        timeout_s: for each synthesiser. None: effort alone ends them.
+        topology: Machine as synthesis models it.
+        timeout_s: Seconds for each synthesizer. None: only the budget.
     """
 
     topology: Topology
@@ -115,13 +117,13 @@ class LateError(Exception):
 
 @dataclass
 class Entrant(ABC):
-    """Somebody who takes part.
+    """A contender.
 
     Attributes:
-        name: as it is called in the comparison.
-        about: what it is, in a line.
-        seconds: that it took to make plans, so far.
-        proved: by size, what it has proved that no plan of any chunks takes less than.
+        name: Name in the comparison.
+        about: Description in one line.
+        seconds: Seconds of planning so far.
+        proved: By size: its proved lower bound for every chunk count.
     """
 
     contest: Contest
@@ -153,10 +155,10 @@ class Entrant(ABC):
     def best_of(
         self, size_bytes: int, made: Callable[[int], Pattern | None], about: str
     ) -> TimedPlan:
-        """Return what is fastest of a pattern cut into pieces, more as long as they gain.
+        """Return the fastest division of a pattern into pieces, with more pieces while they help.
 
         Args:
-            made: the pattern in so many pieces. None: it is too large.
+            made: Function from a number of pieces to the pattern. None: it is too large.
         """
         best: TimedPlan | None = None
         chunks = 0
@@ -210,10 +212,10 @@ class ClassicalEntrant(Entrant):
 
 @dataclass
 class SteppedEntrant(Entrant):
-    """Algorithms, whoever found them.
+    """Algorithms in steps.
 
     Attributes:
-        find: finds them, when they are first asked for.
+        find: Function that computes them on first use.
     """
 
     find: Callable[[], Sequence[Algorithm]]
@@ -240,7 +242,7 @@ def _cut(pattern: Pattern, pieces: int) -> Pattern | None:
 
 
 def costs_of(algorithm: Algorithm) -> str:
-    """Return what an algorithm is, by its costs."""
+    """Return a description of an algorithm by its costs."""
     a = algorithm
     return f"C={a.collective.chunks} S={a.steps} R={a.rounds}"
 
@@ -280,7 +282,7 @@ class SynthesisedEntrant(Entrant):
     spending: Spending | None = None
 
     def fastest(self, size_bytes: int) -> TimedPlan | None:
-        """Return the best of what it plans, with several numbers of chunks if it is told them."""
+        """Return its best plan, among several chunk counts if it has that option."""
         request = self.contest.at(size_bytes)
         check_request(self.synthesizer, request)
         self.spending = self.spending or Spending(self._effort(self.contest.timeout_s))
@@ -305,7 +307,7 @@ class SynthesisedEntrant(Entrant):
         return Effort(seconds, self.contest.seed, QUICK_UNITS.get(self.synthesizer.NAME))
 
     def _options(self) -> Iterator[Options]:
-        """Yield what it is told, by the options that it has."""
+        """Yield its options to try."""
         kind = self.synthesizer.Options
         names = {f.name for f in msgspec.structs.fields(kind)}
         told: dict[str, Any] = {"alpha": self.contest.model.value} if "alpha" in names else {}

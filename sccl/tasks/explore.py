@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ExploreOutput(Output, frozen=True, kw_only=True):
-    """Where 'sccl explore' wrote the page."""
+    """The JSON output of 'sccl explore'."""
 
     kind: Literal["explore"] = "explore"
     file: FileText
@@ -36,15 +36,14 @@ class ExploreOutput(Output, frozen=True, kw_only=True):
 
 
 def shown(given: Iterable[tuple[str, AnyAlgorithm, bool]], *, by_cost: bool = False) -> list[Shown]:
-    """Return what the page shows of algorithms, with the bounds of what was asked for.
+    """Return the algorithms of a page, with the bounds of their problems.
 
     Args:
-        given: each with its file or name, and whether it is as sccl wrote it.
-        by_cost: whether they are put in the order of their costs: by file name C=10 is before C=2.
+        given: Algorithms with file or name, and whether the file is unchanged.
+        by_cost: Whether to sort by costs instead of file names, where C=10 comes before C=2.
 
     Raises:
-        InputError: they are too large for a page, or one fails verification; what is wrong moves
-            nowhere on a page.
+        InputError: They are too large for a page, or one fails verification.
     """
     several = list(given)
     check_fits(*((name, algorithm) for name, algorithm, _ in several))
@@ -54,13 +53,13 @@ def shown(given: Iterable[tuple[str, AnyAlgorithm, bool]], *, by_cost: bool = Fa
 
 
 def shown_schedules(given: Iterable[tuple[str, AnySchedule]]) -> list[ShownSchedule]:
-    """Return what the page shows of schedules, with what none takes less than.
+    """Return the schedules of a page, with their lower bounds.
 
     Args:
-        given: each with its file or name.
+        given: Schedules with file or name.
 
     Raises:
-        InputError: they are too large for a page, or one fails verification.
+        InputError: They are too large for a page, or one fails verification.
     """
     several = list(given)
     check_fits(*several)
@@ -89,7 +88,7 @@ def _shown(
     intact: bool,
     known: dict[tuple[Topology, Spec], Bounds],
 ) -> Shown:
-    """Return what the page shows of an algorithm; ``known`` gets the bounds it lacks."""
+    """Return the page data of an algorithm. ``known`` caches bounds."""
     algorithm = judged(loaded, name)
     question = (algorithm.topology, spec_of_collective(algorithm.collective))
     if question not in known:

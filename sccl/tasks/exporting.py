@@ -37,7 +37,7 @@ from sccl.tasks.training_files import (
 )
 
 _COMPARED = "tuner-csv"
-"""The format that holds what others' algorithms take, beside the plans."""
+"""Format whose files have times of other algorithms next to the plans."""
 
 
 class EntryPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ class EntryPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ExportOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl export' wrote."""
+    """The JSON output of 'sccl export'."""
 
     kind: Literal["export"] = "export"
     format: str
@@ -63,11 +63,11 @@ class ExportOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was written, and of what.
+    """The result of an export.
 
     Attributes:
-        inputs: digests of the plans, by file.
-        left_out: names of those that are the fastest at no size.
+        inputs: Digests of the plans, by file.
+        left_out: Names of plans that are the fastest at no size.
     """
 
     format: Format
@@ -84,7 +84,7 @@ class Exported:
 
     @property
     def command(self) -> str:
-        """Return what runs it."""
+        """Return the command that runs it."""
         path, names = self.path, list(self.written.files)
         if self.is_folder and len(names) == 1:
             path = path / names[0]
@@ -92,7 +92,7 @@ class Exported:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return what has to be known of it."""
+        """Return notes on limits and assumptions."""
         left_out = [f"{name} is the fastest at no size, and left out" for name in self.left_out]
         return (*left_out, *self.written.notes)
 
@@ -327,7 +327,7 @@ def _write(found: Exported) -> None:
 
 
 def export_output(found: Exported) -> ExportOutput:
-    """Return what was written."""
+    """Return the JSON output."""
     return ExportOutput(
         inputs=found.inputs,
         format=found.format.NAME,

@@ -1,4 +1,4 @@
-"""What verbs print of fabrics."""
+"""Define the JSON output for fabrics."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FabricListOutput(Output, frozen=True, kw_only=True):
 
 
 class FabricCheckOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl fabric check' found: a file that is none is an error."""
+    """The JSON output of 'sccl fabric check'."""
 
     kind: Literal["fabric-check"] = "fabric-check"
     file: FileText
@@ -55,7 +55,7 @@ def list_output() -> FabricListOutput:
 
 
 def check_output(file: str, fabric: Fabric) -> FabricCheckOutput:
-    """Return what is said of a file that is a fabric."""
+    """Return the JSON output for a valid fabric file."""
     digests = {"fabric": digest(fabric_to_wire(fabric))}
     return FabricCheckOutput(inputs=digests, file=file, fabric=_part(fabric))
 

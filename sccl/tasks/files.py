@@ -1,4 +1,4 @@
-"""The files that verbs are given, by name, pattern and folder, and what each holds."""
+"""Find the files that verbs get by name, pattern, or folder, and their kinds."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ Told = Callable[[int, int], None]
 
 ALGORITHM_OR_FRONTIER = ALGORITHMS | {FRONTIER}
 _BESIDE = ALGORITHM_OR_FRONTIER | {CERTIFICATE}
-"""What lies in one folder, so that a shell's pattern names it with the rest."""
+"""Kinds of files in one folder that a shell pattern may name together."""
 
 
 def kind_of_file(file: Path) -> Kind | None:
-    """Return what a file holds. None: none of what has a name here.
+    """Return the kind of a file. None: an unknown kind.
 
     Raises:
-        InputError: it cannot be read, or is not JSON.
+        InputError: It cannot be read, or is not JSON.
     """
     return PACKED_SCHEDULE if is_packed(file) else kind_in(read_text(file), str(file))
 
 
 def kind_among(file: Path, kinds: Sequence[Kind]) -> Kind | None:
-    """Return what a JSON file holds. None: it does not say, and may be a broken one of these.
+    """Return the kind of a JSON file. None: it has none, and may be a broken one of these.
 
     Raises:
-        InputError: it cannot be read, is not JSON, or is of another kind.
+        InputError: It cannot be read, is not JSON, or has another kind.
     """
     kind = kind_of_file(file)
     if kind in {None, *kinds}:
@@ -67,13 +67,13 @@ def kind_among(file: Path, kinds: Sequence[Kind]) -> Kind | None:
 
 
 def paths_of(words: Iterable[str | Path]) -> list[Path]:
-    """Return what words name: files and folders, and those that match a pattern.
+    """Return the paths of words: files, folders, and matches of patterns.
 
-    A pattern such as ``'found/*.json'`` is one that the shell has left as it was. A file whose own
-    name has such characters is taken first. Of a pattern only folders and JSON files are taken.
+    A pattern such as ``'found/*.json'`` arrives unexpanded from the shell. A file whose own name
+    has such characters comes first. A pattern matches only folders and JSON files.
 
     Raises:
-        InputError: nothing matches a pattern.
+        InputError: Nothing matches a pattern.
     """
     return [path for path, _ in _found(words)]
 
@@ -132,16 +132,16 @@ def skipping(file: Path, unread: Unread | None) -> Iterator[None]:
 def files_of(
     words: Iterable[str | Path], kinds: frozenset[Kind], unread: Unread | None = None
 ) -> list[Path]:
-    """Return the files of some kinds, each once: those that are named, and those in folders.
+    """Return the files of some kinds, each once: named files, and files in folders.
 
-    A file that is named and is none that lies beside them is returned too: who reads it says what
-    is wrong with it.
+    A named file that belongs to another kind next to them is returned too. Its reader then reports
+    the fault.
 
     Args:
-        unread: takes the files that cannot be read. None: they are refused.
+        unread: Receives the files that cannot be read. None: they are refused.
 
     Raises:
-        InputError: nothing matches a pattern, a folder holds none, or a file cannot be read.
+        InputError: Nothing matches a pattern, a folder has none, or a file cannot be read.
     """
     found: dict[Path, Path] = {}
     for path, matched in _found(words):
@@ -181,10 +181,10 @@ def _named_file(path: Path, kinds: frozenset[Kind], *, matched: bool) -> list[Pa
 
 
 def refuse_foreign(path: Path) -> None:
-    """Say what to do with a plan in the format of others, which few verbs read.
+    """Refuse a plan in a foreign format with advice, since few verbs read it.
 
     Raises:
-        FormatError: the file holds one.
+        FormatError: The file is one.
     """
     if not os.path.isfile(path):  # noqa: PTH113 - never raises, whatever the name
         return
@@ -202,7 +202,7 @@ def refuse_foreign(path: Path) -> None:
 
 
 def _is_json(path: Path) -> bool:
-    """Return whether a file begins as JSON of sccl's does; who reads it says what is wrong then."""
+    """Return whether a file begins like sccl's JSON. Its reader reports any fault."""
     with reading(path) as stream:
         return stream.read(1024).lstrip()[:1] in {b"{", b"["}
 
@@ -213,7 +213,7 @@ def is_pattern(word: str | Path) -> bool:
 
 
 def _found(words: Iterable[str | Path]) -> Iterator[tuple[Path, bool]]:
-    """Yield what words name, and whether a pattern was matched."""
+    """Yield the paths of words, and whether a pattern was matched."""
     for word in words:
         text = str(word)
         if not is_pattern(text):

@@ -1,4 +1,4 @@
-"""A sketch on a machine, in numbers: ways that it leaves, symmetries, what is to be planned."""
+"""Fit a sketch to a machine: its remaining paths, its symmetries, and the planned chunks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sccl.view.charts import LogicalTopology
 _ONE_POLICY = tuple({policy.value} for policy in HyperedgePolicy)
 
 USUAL_BYTES = 10**6
-"""Of a chunk, where ways are counted and none is timed."""
+"""Size of a chunk when paths are counted without times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,11 @@ class FittedSketch:
 
 @dataclass(frozen=True, slots=True)
 class SketchedChunks:
-    """What a sketch leaves to be planned of a collective.
+    """The chunks of a collective within a sketch.
 
     Attributes:
-        chunks: of the collective; of one that combines, those of its dual.
-        planned: of which the others are images.
+        chunks: Chunks of the collective. For reductions: chunks of its dual.
+        planned: Chunks that represent the others by symmetry.
     """
 
     collective: str
@@ -101,11 +101,11 @@ def fitted(sketch: Sketch, machine: Topology) -> FittedSketch:
 
 
 def chunks_of(fit: FittedSketch, spec: Spec) -> SketchedChunks:
-    """Return what a sketch leaves to be planned of a collective.
+    """Return the chunks of a collective within a sketch.
 
     Raises:
-        InputError: the collective does not keep its symmetries, a chunk cannot come to where it is
-            wanted over what is left, or the sketch's size does not divide into chunks.
+        InputError: A symmetry does not preserve the collective, a chunk cannot reach its
+            destination over the remaining links, or the sketch's size does not divide into chunks.
     """
     from sccl.synth.intervals.posed import pose  # noqa: PLC0415 - loads NumPy
     from sccl.synth.intervals.sketched import Sketched  # noqa: PLC0415
@@ -151,7 +151,7 @@ def _check_divides(sketch: Sketch, spec: Spec, where: str) -> None:
 
 
 def logical_topology(fit: FittedSketch, notes: tuple[str, ...]) -> LogicalTopology:
-    """Return what of a machine is drawn as left, and who relays."""
+    """Return the drawn links of a machine within a sketch, and its relays."""
     sketch, local, ranks = fit.sketch, fit.local, fit.topology.ranks
     policies = {
         (a, b): edge.policy.value for edge in sketch.hyperedges for a in edge.local

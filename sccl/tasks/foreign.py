@@ -1,4 +1,4 @@
-"""Files in the formats of others: what they are, and what is wrong with what they say."""
+"""Read and verify files in foreign formats."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from sccl.topo import importers
 
 _HEAD = 4096
 _SUFFIXES = (".json", ".xml")
-"""Of files of others in a folder."""
+"""Suffixes of foreign files in a folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Strange:
-    """A file of somebody else, and what it holds.
+    """A foreign file and its content.
 
     Attributes:
         digest: sha256 of the file.
@@ -42,11 +42,11 @@ class Strange:
 
 @dataclass(frozen=True, slots=True)
 class StrangeFault:
-    """What is wrong with what such a file says.
+    """A violation in a foreign file.
 
     Attributes:
-        way: how it is called when it goes wrong. Empty: it has no ways.
-        block: the thread block, of programs; ``step`` is then one of its steps.
+        way: Protocol in which it occurs. Empty: the format has none.
+        block: Thread block, for programs. ``step`` is then one of its steps.
     """
 
     kind: str
@@ -60,13 +60,13 @@ class StrangeFault:
 def strange_files(
     words: Iterable[str | Path], unread: dict[Path, InputError] | None = None
 ) -> tuple[list[Strange], list[str | Path]]:
-    """Return what is in files of others' formats, and the words that name anything else.
+    """Return the content of foreign files, and the words that name anything else.
 
     Args:
-        unread: takes the files that cannot be read, and why. None: they are refused.
+        unread: Receives the files that cannot be read, with the reason. None: they are refused.
 
     Raises:
-        InputError: a file of such a format is not one that can be read.
+        InputError: A file of such a format cannot be read.
     """
     found: list[Strange] = []
     rest: list[str | Path] = []
@@ -138,10 +138,10 @@ def _is_ours(content: bytes) -> bool:
 
 
 def content_of(path: Path) -> bytes:
-    """Return what is in a file, uncompressed if gzip has compressed it.
+    """Return the content of a file, uncompressed if gzip compressed it.
 
     Raises:
-        InputError: it cannot be read, or is longer than formats of others are read to.
+        InputError: It cannot be read, or exceeds the size limit of foreign formats.
     """
     content = bytearray()
     with reading(path) as stream:
@@ -157,10 +157,10 @@ def content_of(path: Path) -> bytes:
 
 
 def refuse_no_plan(path: Path) -> NoReturn:
-    """Say what a file is that is of none of the formats of plans that are read.
+    """Refuse a file that is in no known format of plans, and name its format if it has one.
 
     Raises:
-        InputError: always.
+        InputError: Always.
     """
     content = content_of(path)
     if not content.strip():
@@ -186,10 +186,10 @@ def _kind_of(content: bytes) -> Kind | None:
 
 
 def faults_of(strange: Strange) -> list[StrangeFault]:
-    """Return what is wrong with a plan or a program, whatever the speed of its parts.
+    """Return the violations of a plan or a program, for any relative speed of its parts.
 
     Raises:
-        InputError: it is larger than is verified.
+        InputError: It exceeds the size limit of verification.
     """
     from sccl.lower.step_graph_run import run_graph  # noqa: PLC0415 - NumPy is slow to load
 

@@ -44,9 +44,10 @@ def parts_of(frontiers: Sequence[Frontier]) -> set[str]:
 
 
 def of_folder(files: Iterable[Path], algorithms: Iterable[Algorithm]) -> list[Frontier]:
-    """Return the frontiers of a folder: as they were written, else as its algorithms make them.
+    """Return the frontiers of a folder: from their files, or else from its algorithms.
 
-    Of one question a sweep's frontier goes before its limits: the algorithms are that one's.
+    For one problem, a sweep's frontier comes before its limits, because the algorithms belong to
+    it.
     """
     found: dict[str, tuple[Frontier, ...]] = {}
     every = [read_frontiers(file) for file in sorted(files)]
@@ -60,9 +61,12 @@ def of_folder(files: Iterable[Path], algorithms: Iterable[Algorithm]) -> list[Fr
 
 
 def of_algorithms(algorithms: Sequence[Algorithm]) -> list[Frontier]:
-    """Return a frontier per collective and topology; what bounds are met, the algorithms say.
+    """Return one frontier per collective and topology.
 
-    Machines of one name whose lanes are not equally fast are told apart: their R/C do not compare.
+    The algorithms state which bounds they attain.
+
+    Machines with the same name and lanes of different speeds are separate, because their R/C are
+    not comparable.
     """
     questions: dict[tuple[str, float], list[Algorithm]] = {}
     for a in sorted(algorithms, key=lambda a: (a.steps, a.bandwidth_cost)):

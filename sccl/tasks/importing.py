@@ -23,7 +23,7 @@ from sccl.topo.network import Cards, joined, said
 
 
 class TopoImportOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl topo import' or 'sccl topo probe' read, and may have written."""
+    """The JSON output of 'sccl topo import'."""
 
     kind: Literal["topo-import"] = "topo-import"
     format: Annotated[
@@ -44,11 +44,11 @@ class TopoImportOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What was read of a file.
+    """The machine in a file.
 
     Attributes:
-        about: whose format it is, in words.
-        format: its name.
+        about: Description of the format.
+        format: Name of the format.
     """
 
     format: str
@@ -90,10 +90,10 @@ def read_machine(
 
 
 def _refuse_others(content: bytes, text: str, where: str) -> None:
-    """Refuse what is no description of a machine, but something else that is known.
+    """Refuse a file of another known kind.
 
     Raises:
-        FormatError: it is.
+        FormatError: It is one.
     """
     if not text.strip():
         raise FormatError(f"{where}: it is empty, expected a description of a machine")
@@ -108,10 +108,11 @@ def _refuse_others(content: bytes, text: str, where: str) -> None:
 
 
 def with_network(read: Read, chassis: int | None, network: Path | None) -> Read:
-    """Return what was read, or as many copies of it as a network joins.
+    """Return the machine, or several copies of it joined by a network.
 
     Raises:
-        InputError: only one of the two is given, or the network is none for this machine.
+        InputError: Only one of the two arguments is given, or the network does not fit this
+            machine.
     """
     if chassis is None and network is None:
         return read
@@ -136,7 +137,7 @@ def with_network(read: Read, chassis: int | None, network: Path | None) -> Read:
 
 
 def _cards(wire: NetworkWire, found: Imported, where: str) -> tuple[Cards, tuple[str, ...]]:
-    """Return the network cards of a machine, and what was assumed of them."""
+    """Return the network cards of a machine, and the assumptions about them."""
     ranks, assumed = found.topology.ranks, list[str]()
     if isinstance(wire.nics, tuple):
         users = wire.nics
@@ -154,10 +155,10 @@ def _cards(wire: NetworkWire, found: Imported, where: str) -> tuple[Cards, tuple
 
 
 def _told(told: float | None, found: list[float | None], advice: str) -> float:
-    """Return what a network says, else what all NICs of the machine's file do.
+    """Return a network's value, or else that of all NICs in the machine's file.
 
     Raises:
-        FormatError: neither does.
+        FormatError: Neither has one.
     """
     if told is not None:
         return told
@@ -181,7 +182,7 @@ def _shared_out(ranks: int, nics: int, where: str) -> tuple[tuple[int, ...], ...
 
 
 def import_output(read: Read, file: Path | None) -> TopoImportOutput:
-    """Return what was read, with the file that it was written to, if any."""
+    """Return the JSON output."""
     topology = read.imported.topology
     return TopoImportOutput(
         inputs=question_digests(topology),

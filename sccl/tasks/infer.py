@@ -17,7 +17,7 @@ from sccl.tasks.outputs import Output, file_digest, question_digests
 
 
 class TopoInferOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl topo infer' deduced."""
+    """The JSON output of 'sccl topo infer'."""
 
     kind: Literal["topo-infer"] = "topo-infer"
     near_cpu: Annotated[Count, Meta(description="The CPU that is nearest to the NIC.")]
@@ -36,11 +36,11 @@ class TopoInferOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """What measurements of PCIe tell.
+    """The conclusions from PCIe measurements.
 
     Attributes:
-        visible_devices: the GPU that each rank is to be, so that rank 0 is near the NIC. None: no
-            machine was given.
+        visible_devices: GPU of each rank, so that rank 0 is near the NIC. None: no machine was
+            given.
     """
 
     hierarchy: PcieHierarchy
@@ -48,13 +48,13 @@ class Inferred:
 
 
 def infer(file: Path, machine: Topology | None) -> Inferred:
-    """Return what the measurements in a file tell.
+    """Return the conclusions from the measurements in a file.
 
     Args:
-        machine: whose ranks the GPUs are, by number: its symmetries may be chosen from.
+        machine: Machine with the GPUs as ranks, by number. Its symmetries limit the choice.
 
     Raises:
-        InputError: the file holds none, they contradict one another, or are of other GPUs.
+        InputError: The file has none, they contradict one another, or belong to other GPUs.
     """
     from sccl.topo.profiles.pcie import (  # noqa: PLC0415 - only this verb needs it
         pcie_hierarchy,
@@ -72,7 +72,7 @@ def infer(file: Path, machine: Topology | None) -> Inferred:
 
 
 def infer_output(file: Path, machine: Topology | None, inferred: Inferred) -> TopoInferOutput:
-    """Return what was deduced."""
+    """Return the JSON output."""
     inputs = {str(file): file_digest(file)}
     if machine is not None:
         inputs |= question_digests(machine)

@@ -1,4 +1,4 @@
-"""Plans that the judge accepts. No other one is lowered, simulated or put on a page."""
+"""Return plans that pass verification. Only these are lowered, simulated, or shown on a page."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:
-    """Return an algorithm written out.
+    """Return an algorithm with all its sends.
 
     Args:
-        where: what to call it in a message: its file name.
+        where: Its file name, for messages.
 
     Raises:
-        InputError: it fails verification.
+        InputError: It fails verification.
     """
     whole = expand(algorithm)
     if found := violations(whole):
@@ -37,13 +37,13 @@ def judged(algorithm: AnyAlgorithm, where: str) -> Algorithm:
 
 
 def judged_schedule(schedule: AnySchedule, where: str) -> Schedule:
-    """Return a schedule, of a packed one all its transfers.
+    """Return a schedule. A packed schedule is unpacked.
 
     Args:
-        where: what to call it in a message: its file name.
+        where: Its file name, for messages.
 
     Raises:
-        InputError: it fails verification, or it has too many transfers to be unpacked.
+        InputError: It fails verification, or it has too many transfers to unpack.
     """
     from sccl.core import packed  # noqa: PLC0415 - NumPy is slow to load
     from sccl.core.excerpt import Excerpt  # noqa: PLC0415 - likewise
@@ -65,13 +65,13 @@ def judged_schedule(schedule: AnySchedule, where: str) -> Schedule:
 
 
 def judged_steps(plan: Plan, where: str) -> Levelled:
-    """Return a plan by steps, and which of its sends are one transfer.
+    """Return a plan in steps, and the sends that form one transfer.
 
     Args:
-        where: what to call it in a message: its file name.
+        where: Its file name, for messages.
 
     Raises:
-        InputError: it fails verification, or no steps tell what its times tell.
+        InputError: It fails verification, or steps cannot express its times.
     """
     from sccl.transform.levels import Levelled, levelled  # noqa: PLC0415 - NumPy is slow to load
 

@@ -19,10 +19,10 @@ from sccl.tasks.outputs import Output
 from sccl.topo import resolve
 
 _OF_USE = 0.97
-"""Of a channel's rate: the rest are headers, and what is told back of what has come."""
+"""Usable fraction of a channel's rate. Headers and acknowledgements take the rest."""
 
 _ALPHA_US, _LAUNCH_US = 100.0, 200.0
-"""Of a message and of a motif: what it takes a thread of the job's, in Python, to begin it."""
+"""Time of a Python thread of the job to begin a message, and to launch a motif."""
 
 
 class LabChannelPart(Part, frozen=True, kw_only=True):

@@ -25,17 +25,17 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
     folder: Folder | None = None,
     notify: NotifyLimit = lambda _: None,
 ) -> Frontier:
-    """Return the limit frontier of a collective on a topology, as far as it was found.
+    """Return the limit frontier of a collective on a topology, as far as it is known in time.
 
     Args:
-        max_steps: last S. None: a few more than the latency bound.
-        settings: the solver, and the time for each S. None: what effort allows, so that the same
-            is found under any load.
-        folder: where to keep the algorithms. None: nowhere.
-        notify: called with every limit and every point, for progress.
+        max_steps: Largest S. None: a few more than the latency bound.
+        settings: Solver, and the time for each S. None: a fixed budget, so that the result does not
+            depend on the load.
+        folder: Folder for the algorithms. None: none.
+        notify: Function that receives every limit and every point.
 
     Raises:
-        InputError: the collective does not fit the topology, or some rank cannot be reached.
+        InputError: The collective does not fit the topology, or some rank cannot be reached.
     """
     seconds = settings.effort.seconds
     solve = few_chunks(topology, spec, settings)
@@ -49,13 +49,13 @@ def find_limits(  # noqa: PLR0913 - a question, how to answer it, and where resu
 def limits_of_equal_halves(
     topology: Topology, spec: Spec, max_steps: int | None, settings: Settings
 ) -> Frontier:
-    """Return the limits of the compositions of equal halves: what a certificate is about.
+    """Return the limits of compositions of equal halves, for a certificate.
 
     Args:
-        spec: allreduce.
+        spec: Allreduce.
 
     Raises:
-        InputError: compositions take more steps than were asked for.
+        InputError: Compositions take more steps than requested.
     """
     return limit_frontier(
         topology,

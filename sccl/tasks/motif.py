@@ -1,4 +1,4 @@
-"""What a recipe makes of a collective, as it is shown and printed."""
+"""Apply a recipe to a collective, and format the motifs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_RANKS = 4096
 
 
 class MotifPart(Part, frozen=True, kw_only=True):
-    """A motif: what is issued as one."""
+    """A motif: a part of a collective that is issued as one."""
 
     number: Count
     collective: str
@@ -53,7 +53,7 @@ class MotifPart(Part, frozen=True, kw_only=True):
 
 
 class MotifOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl motif' made of a collective: it was judged to do the same."""
+    """The JSON output of 'sccl motif'."""
 
     kind: Literal["motif"] = "motif"
     digest: Annotated[
@@ -75,15 +75,15 @@ class MotifOutput(Output, frozen=True, kw_only=True):
 def motif_output(  # noqa: PLR0913 - a question
     collective: str, recipe: str, ranks: int, *, size: str, item_bytes: int, root: int | None
 ) -> MotifOutput:
-    """Return what a recipe makes of a collective of ranks 0 to P - 1.
+    """Return the motifs of a recipe for a collective of ranks 0 to P - 1.
 
     Args:
-        size: of the largest buffer of a rank, with or without a unit; several with commas between
-            them, of as many collectives, which the recipe merges.
-        item_bytes: of an element.
+        size: Size of a rank's largest buffer, with or without a unit. Several sizes, separated by
+            commas, are several collectives, which the recipe merges.
+        item_bytes: Bytes of an element.
 
     Raises:
-        InputError: there is no such collective or recipe, or it is none for this one.
+        InputError: There is no such collective or recipe, or the recipe does not apply.
     """
     from sccl.motif import recipe_of, whole  # noqa: PLC0415 - it loads NumPy
 
@@ -130,10 +130,10 @@ def _parts(one: Motif | list[Motif], recipe: Recipe, item_bytes: int) -> tuple[M
 
 
 def rule_rows(collective: str) -> list[tuple[str, str, str]]:
-    """Return of each rule for a collective how it is written, what it makes, and whose it is.
+    """Return for each rule of a collective its notation, its result, and its source.
 
     Raises:
-        UnknownNameError: there is no such collective.
+        UnknownNameError: There is no such collective.
     """
     from sccl.motif import rules, whole  # noqa: PLC0415
 

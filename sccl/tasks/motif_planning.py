@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def motif_planner(synthesizer: str = "tacos", seed: int = 0) -> MotifPlanner:
-    """Return what plans motifs of small machines, as options of training steps ask for it.
+    """Return a planner of motifs on small machines, for options of training steps.
 
     Raises:
-        UnknownNameError: there is no such synthesiser.
+        UnknownNameError: There is no such synthesizer.
     """
     from sccl.train.costs import MotifPlanner  # noqa: PLC0415 - loads NumPy and Numba
 

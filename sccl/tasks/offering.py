@@ -37,10 +37,10 @@ class LoadedOptions:
 
 @dataclass(frozen=True, slots=True)
 class OfferedKind:
-    """Collectives that are alike, and what they are offered.
+    """Equal collectives, and their offered options.
 
     Attributes:
-        names: their ids.
+        names: Their ids.
     """
 
     collective: str
@@ -77,14 +77,14 @@ def offer_options(
     told: Told = lambda *_: None,
     first: Callable[[], None] = lambda: None,
 ) -> OfferedOptions:
-    """Return what a fabric offers for the collectives of a workload, as a plan would be offered it.
+    """Return a fabric's options for the collectives of a workload, as offered to a plan.
 
     Args:
-        told: what is looked at. There is no period and no bound.
-        first: called where something is compiled, as it is not on disk yet.
+        told: Function that receives progress. It has no period and no bound.
+        first: Function that is called before a compilation without a cache.
 
     Raises:
-        InputError: a group is outside of the fabric, or a collective has no option, and why.
+        InputError: A group is outside the fabric, or a collective has no option, with the reason.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
     from sccl.train.options import options_of  # noqa: PLC0415 - likewise
@@ -114,13 +114,13 @@ def write_options(path: Path, offered: OfferedOptions) -> None:
 
 
 def faults_of_options(one: LoadedOptions, costs: CostTable | None) -> tuple[PlanFault, ...]:
-    """Return what the judge says of options: they are offered again.
+    """Return the violations of options. They are derived again for this.
 
     Args:
-        costs: the table of costs by which they were made. None: it is not given.
+        costs: Table of costs of the options. None: it is not given.
 
     Raises:
-        InputError: they name a synthesiser that there is not, or none can be offered.
+        InputError: They name an unknown synthesizer, or none can be derived.
     """
     from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.train.reoffering import wrong_in_offered  # noqa: PLC0415
@@ -138,7 +138,7 @@ def option_digests(several: Iterable[LoadedOptions]) -> dict[str, str]:
 
 
 def offered_kinds(offered: OfferedOptions) -> Iterator[OfferedKind]:
-    """Yield what is offered, for collectives that are alike once."""
+    """Yield the offered options, once for equal collectives."""
     options: dict[str, list[Option]] = defaultdict(list)
     refused: dict[str, list[RefusedRecipe]] = defaultdict(list)
     for name, option in offered.options:

@@ -1,4 +1,4 @@
-"""What 'sccl optimizer' says of a running job, and how it commits a plan."""
+"""Report the state of a running job, and commit plans to it (``sccl optimizer``)."""
 
 from __future__ import annotations
 

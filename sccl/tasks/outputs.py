@@ -1,7 +1,7 @@
-"""What verbs print with ``--json``: the shapes from which the published JSON Schemas derive.
+"""Define the common part of ``--json`` outputs, from which the published JSON Schemas derive.
 
-Within schema 1 fields are added to these, never taken away, and none changes what it means. Here is
-what all have in common. The answer of each verb stands beside what it does, in this room.
+Within schema 1, fields are added only. None is removed or changes its meaning. The output of each
+verb is defined next to its task, in this package.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ Alpha = Literal["travels", "occupies"]
 
 
 def alpha_of(schedule: AnySchedule) -> Alpha:
-    """Return what links do during alpha."""
+    """Return the model of alpha of a schedule."""
     return "travels" if schedule.model is AlphaModel.TRAVELS else "occupies"
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
-    """The head of what is printed: what it is, by which version, of what."""
+    """The head of every output: its kind, the version of sccl, and digests of its inputs."""
 
     schema: Annotated[Literal[1], Meta(description="Version of this shape.")] = 1
     kind: str
@@ -58,7 +58,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(Part, frozen=True, kw_only=True):
-    """What went wrong."""
+    """An error."""
 
     type: Annotated[str, Meta(description="The kind of error, such as ParameterError.")]
     exit_code: Annotated[
@@ -69,7 +69,7 @@ class Failure(Part, frozen=True, kw_only=True):
 
 
 class ErrorOutput(Output, frozen=True, kw_only=True):
-    """What any verb prints instead of its result when it fails."""
+    """The output of any verb that fails."""
 
     kind: Literal["error"] = "error"
     error: Failure

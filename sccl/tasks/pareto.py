@@ -26,7 +26,7 @@ from sccl.tasks.outputs import Inputs
 
 
 class FrontierOutput(FrontierWire, frozen=True, kw_only=True):
-    """What 'sccl pareto' found, printed or kept in the folder of '--out'."""
+    """The JSON output of 'sccl pareto'."""
 
     schema: Annotated[Literal[1], Meta(description="Version of this shape.")] = 1
     kind: Literal["frontier"] = "frontier"
@@ -73,13 +73,13 @@ def find_frontier(  # noqa: PLR0913 - a question, how to answer it, and where re
 
 
 def equal_halves(topology: Topology, spec: Spec, covered: Range, settings: Settings) -> Frontier:
-    """Return the sweep of the compositions of equal halves: what a certificate is about.
+    """Return the sweep of compositions of equal halves, for a certificate.
 
     Args:
-        spec: allreduce.
+        spec: Allreduce.
 
     Raises:
-        InputError: compositions take more steps than were asked for.
+        InputError: Compositions take more steps than requested.
     """
     # Swept anew, not derived from the halves that are kept. On one-way links both phases need C, S
     # and R in common, which sweeps of each half alone do not look for. Where links carry alike the

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class PartOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl part' took."""
+    """The JSON output of 'sccl part'."""
 
     kind: Literal["part"] = "part"
     collective: str
@@ -33,7 +33,7 @@ class PartOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """A part, and what it is a part of."""
+    """A part of a schedule, and the schedule."""
 
     part: Schedule
     whole: AnySchedule
@@ -80,10 +80,10 @@ def _tick(us: float, tick_ps: int) -> int:
 
 
 def part_output(file: Path, taken: Taken, output: Path | None) -> PartOutput:
-    """Return what was taken, and write it where that is wanted.
+    """Return the JSON output of a part, and write the part if requested.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: It cannot be written.
     """
     if output is not None:
         write_plan(output, taken.part)

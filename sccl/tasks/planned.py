@@ -1,4 +1,4 @@
-"""What verbs of synthesisers of schedules share: the machine as it is, options, and the best."""
+"""Share code of verbs for synthesizers of schedules: the machine, options, and the best plan."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from sccl.tasks.subject import Subject, spec_of
 
 
 def plain_subject(machine: Topology, collective: str | Spec, root: str | int | None) -> Subject:
-    """Return what is asked, on the machine as it is.
+    """Return the problem on the unmodified machine.
 
     Raises:
-        InputError: there is no such collective or root.
+        InputError: There is no such collective or root.
     """
     return Subject(machine, spec_of(machine, collective, root), ())
 
 
 def options_of(synthesizer: str, **chosen: object) -> Options:
-    """Return what a synthesiser is told.
+    """Return the options of a synthesizer.
 
     Raises:
-        ParameterError: an option is out of its range.
+        ParameterError: An option is out of range.
     """
     try:
         options: Options = msgspec.convert(chosen, registry.load(synthesizer).Options)
@@ -69,7 +69,7 @@ def keeping_to(sketch: Sketch | None, synthesizer: str) -> Synthesizer:
 
 
 def notes_on(sketch: Sketch | None) -> tuple[str, ...]:
-    """Return what others than TACCL leave of a sketch, in words. Empty: nothing."""
+    """Return notes on parts of a sketch that only TACCL obeys. Empty: none."""
     if sketch is None or not sketch.rotations:
         return ()
     what = "symmetry_offsets are not imposed: they narrow TACCL's search, and leave no link out"
@@ -87,10 +87,10 @@ def best_of(outcome: Outcome) -> tuple[Found | None, str]:
 
 
 def nothing_by_then(ended: str) -> str:
-    """Return in words that no schedule was found, and what to give more of: what ran out.
+    """Return a message that there is no schedule, with the limit to raise.
 
     Args:
-        ended: why the search ended, as :func:`best_of` says it.
+        ended: Reason why the search ended, from :func:`best_of`.
     """
     if ended in {"interrupted", "impossible"}:
         return f"{ended}, and no schedule by then"

@@ -1,4 +1,4 @@
-"""``sccl plan``: a training step planned on a fabric, with what no plan takes less than."""
+"""Plan a training step on a fabric, with a lower bound (``sccl plan``)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 _Us = Annotated[float, Meta(ge=0, description="Microseconds.")]
 
 Told = Callable[[str, float | None, float | None], None]
-"""Is told what is being done, and the period and the bound by then, microseconds."""
+"""Function that receives progress, and the current period and bound in microseconds."""
 
 
 class TrainingPlanOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl plan' found."""
+    """The JSON output of 'sccl plan'."""
 
     kind: Literal["plan"] = "plan"
     workload: str
@@ -71,13 +71,13 @@ class TrainingPlanOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class PlannedTraining:
-    """What was found.
+    """A plan and data on its search.
 
     Attributes:
-        baseline_ns: of what is issued as it is submitted.
-        two_ns: until the first two iterations have ended.
-        ended: why before the search did. Empty: it did.
-        compilation_seconds: that compilation took of these, which is no part of the search.
+        baseline_ns: Period if collectives are issued in the order of submission.
+        two_ns: Time until the first two iterations have ended.
+        ended: Reason why the search ended early. Empty: it did not.
+        compilation_seconds: Seconds of compilation, which are not part of the search.
     """
 
     plan: TrainingPlan
@@ -95,15 +95,15 @@ def plan_training(
     told: Told = lambda *_: None,
     first: Callable[[], None] = lambda: None,
 ) -> PlannedTraining:
-    """Return the best plan of a workload on a fabric that is found, judged.
+    """Return the best plan for a workload on a fabric, verified.
 
     Args:
-        first: called where something is compiled, as it is not on disk yet.
+        first: Function that is called before a compilation without a cache.
 
     Raises:
-        InputError: the workload does not fit the fabric, or an operation has no option.
-        ScclError: the judge rejects what was found, which is a defect.
-        KeyboardInterrupt: the user interrupted before there was a plan.
+        InputError: The workload does not fit the fabric, or an operation has no option.
+        ScclError: The plan fails verification, which is a defect.
+        KeyboardInterrupt: The user interrupted before there was a plan.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
     from sccl.train.merge_search import MergingPlanner  # noqa: PLC0415 - loads NumPy and Numba
@@ -155,7 +155,7 @@ def write_training_plan(path: Path, plan: TrainingPlan) -> None:
 
 
 def planning_output(found: PlannedTraining, file: Path | None) -> TrainingPlanOutput:
-    """Return what was found."""
+    """Return the JSON output."""
     plan = found.plan
     return TrainingPlanOutput(
         inputs={

@@ -1,4 +1,4 @@
-"""Drawing: what files, folders and names hold that can be drawn, and which chart suits it."""
+"""Find drawable content in files, folders, and names, and select a chart."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class What(StrEnum):
 
 
 Source: TypeAlias = "Algorithm | Topology | Frontier | Schedule | LoadedTraining"
-"""What is drawn."""
+"""Content that can be drawn."""
 
 
 class PlotOutput(Output, frozen=True, kw_only=True):
-    """Where 'sccl plot' drew what."""
+    """The JSON output of 'sccl plot'."""
 
     kind: Literal["plot"] = "plot"
     what: Literal["frontier", "time", "utilisation", "arrival", "topology", "timeline"]
@@ -76,14 +76,14 @@ class PlotOutput(Output, frozen=True, kw_only=True):
 
 
 def sources_of(words: Iterable[str], what: What | None = None) -> list[Source]:
-    """Return what files, folders and names hold that is drawn.
+    """Return the drawable content of files, folders, and names.
 
     Args:
-        what: the chart. None: it follows from what is found. In one of algorithms, frontiers
-            beside them are passed over.
+        what: The chart. None: it follows from the content. A chart of algorithms ignores frontiers
+            next to them.
 
     Raises:
-        InputError: one cannot be read, or nothing can be drawn.
+        InputError: A source cannot be read, or nothing can be drawn.
     """
     found = [source for path in paths_of(words) for source in _held(path, what)]
     if not found:
@@ -93,7 +93,7 @@ def sources_of(words: Iterable[str], what: What | None = None) -> list[Source]:
 
 
 def _held(path: Path, what: What | None) -> Sequence[Source]:
-    """Return what a file, a folder or a name holds; of a folder, charts of algorithms want each."""
+    """Return the drawable content of a file, a folder, or a name."""
     if is_folder(path):
         return _of_folder(path, what)
     if path.suffix != ".json" and not (is_there(path) and is_packed(path)):

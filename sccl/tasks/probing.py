@@ -20,11 +20,11 @@ from sccl.topo.importers.gpus import gpu_named
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """What a tool says of each GPU, in the order of its numbers: empty where it says nothing.
+    """A tool's data on each GPU, in order of its numbers. Empty: unknown.
 
     Attributes:
-        bus_ids: on PCI.
-        names: of the products.
+        bus_ids: PCI bus ids.
+        names: Product names.
     """
 
     bus_ids: tuple[str, ...]
@@ -33,13 +33,13 @@ class Gpus:
 
 @dataclass(frozen=True, slots=True)
 class _Vendor:
-    """A tool that prints what joins the GPUs.
+    """A tool that prints the links of GPUs.
 
     Attributes:
-        links: how it is asked for that.
-        gpus: how it is asked which GPUs these are.
-        told: what it answers to that.
-        reader: the format of the first.
+        links: Arguments for the links.
+        gpus: Arguments for the list of GPUs.
+        told: Parser of that list.
+        reader: Format of the links.
     """
 
     tool: str
@@ -50,13 +50,13 @@ class _Vendor:
 
 
 def nvidia_gpus(text: str) -> Gpus:
-    """Return what lines such as ``00000000:07:00.0, NVIDIA A100-SXM4-80GB`` say."""
+    """Parse lines such as ``00000000:07:00.0, NVIDIA A100-SXM4-80GB``."""
     found = re.findall(r"^([0-9A-Fa-f:.]{7,16}), (.{1,100})$", text, re.MULTILINE)
     return Gpus(tuple(bus for bus, _ in found), tuple(name.strip() for _, name in found))
 
 
 def rocm_gpus(text: str) -> Gpus:
-    """Return what lines such as ``GPU[0] : PCI Bus: 0000:C1:00.0`` say."""
+    """Parse lines such as ``GPU[0] : PCI Bus: 0000:C1:00.0``."""
     line = r"^GPU\[([0-9]{{1,4}})\]\s*: *{}:[ \t]*(\S.*?)[ \t\r]*$"
     bus, name = (
         dict(re.findall(line.format(what), text, re.MULTILINE))
@@ -92,17 +92,17 @@ _VENDORS = (
 def probe_machine(
     tools: Path | None, name: str | None, gpu: str | None, alpha_us: float | None
 ) -> Read:
-    """Return the machine that the first tool tells that is installed and works.
+    """Return the machine from the output of the first tool that is installed and works.
 
     Args:
-        tools: the folder to look for tools in. None: those of PATH.
-        name: of the machine. None: as its host is called.
-        gpu: whose speeds its links have. None: the kind that the tool names.
-        alpha_us: latency of its links. None: of each kind of link.
+        tools: Folder of the tools. None: PATH.
+        name: Name of the machine. None: that of its host.
+        gpu: GPU model that sets link speeds. None: the model in the output.
+        alpha_us: Latency of its links. None: by kind of link.
 
     Raises:
-        ToolError: none is installed, or none works.
-        InputError: what it prints describes no machine that is read.
+        ToolError: None is installed, or none works.
+        InputError: The output describes no supported machine.
     """
     hints = Hints(name or platform.node() or "probed", gpu, alpha_us)
     failures = []
@@ -141,7 +141,7 @@ def _read(vendor: _Vendor, path: str, text: str, hints: Hints) -> Read:
 
 
 def _with(imported: Imported, gpus: Gpus, asked: str) -> Imported:
-    """Return the machine with what was told of its GPUs."""
+    """Return the machine with the data on its GPUs."""
     topology = imported.topology
     understood = [f"asked: {asked}", *imported.understood]
     if gpus.names:

@@ -37,7 +37,7 @@ Interval = Annotated[
 
 
 class FittedLinkPart(Part, frozen=True, kw_only=True):
-    """What a link costs by its own measurements, and what it shares with its like."""
+    """The fitted costs of a link, and the index of its shared costs."""
 
     src: Count
     dst: Count
@@ -52,7 +52,7 @@ class FittedLinkPart(Part, frozen=True, kw_only=True):
 
 
 class SharedCostPart(Part, frozen=True, kw_only=True):
-    """What links cost that are alike."""
+    """The costs that similar links share."""
 
     alpha_us: float
     gb_per_s: Annotated[float, Meta(description="Bandwidth of a link with all its lanes.")]
@@ -60,7 +60,7 @@ class SharedCostPart(Part, frozen=True, kw_only=True):
 
 
 class ProfileOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl profile' measured and fitted."""
+    """The JSON output of 'sccl profile'."""
 
     kind: Literal["profile"] = "profile"
     name: str
@@ -76,12 +76,12 @@ class ProfileOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class LinkProfile:
-    """A machine and what it was made of.
+    """A machine from measurements.
 
     Attributes:
-        take: which repetitions were fitted.
-        fits: what each link costs by itself, ascending.
-        costs: what links share that are alike.
+        take: Repetitions that were fitted.
+        fits: Fitted costs of each link, ascending.
+        costs: Costs that similar links share.
     """
 
     measurements: Measurements
@@ -98,16 +98,16 @@ class LinkProfile:
 def trial_of_links(
     ranks: int | None, known: Topology | None, sizes: str, counts: str, repeat: int
 ) -> LinkTrial:
-    """Return what is to be timed.
+    """Return the parameters of a measurement.
 
     Args:
-        ranks: how many. None: those of the known machine.
-        known: whose links are measured. None: those between every two ranks.
-        sizes: bytes of a chunk, ``from..to``, each twice the one before.
-        counts: of chunks that are sent, such as ``"1,2,8"``.
+        ranks: Number of ranks. None: that of the known machine.
+        known: Machine whose links are measured. None: every pair of ranks.
+        sizes: Bytes of a chunk, ``from..to``, in factors of two.
+        counts: Numbers of chunks, such as ``"1,2,8"``.
 
     Raises:
-        ParameterError: it makes no sense, or the machine has links that no two ranks measure.
+        ParameterError: A value is out of range, or the machine has links that no two ranks measure.
     """
     if known is not None:
         from sccl.topo.profiles.machine import check_measurable  # noqa: PLC0415 - as below
@@ -159,14 +159,14 @@ def _counts(text: str, sizes: str) -> tuple[int, ...]:
 
 
 def measure(trial: LinkTrial, mpi: Mpi, name: str, notify: Callable[[str], None]) -> Measurements:
-    """Return how long transfers took between MPI ranks, one pair after another.
+    """Return the times of transfers between MPI ranks, one pair after another.
 
     Args:
-        name: of what is measured.
-        notify: called with what is being done.
+        name: Name of the measurement.
+        notify: Function that receives progress.
 
     Raises:
-        ToolError: the program that times them cannot be built, or failed.
+        ToolError: The measuring program cannot be built, or failed.
     """
     library = "Open MPI" if mpi.open_mpi else "MPICH or its like"
     source = _source(trial, f"MPI ranks ({library})")
@@ -179,17 +179,17 @@ def measure_gpus(
     name: str | None,
     notify: Callable[[str], None],
 ) -> Measurements:
-    """Return how long copies took between the GPUs of this machine, one pair after another.
+    """Return the times of copies between the GPUs of this machine, one pair after another.
 
     Args:
-        known: whose links are measured. None: those between every two GPUs.
-        asked: sizes, counts and repetitions, as :func:`trial_of_links` takes them.
-        name: of what is measured. None: one that says what that was.
-        notify: called with what is being done.
+        known: Machine whose links are measured. None: every pair of GPUs.
+        asked: Sizes, counts, and repetitions, as for :func:`trial_of_links`.
+        name: Name of the measurement. None: a generated one.
+        notify: Function that receives progress.
 
     Raises:
-        InputError: what is asked makes no sense, there is no compiler, or too few GPUs are seen.
-        ToolError: the program that times them cannot be built, or failed.
+        InputError: A value is out of range, there is no compiler, or too few GPUs are visible.
+        ToolError: The measuring program cannot be built, or failed.
     """
     trial_of_links(None if known else 2, known, *asked)  # before anything is compiled
     with gpu_profiler(notify) as profiler:
@@ -232,10 +232,10 @@ def save_measurements(measurements: Measurements, path: Path) -> None:
 
 
 def check_fitting(alike: float, max_misfit: float, name: str | None = None) -> None:
-    """Check how measurements are to be fitted and called, before any are taken.
+    """Check the settings of the fit and the name before measuring.
 
     Raises:
-        ParameterError: one of them is out of what makes sense.
+        ParameterError: One of them is out of range.
     """
     if name is not None and not name.strip():
         raise ParameterError(f"name is {name!r}: give one, or leave --name out")
@@ -275,13 +275,13 @@ def profile_of(
 
 
 def check_apart(files: Mapping[str, Path | None]) -> None:
-    """Check that no file is to be written over another, before any is.
+    """Check that no output file would overwrite another file.
 
     Args:
-        files: what is read or written, by the option that names it.
+        files: Files by the option that names them.
 
     Raises:
-        ParameterError: two are the same.
+        ParameterError: Two are the same.
     """
     seen: dict[Path, str] = {}
     for option, path in files.items():
@@ -312,11 +312,11 @@ def profile_output(
     file: Path | None,
     picture: Path | None,
 ) -> ProfileOutput:
-    """Return what was measured and fitted.
+    """Return the JSON output.
 
     Args:
-        measurements: where timings are kept.
-        file: where the machine is.
+        measurements: File of the timings.
+        file: File of the machine.
     """
     inputs = {"measurements": digest(measurements_to_wire(profile.measurements))}
     if known is not None:

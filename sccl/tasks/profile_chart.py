@@ -1,4 +1,4 @@
-"""The picture of a profile: times against bytes, by link or by what links share."""
+"""Draw profiles: times against bytes, by link or by shared costs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def profile_chart(profile: LinkProfile) -> ChartType:
-    """Return times against bytes of each link, or, of many, of those that share a cost.
+    """Return a chart of times against bytes for each link, or for groups of links with equal costs.
 
-    Of very many costs those that most links have are drawn, and the title says so.
+    With very many costs, it shows those of most links, and the title says so.
     """
     title = f"{profile.topology.name}: transfers over its links"
     if len(profile.fits) <= MOST_TIMED:

@@ -29,7 +29,7 @@ _FIELDS = {
     "copy": ("src", "dst"),
     "credit": ("peer", "flag"),
 }
-"""What an instruction cannot do without."""
+"""Required fields of each instruction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ def _instruction(row: InstructionRow) -> Instruction:
 
 
 def _wrong(wire: ProgramWire, program: Program) -> Iterator[str]:
-    """Yield what no program has: fields that are missing, ranks and instructions that are not."""
+    """Yield faults such as missing fields, and unknown ranks and instructions."""
     ranks, chunks = len(program.ranks), program.collective.num_chunks
     for rank, own in enumerate(wire.ranks):
         lengths = [len(block.instructions) for block in own.blocks]

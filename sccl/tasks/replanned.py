@@ -21,11 +21,13 @@ from sccl.train.tables import CostTable
 _POLITE = 10
 
 LEAST_OFF = 0.1
-"""By which part of its rate a channel has to be off: motifs also take what ranks are apart."""
+"""Relative deviation of a channel's rate below which it counts as unchanged, because measured times
+include the skew of ranks.
+"""
 
 
 def main(folder: str, seconds: float) -> None:
-    """Plan what a plan is of again, on the fabric as the job has met it."""
+    """Plan a workload again, on the fabric with measured rates."""
     os.nice(_POLITE)
     place = Path(folder)
     given = (place / GIVEN).read_bytes()
@@ -50,14 +52,14 @@ def main(folder: str, seconds: float) -> None:
 
 
 def fabric_as_met(plan: TrainingPlan, script: PlanScript, table: CostTable) -> Fabric:
-    """Return a plan's fabric with the rates that its channels have, by what motifs took on them.
+    """Return a plan's fabric with rates of its channels from measured times of motifs.
 
-    What was measured is of the carriers and sizes of the plan alone, and says nothing of others,
-    but what is slow about a channel is so for all. One of which nothing was measured is as it was.
+    The measurements are of the plan's carriers and sizes only, but a slow channel is slow for all
+    of them. A channel without measurements keeps its rate.
 
     Args:
-        script: of the plan.
-        table: of what its motifs took.
+        script: Script of the plan.
+        table: Measured times of its motifs.
     """
     if plan.costs:  # its claims are of another table, and not of the fabric
         return plan.fabric

@@ -1,8 +1,7 @@
-"""``sccl robust``: what a machine still reaches when any one of its parts has failed.
+"""Compute the costs of a collective after each single failure (``sccl robust``).
 
-A failure is a part taken out: a link (both ways, where there are two), one lane of it, or a rank.
-Those that symmetries of the machine with the collective carry onto one another are alike, and one
-of them is answered for all.
+A failure removes a link (both directions, if there are two), one of its lanes, or a rank. Failures
+that are equivalent under symmetries of the machine and the collective are computed once.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from sccl.topo.symmetry.orbits import Orbits
 
 
 class FailingPart(StrEnum):
-    """What fails."""
+    """The kind of part that fails."""
 
     LINKS = "links"
     LANES = "lanes"
@@ -57,7 +56,7 @@ class PartFailure:
     lane: bool = False
 
     def name(self, machine: Topology) -> str:
-        """Return what is lost, in words."""
+        """Return the description of the failed part."""
         if self.rank is not None:
             return f"rank {machine.label(self.rank)}"
         (src, dst), *back = self.edges
@@ -77,7 +76,7 @@ class PartFailure:
         return without(machine, links=self.edges)
 
     def moved(self, image: tuple[int, ...]) -> PartFailure | None:
-        """Return what a symmetry makes of it. None: of links at switches it says nothing."""
+        """Return the image under a symmetry. None: undefined for links of switches."""
         if self.rank is not None:
             return PartFailure(image[self.rank])
         if any(node >= len(image) for edge in self.edges for node in edge):
@@ -101,7 +100,7 @@ class ReachedPart(Part, frozen=True, kw_only=True):
 
 
 class SurvivedPart(Part, frozen=True, kw_only=True):
-    """What is left after a failure."""
+    """The result after a failure."""
 
     failed: Annotated[str, Meta(description="Failed links or ranks; empty: none.")]
     alike: Annotated[tuple[str, ...], Meta(description="Other failures that come to the same.")]
@@ -117,7 +116,7 @@ class SurvivedPart(Part, frozen=True, kw_only=True):
 
 
 class RobustOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl robust' found."""
+    """The JSON output of 'sccl robust'."""
 
     kind: Literal["robust"] = "robust"
     topology: str
@@ -131,13 +130,13 @@ class RobustOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class RobustQuestion:
-    """What is asked: a collective on a machine, of which parts fail.
+    """The problem: a collective on a machine with failing parts.
 
     Attributes:
-        machine: as it was given.
-        subject: the same as it is modelled, with the collective.
-        root: as it was given, a rank or its label.
-        covered: what sweeps search.
+        machine: Machine as the user gave it.
+        subject: Modelled machine, with the collective.
+        root: Root as the user gave it: a rank or its label.
+        covered: Range of the sweeps.
     """
 
     machine: Topology
@@ -183,19 +182,19 @@ def _every(machine: Topology, parts: Iterable[FailingPart]) -> Iterator[PartFail
 
 
 def _how_bad(case: SurvivedPart) -> tuple[bool, float, int]:
-    """Return the order of failures: what leaves nothing first, then what is slowest."""
+    """Return a sort key for failures: those without any algorithm first, then the slowest."""
     return bool(case.points), -(case.slowdown or 0), -(case.points[0].steps if case.points else 0)
 
 
 def survive(question: RobustQuestion, told: Callable[[str], None] = lambda _: None) -> RobustOutput:
-    """Return what the whole machine reaches, and what is left of it after each failure.
+    """Return the costs on the whole machine, and after each failure.
 
     Args:
-        told: what is being tried.
+        told: Function that receives progress.
 
     Raises:
-        InputError: the settings do not fit the machine.
-        KeyboardInterrupt: the user interrupted before the whole machine was done.
+        InputError: The settings do not fit the machine.
+        KeyboardInterrupt: The user interrupted before the whole machine was done.
     """
     machine, subject = question.machine, question.subject
     told("the whole machine")
@@ -230,7 +229,7 @@ def _survived(
     alike: tuple[str, ...],
     best: Fraction | None,
 ) -> tuple[SurvivedPart, bool]:
-    """Return what is left after a failure, and whether the user interrupted."""
+    """Return the result after a failure, and whether the user interrupted."""
     began = time.perf_counter()
     try:
         left = failure.taken_out(question.machine)
@@ -246,10 +245,10 @@ def _survived(
 
 
 def _asked(question: RobustQuestion, failure: PartFailure, left: Topology) -> Subject:
-    """Return the collective on what is left.
+    """Return the collective on the remaining machine.
 
     Raises:
-        InputError: it does not fit, as where its root is lost.
+        InputError: It does not fit, for example because its root failed.
     """
     spec, root = question.subject.spec, question.subject.spec.root
     if failure.rank is not None and spec.parts:
@@ -270,10 +269,10 @@ def _case(
     alike: tuple[str, ...],
     best: Fraction | None,
 ) -> tuple[SurvivedPart, bool]:
-    """Return what a machine reaches, and whether the user interrupted.
+    """Return the costs on a machine, and whether the user interrupted.
 
     Args:
-        best: the whole machine's :func:`_time_per_byte`. None: this is it, or it has none.
+        best: :func:`_time_per_byte` of the whole machine. None: this is it, or it has none.
     """
     began = time.perf_counter()
     found = find_frontier(subject.topology, subject.spec, question.covered, question.settings)

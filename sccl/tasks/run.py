@@ -59,7 +59,7 @@ class SwitchPart(Part, frozen=True, kw_only=True):
 
 
 class RunOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl run' measured."""
+    """The JSON output of 'sccl run'."""
 
     kind: Literal["run"] = "run"
     directory: FileText
@@ -69,7 +69,7 @@ class RunOutput(Output, frozen=True, kw_only=True):
 
 
 class BenchOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl bench' measured."""
+    """The JSON output of 'sccl bench'."""
 
     kind: Literal["bench"] = "bench"
     ranks: Count
@@ -85,7 +85,7 @@ class BenchOutput(Output, frozen=True, kw_only=True):
 
 
 class TuneOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl tune' measured, or a machine's costs say, and what it set."""
+    """The JSON output of 'sccl tune'."""
 
     kind: Literal["tune"] = "tune"
     directory: FileText
@@ -125,14 +125,14 @@ def project_of(directory: Path, ranks: int | None) -> Project:
 
 
 def trial_of(project: Project, sizes: str, repeat: int, collectives: Sequence[str]) -> Trial:
-    """Return what is to be timed of a project, and of others beside it.
+    """Return the parameters of a benchmark of a project.
 
     Args:
-        sizes: bytes of a block, ``from..to``, such as ``"1..4M"``.
-        collectives: which. Empty: all.
+        sizes: Bytes of a block, ``from..to``, such as ``"1..4M"``.
+        collectives: Collectives to time. Empty: all.
 
     Raises:
-        ParameterError: the sizes or the repetitions make no sense, or the project has no such
+        ParameterError: The sizes or the repetitions are out of range, or the project has no such
             collective.
     """
     low_high = size_range(sizes)
@@ -233,7 +233,7 @@ def digests_of(projects: Sequence[Project]) -> dict[str, str]:
 
 
 def checked_of(timings: Sequence[Timing]) -> tuple[CheckedPart, ...]:
-    """Return what was checked: the benchmark fails if a contender is wrong at a size."""
+    """Return the checked results. The benchmark fails if a contender is wrong at a size."""
     return tuple(
         CheckedPart(
             collective=name,
@@ -246,7 +246,7 @@ def checked_of(timings: Sequence[Timing]) -> tuple[CheckedPart, ...]:
 
 
 def run_output(project: Project, timings: Sequence[Timing]) -> RunOutput:
-    """Return what a run of a project measured."""
+    """Return the JSON output of a run."""
     return RunOutput(
         inputs=digests_of([project]),
         directory=str(project.directory),
@@ -257,7 +257,7 @@ def run_output(project: Project, timings: Sequence[Timing]) -> RunOutput:
 
 
 def bench_output(projects: Sequence[Project], timings: Sequence[Timing]) -> BenchOutput:
-    """Return what a comparison of projects measured: the first with each other contender."""
+    """Return the JSON output of a comparison: the first project with each other contender."""
     speedups: dict[str, dict[str, float | None]] = {}
     switches: dict[str, tuple[SwitchPart, ...]] = {}
     for name, rows in by_collective(timings).items():
@@ -283,10 +283,10 @@ def tune_output(
     timings: Sequence[Timing] = (),
     machine: Topology | None = None,
 ) -> TuneOutput:
-    """Return what tuning a project measured, or took from a machine, and set.
+    """Return the JSON output of tuning a project, from measurements or a machine's costs.
 
     Args:
-        inputs: its digest before.
+        inputs: Its digest before.
     """
     return TuneOutput(
         inputs=inputs if machine is None else inputs | question_digests(machine),

@@ -1,4 +1,4 @@
-"""The published shapes of what verbs print."""
+"""Publish the JSON Schemas of outputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class KindPart(Part, frozen=True, kw_only=True):
 
 
 class SchemaOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl schema' lists; of one kind it prints the JSON Schema itself."""
+    """The JSON output of 'sccl schema'."""
 
     kind: Literal["schema"] = "schema"
     kinds: tuple[KindPart, ...]
@@ -78,7 +78,7 @@ OUTPUTS = {
     "schema": "sccl.tasks.schemas:SchemaOutput",
     "error": "sccl.tasks.outputs:ErrorOutput",
 }
-"""Where the shape of each kind of output stands: all of them together take long to load."""
+"""Location of each output class. Loading all of them takes long."""
 
 
 def output_of(kind: str) -> type[Output]:

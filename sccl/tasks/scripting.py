@@ -1,4 +1,4 @@
-"""A training plan as the ranks of a job take it: a script of what is sent for its motifs."""
+"""Convert a training plan to a script of transfers for the ranks of a job."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ _NATIVE = {
 reducescatter is an allreduce, so that ours is faster."""
 
 _IN_PARTS = ("allgather", "allreduce", "alltoall")
-"""Of what gloo does a part of each block, too."""
+"""Collectives for which gloo also supports a part of each block."""
 
 _MOST_TRANSFERS = 2**22
 
 _PIECE_BYTES, _MOST_PIECES = 2**15, 12
-"""Of a message of a step in which all send to all: about as long, and not more of them."""
+"""Approximate size of a message in an all-to-all step, and the largest number of messages."""
 
 _Row = tuple[int, int, int, int, int, bool]
 """As :class:`~sccl.enforce.script.ScriptMotif` has them."""
 
 
 def script_of_file(file: Path) -> PlanScript:
-    """Return the script of a plan's file, which the judge has no fault with.
+    """Return the script of a verified plan file.
 
     Raises:
-        InputError: it is none, the judge finds fault with it, or a job can't be made to keep to it.
+        InputError: It is none, fails verification, or no job can follow it.
     """
     read_text(file)  # a file that is not there is no other kind of file
     plans, rest = training_files([file])
@@ -144,7 +144,7 @@ class _Maker:
         self._rings = [LinkedRings(channel.topology) for channel in plan.fabric.channels]
 
     def op(self, op: CommOp, lanes: list[tuple[int, int]]) -> ScriptOp:
-        """Return a collective, with what is sent for its motifs."""
+        """Return a collective with the transfers of its motifs."""
         option, even = self._options[op.id], _evened(op)
         made = self._made(op, even)
         alone = len(made) == 1 and not op.merged
@@ -232,7 +232,7 @@ class _Maker:
         )
 
     def _sends(self, motif: Motif, carrier: str, channel: int, item_bytes: int) -> list[_Row]:
-        """Return what is sent: as a carrier does, or as the synthesiser that planned it."""
+        """Return the transfers of a motif by its carrier or by its synthesizer."""
         from sccl.train.carriers import CARRIERS  # noqa: PLC0415 - loads NumPy
 
         known = {one.name: one for one in CARRIERS}
@@ -245,7 +245,10 @@ class _Maker:
         return self._planned(motif, channel, item_bytes)
 
     def _planned(self, motif: Motif, channel: int, item_bytes: int) -> list[_Row]:
-        """Return what schedules of a motif send, step by step; of an allreduce two in a row."""
+        """Return the transfers of a motif's schedules in steps.
+
+        An allreduce has two in sequence.
+        """
         from sccl.motif import motifs_of, recipe_of  # noqa: PLC0415 - loads NumPy
         from sccl.train.costs import MotifCosts  # noqa: PLC0415 - likewise
         from sccl.transform.levels import algorithm_of  # noqa: PLC0415 - likewise
@@ -274,11 +277,11 @@ class _Maker:
 
 
 def in_turns(rows: Sequence[_Row], ranks: int, item_bytes: int) -> list[_Row]:
-    """Return transfers, those of each step in smaller ones, of which ranks send to all in turn.
+    """Return transfers with those of all-to-all steps divided into smaller ones, in rotation.
 
-    Where each sends to several at once, what comes to a rank at once is left to chance, and some
-    links stand idle in the end. What is sent to the next rank, then to the one after it, and so on,
-    piece by piece, comes to each from one at a time. A step has to send nothing that it brings.
+    If each rank sends to several at once, arrivals are unbalanced, and some links are idle at the
+    end. With pieces to the next rank, then to the one after it, and so on, each rank receives from
+    one rank at a time. A step must not send data that it receives.
     """
     found: list[_Row] = []
     for _, own in groupby(rows, key=lambda row: row[0]):
@@ -304,9 +307,9 @@ def _evenly(start: int, stop: int, parts: int) -> Iterable[tuple[int, int]]:
 
 
 def _evened(op: CommOp) -> CommOp:
-    """Return a collective whose blocks are of one size, instead of an alltoall with splits.
+    """Return a collective with blocks of one size instead of an alltoall with splits.
 
-    What each gives to each is as the job has it, then: parts of blocks are of that.
+    The job's own splits apply at run time: parts of blocks are parts of these.
     """
     if op.merged and any(one.splits for one in op.merged):
         parts = tuple(map(_evened, op.merged))

@@ -1,4 +1,4 @@
-"""Showing: algorithms and schedules as data, with what their links carry."""
+"""Show algorithms and schedules as data, with the load of their links."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sccl.core.packed import AnySchedule
 
 MAX_SENDS = 100_000
-"""Of an algorithm that is shown or drawn send by send."""
+"""Largest number of sends of an algorithm that is shown or drawn send by send."""
 
 MAX_TRANSFERS = 100_000
 """Transfers that are shown as data; longer schedules are exported as a table."""
@@ -36,7 +36,7 @@ MAX_LISTED = 1_000_000
 
 
 class StepPart(Part, frozen=True, kw_only=True):
-    """How much of what the links can carry a step uses."""
+    """The utilization of links in a step."""
 
     step: Annotated[int | None, Meta(description="Null: all steps together.")]
     rounds: int
@@ -69,7 +69,7 @@ class ShownPart(Part, frozen=True, kw_only=True):
 
 
 class TransferredPart(Part, frozen=True, kw_only=True):
-    """What a link does."""
+    """The load of a link."""
 
     link: Annotated[tuple[int, int], Meta(description="[src, dst]; switches come after ranks.")]
     transfers: Count
@@ -95,7 +95,7 @@ class ShownSchedulePart(Part, frozen=True, kw_only=True):
 
 
 class ShowOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl show' shows."""
+    """The JSON output of 'sccl show'."""
 
     kind: Literal["show"] = "show"
     files: Annotated[tuple[ShownPart, ...], Meta(description="Algorithms.")]
@@ -138,10 +138,10 @@ def show_output(
     training: Sequence[LoadedTraining] = (),
     options: Sequence[LoadedOptions] = (),
 ) -> ShowOutput:
-    """Return what is shown of plans; algorithms are written out.
+    """Return the JSON output for plans, with all sends of algorithms.
 
     Raises:
-        TooLargeError: one has more sends or transfers than are written out.
+        TooLargeError: A plan has too many sends or transfers.
     """
     for one in loaded:
         if isinstance(one.plan, KSynchronous):

@@ -1,4 +1,4 @@
-"""Training plans in numbers: which options collectives take, and what is in use how long."""
+"""Describe training plans in numbers: options of collectives, and utilization of resources."""
 
 from __future__ import annotations
 
@@ -135,9 +135,9 @@ def fluid_us(plan: TrainingPlan, timeline: StepTimeline) -> float:
 
 
 def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, float | None, str]:
-    """Return what an iteration takes on links, microseconds, also if motifs do not meet there.
+    """Return the time of an iteration on links, and the time without waits, in microseconds.
 
-    The last is why that is unknown.
+    The last value is the reason why they are unknown.
     """
     from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - likewise
     from sccl.train.link_timing import apart_timing, link_timing  # noqa: PLC0415 - loads Numba
@@ -152,7 +152,7 @@ def links_us(plan: TrainingPlan, timeline: StepTimeline) -> tuple[float | None, 
 
 
 def models_told(shown: ShownTrainingPart) -> tuple[str, str]:
-    """Return what other models say of the period, in sentences."""
+    """Return sentences on the period in other models."""
 
     def said(us: float) -> str:
         beside = f" ({more(us)})" if shown.period_us else ""
@@ -193,7 +193,7 @@ def _options(plan: TrainingPlan) -> Iterator[TakenOptionPart]:
 
 
 def _lanes(timeline: StepTimeline) -> Iterator[LanePart]:
-    """Yield what lanes do in an iteration, once these repeat; what is on at once counts once."""
+    """Yield the utilization of lanes in a steady iteration. Simultaneous spans count once."""
     own = [s for s in timeline.spans if s.iteration == timeline.first]
     spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
     computes = {span.lane: span.computes for span in timeline.spans}

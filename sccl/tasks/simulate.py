@@ -1,4 +1,4 @@
-"""Simulating: what plans take on their machines, at sizes, beside what none takes less than."""
+"""Simulate plans on their machines at given sizes, with lower bounds."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from sccl.tasks.terms import Terms, finest_tick
 from sccl.tasks.time_bound import TimeBound, time_bound
 
 DEFAULT_SIZE = 1 << 20
-"""Of algorithms, in bytes, where none is given: schedules have their own."""
+"""Default size of algorithms in bytes. Schedules have their own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """What is simulated. The judge has accepted it.
+    """A verified plan to simulate.
 
     Attributes:
-        file: as it was given.
-        program: which of those in the file. None: it is no program.
-        topology: the machine that it is for.
+        file: File as given.
+        program: Name of the program in the file. None: it is no program.
+        topology: Its machine.
     """
 
     file: str
@@ -47,16 +47,16 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Return what to call it."""
+        """Return its name."""
         return f"{self.file}: {self.program}" if self.program else self.file
 
     @property
     def collective(self) -> Collective:
-        """Return what it does."""
+        """Return its collective."""
         return self.plan.collective
 
     def messages(self, stepping: Stepping) -> Messages:
-        """Return what it sends."""
+        """Return its messages."""
         match self.plan:
             case Schedule():
                 return Messages.of_schedule(self.plan)
@@ -90,9 +90,9 @@ class Source:
 
 
 def whole_bytes(schedule: Schedule) -> int:
-    """Return the bytes that C chunks of a schedule make up, on average where sizes differ.
+    """Return the bytes of the C chunks of a schedule. If sizes differ, this is an average.
 
-    Of chunks with counts: the bytes of an element.
+    For chunks with counts: the bytes of an element.
     """
     own, c = schedule.chunk_bytes, schedule.collective
     total = own * c.num_chunks if isinstance(own, int) else sum(own)
@@ -101,15 +101,15 @@ def whole_bytes(schedule: Schedule) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One of the collectives that ran at once.
+    """One of the collectives that ran at the same time.
 
     Attributes:
-        size_bytes: L, which C chunks make up.
-        first_message: of the timeline's, the first that is its own.
-        messages: how many of them are.
-        finish: tick at which its last message arrives.
-        bound: what no schedule of it beats, others or not. None: nothing is known, see ``why``.
-        why: why there is no bound, or empty.
+        size_bytes: L, the size of C chunks.
+        first_message: Index of its first message in the timeline.
+        messages: Number of its messages.
+        finish: Tick of its last arrival.
+        bound: Lower bound for its schedules, alone or with others. None: unknown, see ``why``.
+        why: Reason why there is no bound, or empty.
     """
 
     source: Source
@@ -129,10 +129,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """What happened when collectives ran, one of them or several at once.
+    """A simulated run of one or several collectives.
 
     Attributes:
-        stepping: None: of schedules and programs alone, which say when.
+        stepping: Start of sends. None: only schedules and programs, which have their own times.
     """
 
     parts: tuple[Member, ...]
@@ -178,10 +178,10 @@ def source_of(name: str, plan: Plan) -> Source:
     """Return a plan that can be simulated.
 
     Args:
-        name: what to call it.
+        name: Its name.
 
     Raises:
-        InputError: it fails verification.
+        InputError: It fails verification.
     """
     if isinstance(plan, KSynchronous):
         return Source(name, None, judged(plan, name), plan.topology)
@@ -196,14 +196,14 @@ def simulated(
     at_once: bool = False,
     told: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> Iterator[Run]:
-    """Yield what happens at each size to each of some plans, or to all of them at once.
+    """Yield the run of each plan, or of all plans at once, at each size.
 
     Args:
-        sizes: of which C chunks make up each. None: the plan's own.
-        told: how many simulations are done by now, and of how many.
+        sizes: Sizes of C chunks. None: the plan's own.
+        told: Function that receives the number of finished simulations, and of all.
 
     Raises:
-        InputError: a size, or what else is asked for, does not fit a plan or its machine.
+        InputError: A size or a setting does not fit a plan or its machine.
     """
     groups = [tuple(sources)] if at_once else [(source,) for source in sources]
     for group in groups:
@@ -215,14 +215,14 @@ def simulated(
 
 
 def run_of(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> Run:
-    """Return what happens when plans run at once, each on so many bytes.
+    """Simulate plans at the same time.
 
     Args:
-        size_bytes: of which C chunks make up each. None: the plan's own.
+        size_bytes: Size of C chunks of each. None: the plan's own.
 
     Raises:
-        InputError: the size, or what else is asked for, does not fit a plan or its machine.
-        ContradictionError: a plan finishes before its lower bound.
+        InputError: The size or a setting does not fit a plan or its machine.
+        ContradictionError: A plan finishes before its lower bound.
     """
     _check_fits(sources, size_bytes, terms)
     topology = terms.on(sources[0].topology)
@@ -253,7 +253,7 @@ def run_of(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> R
 
 
 def _bound(source: Source, clock: Clock, topology: Topology) -> tuple[TimeBound | None, str]:
-    """Return what no schedule beats; None, and why there is none."""
+    """Return a lower bound. None: the reason why there is none."""
     c, plan = source.collective, source.plan
     together = isinstance(plan, Schedule) and plan.has_together
     try:
@@ -263,10 +263,10 @@ def _bound(source: Source, clock: Clock, topology: Topology) -> tuple[TimeBound 
 
 
 def _check_fits(sources: Sequence[Source], size_bytes: int | None, terms: Terms) -> None:
-    """Check that what is asked for can be done, before anything is simulated.
+    """Check that the settings fit, before the simulation.
 
     Raises:
-        ParameterError: it cannot.
+        ParameterError: They do not.
     """
     first = sources[0]
     for source in sources:
@@ -314,7 +314,7 @@ def _clock(
     sizes: Sequence[int | tuple[int, ...]],
     messages: int,
 ) -> Clock:
-    """Return the clock of what runs at once: that of schedules among it, else the finest."""
+    """Return the clock of plans that run together: that of a schedule, or else the finest."""
     chunk_bytes: int | tuple[int, ...] = sizes[0]
     if len(sources) > 1:
         whole: list[int] = []

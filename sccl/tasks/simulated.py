@@ -1,4 +1,4 @@
-"""What simulations say, in the shape that ``sccl simulate --json`` prints."""
+"""Convert simulations to the output of ``sccl simulate --json``."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class RunPart(Part, frozen=True, kw_only=True):
 
 
 class SimulateOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl simulate' found."""
+    """The JSON output of 'sccl simulate'."""
 
     kind: Literal["simulate"] = "simulate"
     alpha_us: Annotated[
@@ -115,7 +115,7 @@ class SimulateOutput(Output, frozen=True, kw_only=True):
 def simulate_output(
     sources: Sequence[Source], runs: Iterable[RunPart], terms: Terms, plot: Path | None
 ) -> SimulateOutput:
-    """Return what was found."""
+    """Return the JSON output."""
     plans: dict[str, Plan] = {}
     programs: dict[str, str] = {}
     for source in sources:
@@ -133,7 +133,7 @@ def simulate_output(
 
 
 def part_of(run: Run) -> RunPart:
-    """Return what happened in a simulation."""
+    """Return the JSON output of one simulation."""
     made = run.timeline
     whole = made.finish * len(made.topology.links)
     return RunPart(

@@ -1,4 +1,4 @@
-"""Simulations as charts: what links carry over time, and times by size."""
+"""Draw simulations: the load of links over time, and times by size."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
     from sccl.view.charts import ChartType
 
 _PARTS = 160
-"""Of the time, for each of which it is drawn how busy links are."""
+"""Number of time intervals for which the utilization of links is drawn."""
 
 _MOST_BARS = 4000
 """Up to which each transfer is drawn by itself: else those of a link that nearly touch are one."""
 
 _NEAR = 1 / 800
-"""Of all the time: what is nearer than that is less than a pixel apart."""
+"""Fraction of the whole time that is less than a pixel."""
 
 _MOST_LINES = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a collective that ran was to do.
+    """The problem of a simulated collective.
 
     Attributes:
-        size_bytes: of a rank's buffer, as it is told.
-        at_least: of these, what each rank has: chunks may differ.
+        size_bytes: Size of a rank's buffer, as stated.
+        at_least: Smallest number of bytes of a rank, because chunks may differ.
     """
 
     topology: Topology
@@ -57,10 +57,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """What is kept of a simulation to draw it.
+    """The data of a simulation for charts.
 
     Attributes:
-        asked: what each collective that ran was to do.
+        asked: Problem of each collective that ran.
     """
 
     shares: Shares
@@ -69,10 +69,10 @@ class Drawn:
 
 
 def drawn_of(run: Run, *, alone: bool) -> Drawn:
-    """Return what is to be drawn of a simulation.
+    """Return the data of a simulation for charts.
 
     Args:
-        alone: whether it is the only one, so that all its links are drawn.
+        alone: Whether it is the only one, so that all its links are drawn.
     """
     made = run.timeline
     name = " and ".join(part.source.name for part in run.parts)
@@ -88,7 +88,7 @@ def _asked(part: Member, topology: Topology, model: AlphaModel) -> Asked:
 
 
 def schedule_chart(schedule: Schedule) -> ChartType:
-    """Return what links carry when in a schedule that the judge accepts."""
+    """Return a chart of the load of links over time in a verified schedule."""
     run = run_of([Source(schedule.topology.name, None, schedule, schedule.topology)], None, Terms())
     links = drawn_of(run, alone=True).links
     assert links is not None
@@ -110,7 +110,8 @@ def check_lines(plans: int) -> None:
 def chart_of(drawn: Sequence[Drawn], runs: Sequence[RunPart]) -> ChartType:
     """Return the chart of simulations.
 
-    Of one what its links carry when, of several plans how busy links are, else times by size.
+    One simulation: load of its links over time. Several plans: utilization. Otherwise times by
+    size.
     """
     if len(drawn) == 1 and drawn[0].links is not None:
         least = max(us for _, us in _least(drawn))
@@ -149,7 +150,7 @@ def _bounds(runs: Sequence[RunPart]) -> Iterator[dict[str, object]]:
 
 
 def _floors(drawn: Sequence[Drawn]) -> Iterator[dict[str, object]]:
-    """Yield what nothing takes less than at each size, if all ask for the same."""
+    """Yield the lower bound at each size, if all plans solve the same problem."""
     if len({(one.topology, one.spec) for some in drawn for one in some.asked}) > 1:
         return
     by_size: dict[int, float] = {}
@@ -161,9 +162,9 @@ def _floors(drawn: Sequence[Drawn]) -> Iterator[dict[str, object]]:
 
 
 def _least(drawn: Sequence[Drawn]) -> Iterator[tuple[int, float]]:
-    """Yield the size of each collective that ran, and what no plan of it takes less than. 0: none.
+    """Yield the size and the lower bound of each collective that ran. 0: none.
 
-    It holds for others at once, too, which leave it no more of the links.
+    The bound also holds next to concurrent collectives, which only take bandwidth away.
     """
     asked = [one for some in drawn for one in some.asked]
     sizes: dict[tuple[Topology, Spec, AlphaModel], set[int]] = {}
@@ -239,7 +240,7 @@ def _bars(made: Timeline, place: int, link: int, critical: set[int]) -> list[Bar
 
 
 def _what(chunks: Sequence[int]) -> str:
-    """Return what a transfer carries, in words."""
+    """Return a description of the chunks of a transfer."""
     return f"chunk{'s' * (len(chunks) > 1)} {', '.join(map(str, chunks))}"
 
 

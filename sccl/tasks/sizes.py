@@ -17,13 +17,13 @@ _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 def size_in_bytes(text: str, name: str = "size") -> int:
     """Return the bytes of ``"1GB"`` (decimal), ``"1GiB"`` or ``"1G"`` (binary), or ``"1024"``.
 
-    Fractions are taken that come to whole bytes, as ``"62.5MB"``.
+    Fractions are accepted if they are whole bytes, such as ``"62.5MB"``.
 
     Args:
-        name: what the message calls it.
+        name: Name in the message.
 
     Raises:
-        ParameterError: it is none of these, no whole number of bytes, or out of range.
+        ParameterError: It is none of these, no whole number of bytes, or out of range.
     """
     found = _FORM.fullmatch(text.strip())
     if found and not (found[4] and not found[3]):

@@ -1,4 +1,4 @@
-"""Sketches: whether they fit a machine, what they say, and what they leave to be planned."""
+"""Check, print, explain, and draw sketches."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ class FittedSketchOutput(Output, frozen=True, kw_only=True):
 
 
 class SketchCheckOutput(FittedSketchOutput, frozen=True, kw_only=True):
-    """What 'sccl sketch check' found: a sketch that does not fit is an error."""
+    """The JSON output of 'sccl sketch check'."""
 
     kind: Literal["sketch-check"] = "sketch-check"
 
 
 class SketchExplainOutput(FittedSketchOutput, frozen=True, kw_only=True):
-    """What 'sccl sketch explain' says."""
+    """The JSON output of 'sccl sketch explain'."""
 
     kind: Literal["sketch-explain"] = "sketch-explain"
     sentences: tuple[str, ...]
 
 
 class SketchDrawOutput(Output, frozen=True, kw_only=True):
-    """Where 'sccl sketch draw' drew a sketch."""
+    """The JSON output of 'sccl sketch draw'."""
 
     kind: Literal["sketch-draw"] = "sketch-draw"
     name: str
@@ -83,10 +83,10 @@ def fit_of(
 def chunks_for(
     fit: FittedSketch | None, collective: str | None, root: str | None
 ) -> SketchedChunks | None:
-    """Return what is left to be planned of a collective, if one is given.
+    """Return the planned chunks of a collective, if one is given.
 
     Raises:
-        InputError: there is no such collective, or the sketch does not suit it.
+        InputError: There is no such collective, or the sketch does not suit it.
     """
     if collective is None:
         if root is not None:
@@ -106,7 +106,7 @@ def inputs_of(sketch: Sketch, fit: FittedSketch | None) -> dict[str, str]:
 def check_output(
     sketch: Sketch, fit: FittedSketch | None, chunks: SketchedChunks | None
 ) -> SketchCheckOutput:
-    """Return what was found of a sketch."""
+    """Return the JSON output."""
     return SketchCheckOutput(inputs=inputs_of(sketch, fit), **_found(sketch, fit, chunks))
 
 

@@ -1,4 +1,4 @@
-"""What a sketch says, in rows of a table, in sentences, and in the lines above its drawing."""
+"""Describe a sketch in table rows, in sentences, and in the lines above its drawing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sccl.core.words import counted, runs_of
 from sccl.tasks.fitted_sketch import FittedSketch, SketchedChunks
 
 _MOST = 16
-"""Of senders, and of ranks without a pattern, that are listed."""
+"""Largest number of listed senders, and of listed ranks without a pattern."""
 
 _LINE = 84
 """Characters below the title of a drawing."""
@@ -35,10 +35,10 @@ def _listed(parts: Sequence[str], most: int = _MOST) -> str:
 
 
 def rows_of(sketch: Sketch, fit: FittedSketch | None) -> list[tuple[str, str]]:
-    """Return what a sketch says, each with what it is about.
+    """Return the properties of a sketch as (name, value).
 
     Args:
-        fit: it on a machine. None: none is given.
+        fit: The sketch on a machine. None: no machine.
     """
     rows = [("nodes", str(sketch.nodes))]
     if fit is not None:
@@ -96,10 +96,10 @@ def _leaving(relays: Relays) -> str:
 
 
 def sentences_of(fit: FittedSketch, chunks: SketchedChunks | None) -> list[str]:
-    """Return what plans may do and may not, in sentences with numbers.
+    """Return sentences on the permitted plans, with numbers.
 
     Args:
-        chunks: of a collective. None: none is given.
+        chunks: Chunks of a collective. None: no collective.
     """
     return [
         *_of_machine(fit),

@@ -39,7 +39,7 @@ def problem_text(question: Question) -> str:
 
 
 def _class_of(question: Question) -> str:
-    """Return a comment on what unsat holds for. Empty: for all k-synchronous algorithms."""
+    """Return a comment on the scope of unsat. Empty: all k-synchronous algorithms."""
     if not question.scope:
         return ""
     return (

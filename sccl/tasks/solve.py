@@ -70,7 +70,7 @@ def scope_of(question: Question, answer: Answer) -> str:
 
 
 class SolveOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl solve' found."""
+    """The JSON output of 'sccl solve'."""
 
     kind: Literal["solve"] = "solve"
     topology: str
@@ -97,10 +97,10 @@ class SolveOutput(Output, frozen=True, kw_only=True):
 
 
 def solve_output(spec: Spec, question: Question, answer: Answer, file: str | None) -> SolveOutput:
-    """Return what was found of a question.
+    """Return the JSON output.
 
     Args:
-        file: where the algorithm was written.
+        file: File of the algorithm.
     """
     return SolveOutput(
         inputs=question_digests(question.topology, spec),

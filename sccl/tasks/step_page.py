@@ -103,12 +103,12 @@ def _data(stepped: SteppedPlan, shown: ShownTrainingPart) -> dict[str, Any]:
 
 
 def _spans(stepped: SteppedPlan) -> Sequence[StepSpan]:
-    """Return the spans that are shown: from the beginning, or of iterations that repeat.
+    """Return the shown spans: from the beginning, or of steady iterations.
 
-    What is done meanwhile ahead of a later iteration is among them.
+    They include simultaneous work for later iterations.
 
     Raises:
-        TooLargeError: these are too many.
+        TooLargeError: There are too many.
     """
     timeline = stepped.timeline
     until = timeline.first + _REPEATING

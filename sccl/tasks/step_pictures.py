@@ -20,10 +20,10 @@ _LAYER = re.compile(r".*?\d+(?![^/])")
 """The part of an operation's id that names a layer, such as ``forward/layer-3``."""
 
 _MARGIN = 0.15
-"""Of a layer's time, drawn before and after it."""
+"""Margin before and after a layer, as a fraction of its time."""
 
 _SMALLEST_PART = 1 / 50
-"""Of an iteration: a shorter layer is drawn with operations around it."""
+"""Fraction of an iteration. Shorter layers are drawn with operations around them."""
 
 _FEW = 40
 """Bars of an iteration that can be read without an enlargement."""
@@ -206,9 +206,9 @@ def _of(call: CommOp) -> str:
 
 
 def _busiest(timeline: StepTimeline, iteration: int) -> str:
-    """Return the stream that computes most in an iteration. Empty: nothing computes.
+    """Return the stream with the most computation in an iteration. Empty: none computes.
 
-    Of several that compute as much, it is the one that begins first.
+    Ties go to the stream that begins first.
     """
     busy: dict[str, int] = {}  # by start
     for span in timeline.spans:

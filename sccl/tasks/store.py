@@ -1,4 +1,4 @@
-"""The store: what sweeps have kept, as data."""
+"""Report the verdicts in the store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class VerdictPart(Part, frozen=True, kw_only=True):
 
 
 class StoreLsOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl store ls' lists."""
+    """The JSON output of 'sccl store ls'."""
 
     kind: Literal["store-ls"] = "store-ls"
     store: FileText
@@ -38,7 +38,7 @@ class StoreLsOutput(Output, frozen=True, kw_only=True):
 
 
 class StoreShowOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl store show' shows."""
+    """The JSON output of 'sccl store show'."""
 
     kind: Literal["store-show"] = "store-show"
     instance: InstanceWire
@@ -46,14 +46,14 @@ class StoreShowOutput(Output, frozen=True, kw_only=True):
 
 
 class StoreExportOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl store export' wrote."""
+    """The JSON output of 'sccl store export'."""
 
     kind: Literal["store-export"] = "store-export"
     file: FileText
 
 
 class StoreGcOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl store gc' deleted."""
+    """The JSON output of 'sccl store gc'."""
 
     kind: Literal["store-gc"] = "store-gc"
     store: FileText

@@ -1,4 +1,4 @@
-"""What is asked about: from what users name to what a synthesiser takes."""
+"""Convert user input to the problem that a synthesizer solves."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Subject:
     """A collective on a machine.
 
     Attributes:
-        topology: with lanes of one speed and without switches, as synthesis takes it.
-        notes: what was done to the machine for that, in words. Empty: nothing.
+        topology: Machine with lanes of one speed and without switches, as synthesis models it.
+        notes: Changes to the machine for this, as sentences. Empty: none.
     """
 
     topology: Topology

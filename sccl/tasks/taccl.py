@@ -1,4 +1,4 @@
-"""TACCL: the best schedule of chunks within a sketch, with what bounds it."""
+"""Compute the best schedule within a sketch, with a lower bound (``sccl taccl``)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAME = "taccl"
 
 UNITS = 2.0
-"""Of effort, if nothing is said."""
+"""Default budget."""
 
 AUTO = "auto"
 """In place of a sketch: the best of several that the machine suggests."""
@@ -69,7 +69,7 @@ class TacclPhasePart(Part, frozen=True, kw_only=True):
 
 
 class TacclOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl taccl' found."""
+    """The JSON output of 'sccl taccl'."""
 
     kind: Literal["taccl"] = "taccl"
     collective: str
@@ -99,12 +99,12 @@ class TacclOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class SketchedOutcome:
-    """What TACCL says.
+    """The result of TACCL.
 
     Attributes:
-        seconds: that it took.
-        phases: how each went.
-        sketch: which the schedule keeps to. None: that is not known.
+        seconds: Seconds that it took.
+        phases: Result of each phase.
+        sketch: Sketch of the schedule. None: unknown.
     """
 
     outcome: Outcome
@@ -140,15 +140,16 @@ def sketched(
     told: Callable[[float, float, str], None],
     first: Callable[[], None] = lambda: None,
 ) -> SketchedOutcome:
-    """Return what TACCL says, judged.
+    """Return the verified result of TACCL.
 
     Args:
-        told: called with each best finish and the bound, microseconds, and the sketch's name.
-        first: called where something is compiled, as it is not on disk yet.
+        told: Function that receives each best completion time and bound in microseconds, and the
+            sketch's name.
+        first: Function that is called before a compilation without a cache.
 
     Raises:
-        InputError: it does not take the request, or the options do not fit it.
-        KeyboardInterrupt: the user interrupted before there was a schedule.
+        InputError: It does not support the request, or the options do not fit it.
+        KeyboardInterrupt: The user interrupted before there was a schedule.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
@@ -161,7 +162,7 @@ def sketched(
 
 @dataclass
 class _Heard:
-    """What was told of the best schedule on the way."""
+    """The events on the best schedule."""
 
     told: Callable[[float, float, str], None]
     phases: list[TacclPhasePart] = field(default_factory=list)
@@ -191,7 +192,7 @@ def taccl_output(  # noqa: PLR0913 - what is told
     file: Path | None,
     sketch_file: Path | None,
 ) -> TacclOutput:
-    """Return what was found."""
+    """Return the JSON output."""
     plan, bound = cast("Schedule", found.plan), found.bound
     assert bound.least is not None
     return TacclOutput(

@@ -1,4 +1,4 @@
-"""TACOS: a schedule from a machine of any size, with what bounds it."""
+"""Compute a TACOS schedule for a machine of any size, with a lower bound (``sccl tacos``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAME = "tacos"
 
 
 class TacosOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl tacos' found."""
+    """The JSON output of 'sccl tacos'."""
 
     kind: Literal["tacos"] = "tacos"
     collective: str
@@ -72,17 +72,17 @@ def synthesise(  # noqa: PLR0913 - what is told, and when
     seed: int,
     sketch: Sketch | None = None,
 ) -> tuple[Outcome, float]:
-    """Return what TACOS says, judged, and the seconds it took.
+    """Return the verified result of TACOS, and its seconds.
 
     Args:
-        told: how many transfers there are by now, and of how many in all.
-        judging: likewise, how many have been judged, where there are many.
-        first: called where something is compiled, as it is not on disk yet.
-        sketch: what it keeps to. None: nothing.
+        told: Function that receives the number of transfers so far, and of all.
+        judging: Function that receives the number of verified transfers, and of all, if many.
+        first: Function that is called before a compilation without a cache.
+        sketch: Sketch to obey. None: none.
 
     Raises:
-        InputError: it does not take the request, or the options or the sketch do not fit it.
-        KeyboardInterrupt: the user interrupted before there was a schedule.
+        InputError: It does not support the request, or the options or the sketch do not fit it.
+        KeyboardInterrupt: The user interrupted before there was a schedule.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
@@ -105,11 +105,10 @@ def _tell(told: Told, judging: Told, event: object) -> None:
 
 
 def again_by(about: Mapping[str, str | Path | None], options: Options, size: int, seed: int) -> str:
-    """Return the command that makes the same schedule.
+    """Return the command that reproduces the schedule.
 
     Args:
-        about: the collective, the machine and what else was given of them, by the names of their
-            options. None: not given.
+        about: Collective, machine, and other inputs, by option. None: not given.
     """
     stated = msgspec.to_builtins(options) | {"size": size, "seed": seed}
     del stated["jobs"]  # of no effect
@@ -122,10 +121,10 @@ def again_by(about: Mapping[str, str | Path | None], options: Options, size: int
 
 
 def write_output(path: Path, shown: TacosOutput) -> None:
-    """Write what was found, without its schedule.
+    """Write the JSON output without its schedule.
 
     Raises:
-        InputError: it cannot be written.
+        InputError: It cannot be written.
     """
     write_atomically(path, json.dumps(plain(shown), indent=1) + "\n")
 
@@ -142,7 +141,7 @@ def tacos_output(  # noqa: PLR0913 - what is told
     recorded: bool,
     sketch: Sketch | None = None,
 ) -> TacosOutput:
-    """Return what was found."""
+    """Return the JSON output."""
     plan, bound = found.plan, found.bound
     assert not isinstance(plan, KSynchronous)
     assert bound.least is not None

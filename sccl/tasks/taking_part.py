@@ -1,4 +1,4 @@
-"""Who takes part in a comparison: all synthesisers and classical algorithms, or those named."""
+"""Select the contenders of a comparison: synthesizers and classical algorithms, all or by name."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ from sccl.tasks.simulate import source_of
 from sccl.topo.symmetry.expand import expand
 
 GivenPlan = Algorithm | Schedule
-"""What a file of others holds, written out."""
+"""The plan in a file, with all its sends."""
 
 UNITS = 3.0
-"""Of effort, for each query of a sweep: no load changes what comes of it."""
+"""Budget of each query of a sweep. The result does not depend on the load."""
 
 MOST_LIMIT_RANKS = 10
 """Whose limits are looked for where no timeout is given."""
@@ -61,15 +61,15 @@ def known_names() -> tuple[str, ...]:
 
 
 def chosen(only: Iterable[str], without: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of those who take part.
+    """Return the names of the contenders.
 
     Args:
-        only: those. Empty: all.
-        without: but not these.
+        only: Names to include. Empty: all.
+        without: Names to exclude.
 
     Raises:
-        UnknownNameError: there is none of a name.
-        ParameterError: nobody is left.
+        UnknownNameError: A name is unknown.
+        ParameterError: No contender remains.
     """
     every, wanted, unwanted = known_names(), set(only), set(without)
     for name in sorted(wanted | unwanted):
@@ -89,10 +89,10 @@ def entrants_of(
     files: Mapping[str, GivenPlan],
     told: Callable[[str], None],
 ) -> list[Entrant]:
-    """Return those who take part, in this order; files last.
+    """Return the contenders in this order, with files last.
 
     Args:
-        told: what is being done, in words.
+        told: Function that receives progress.
     """
     synthesisers, found = registry.names(), list[Entrant]()
     for name in names:
@@ -114,7 +114,7 @@ def _synthesiser(contest: Contest, name: str, told: Callable[[str], None]) -> En
         return SynthesisedEntrant(contest, name, "synthesiser", about, synthesizer)
 
     def find() -> Sequence[Algorithm]:
-        """Return what is found once, for all sizes."""
+        """Return algorithms that are computed once for all sizes."""
         check_request(synthesizer, contest.at(1))
         return finders[name](contest)
 
@@ -235,9 +235,9 @@ def _settings(contest: Contest, timeout_s: float | None) -> Settings:
 
 
 def algorithms_of(frontier: Frontier) -> list[Algorithm]:
-    """Return the algorithms of all classes of a frontier that are of its own collective.
+    """Return the algorithms of all families of a frontier for its own collective.
 
-    What gathers instead of an allreduce is none: its plan does not say what ranks reduce.
+    The gathered family of an allreduce is excluded, because its plan is an allgather.
     """
     points = [point for part in frontier.classes for point in part.points]
     found = [point.algorithm for point in points if point.algorithm is not None]

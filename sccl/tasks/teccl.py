@@ -1,4 +1,4 @@
-"""TE-CCL: the best schedule of chunks, with what bounds it."""
+"""Compute the best schedule with TE-CCL's models, with a lower bound (``sccl teccl``)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NAME = "teccl"
 _PRIORITY = re.compile("[1-9][0-9]{0,2}|1000")
 
 UNITS = 10.0
-"""Of effort, if nothing is said."""
+"""Default budget."""
 
 
 class TenantPart(Part, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class TenantPart(Part, frozen=True, kw_only=True):
 
 
 class TecclOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl teccl' found."""
+    """The JSON output of 'sccl teccl'."""
 
     kind: Literal["teccl"] = "teccl"
     collective: str
@@ -102,7 +102,7 @@ class TecclOutput(Output, frozen=True, kw_only=True):
 
 
 class Switching(StrEnum):
-    """What switches are taken to do."""
+    """The assumed capability of switches."""
 
     MACHINE = "machine"
     COPY = "copy"
@@ -111,7 +111,7 @@ class Switching(StrEnum):
 
 
 class Model(StrEnum):
-    """By what chunks are scheduled."""
+    """The scheduling model."""
 
     AUTO = "auto"
     CONTINUOUS = "continuous"
@@ -121,7 +121,7 @@ class Model(StrEnum):
 
 
 class Solver(StrEnum):
-    """Who solves the model."""
+    """The solver of the model."""
 
     AUTO = "auto"
     CP_SAT = "cp-sat"
@@ -147,7 +147,7 @@ def priorities_of(text: str) -> tuple[int, ...]:
 
 
 class Combine(StrEnum):
-    """By what contributions come together."""
+    """The method of reductions."""
 
     AUTO = "auto"
     REVERSAL = "reversal"
@@ -155,10 +155,10 @@ class Combine(StrEnum):
 
 
 def switched(topology: Topology, switch: Switching) -> Topology:
-    """Return a machine whose switches do what they are taken to do.
+    """Return a machine with the assumed capability of switches.
 
     Raises:
-        ParameterError: there are none.
+        ParameterError: It has no switches.
     """
     if switch is not Switching.MACHINE and not topology.switches:
         raise ParameterError(
@@ -173,15 +173,15 @@ def switched(topology: Topology, switch: Switching) -> Topology:
 
 @dataclass(frozen=True, slots=True)
 class Scheduled:
-    """What TE-CCL says.
+    """The result of TE-CCL.
 
     Attributes:
-        seconds: that it took.
-        epoch_us: how long an epoch is. None: the best was not found in epochs.
-        epochs: how many there are.
-        model: by which it was found in these.
-        found_by: what found the best, list scheduling or a model. None: it combines.
-        combined: how the best of what combines was found. None: it does not combine.
+        seconds: Seconds that it took.
+        epoch_us: Length of an epoch. None: the best schedule has no epochs.
+        epochs: Number of epochs.
+        model: Model with these epochs.
+        found_by: Method of the best schedule: list scheduling or a model. None: a reduction.
+        combined: Method of the best reduction. None: no reduction.
     """
 
     outcome: Outcome
@@ -202,16 +202,16 @@ def scheduled(  # noqa: PLR0913 - a question, and who is told
     *,
     sketch: Sketch | None = None,
 ) -> Scheduled:
-    """Return what TE-CCL says, judged.
+    """Return the verified result of TE-CCL.
 
     Args:
-        told: called with each best finish and the bound, microseconds.
-        first: called where something is compiled, as it is not on disk yet.
-        sketch: what it keeps to. None: nothing.
+        told: Function that receives each best completion time and bound, in microseconds.
+        first: Function that is called before a compilation without a cache.
+        sketch: Sketch to obey. None: none.
 
     Raises:
-        InputError: it does not take the request, or the options or the sketch do not fit it.
-        KeyboardInterrupt: the user interrupted before there was a schedule.
+        InputError: It does not support the request, or the options or the sketch do not fit it.
+        KeyboardInterrupt: The user interrupted before there was a schedule.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
@@ -231,7 +231,7 @@ def scheduled(  # noqa: PLR0913 - a question, and who is told
 
 @dataclass
 class _Heard:
-    """What was told of the best schedule on the way."""
+    """The events on the best schedule."""
 
     told: Callable[[float, float], None]
     epoch_us: float | None = None
@@ -266,12 +266,12 @@ def teccl_output(  # noqa: PLR0913 - what is told
     bandwidth: Path | None = None,
     sketch: Sketch | None = None,
 ) -> TecclOutput:
-    """Return what was found.
+    """Return the JSON output.
 
     Args:
-        priorities: of several collectives; none: there are none.
-        bandwidth: the file that says when links have less. None: they never do.
-        sketch: what it keeps to. None: nothing.
+        priorities: Weights of concurrent collectives. Empty: none.
+        bandwidth: File of the reduced bandwidth. None: none.
+        sketch: Sketch of the schedule. None: none.
     """
     plan, bound = cast("Schedule", found.plan), found.bound
     assert bound.least is not None
@@ -310,7 +310,7 @@ def teccl_output(  # noqa: PLR0913 - what is told
 
 
 def _least(request: Request, plan: Schedule) -> Fraction:
-    """Return what no schedule of such chunks takes less than, whatever its tenants' priorities."""
+    """Return the lower bound for schedules of these chunks, for any priorities."""
     from sccl.tasks.time_bound import time_bound  # noqa: PLC0415 - loads NumPy
 
     bound = time_bound(request.topology, request.spec, plan.collective, plan.clock)

@@ -1,4 +1,4 @@
-"""Terms of a simulation: what links and steps are taken to do, and by which ticks it goes."""
+"""Define the terms of a simulation: models of alpha and of steps, costs, and the clock."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from sccl.errors import ParameterError
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What algorithms are simulated by, and schedules have of their own.
+    """The terms of a simulation. Schedules have their own.
 
     Attributes:
-        model: what links do during alpha. None: that of schedules, else alpha travels.
-        stepping: when the messages of a step start. None: pipelined, and schedules as they say.
-        alpha_us: latency of every link, microseconds. None: the machine's.
-        gb_per_s: speed of every lane, 10^9 bytes per second. None: the machine's.
+        model: Model of alpha. None: that of schedules, otherwise alpha travels.
+        stepping: Start of the messages of a step. None: pipelined, and schedules keep their times.
+        alpha_us: Latency of every link, microseconds. None: the machine's.
+        gb_per_s: Speed of every lane, 10^9 bytes per second. None: the machine's.
 
     Raises:
-        ParameterError: a cost is not finite, or too small.
+        ParameterError: A cost is not finite, or too small.
     """
 
     model: AlphaModel | None = None

@@ -1,4 +1,4 @@
-"""What no schedule of a collective takes less time than, by all that is known of the machine."""
+"""Compute the best known lower bound on the completion time of a collective."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _DRAWN = tuple(4**n for n in range(5, 16))
 
 @dataclass(frozen=True, slots=True)
 class TimeBound:
-    """A time that no schedule beats.
+    """A lower bound on the completion time.
 
     Attributes:
-        ticks: of the clock that was given.
-        about: what shows it, in words.
+        ticks: Ticks of the given clock.
+        about: Proof as a clause.
     """
 
     ticks: int
@@ -48,25 +48,25 @@ def time_bound(
     *,
     together: bool = False,
 ) -> TimeBound:
-    """Return the best lower bound that is known on when all of a collective has arrived.
+    """Return the best known lower bound on the completion time.
 
-    It holds for every order of transfers, with barriers or without: that of
-    :mod:`sccl.synth.network.least`, for chunks of this size, or, where it says more, that of
-    :mod:`sccl.prove.bounds.least_time`, whatever the chunks. (S alphas and R/C bytes bound a sum
-    only for steps with barriers; what is pipelined may pay for most of its steps while bytes pass.)
+    It holds for every order of transfers, with or without barriers. It is the larger of two bounds:
+    :mod:`sccl.synth.network.least` for chunks of this size, and :mod:`sccl.prove.bounds.least_time`
+    for all chunks. (S alphas plus R/C bytes is a bound for steps with barriers only. Pipelined
+    steps can overlap their alphas with bytes of others.)
 
-    That of links is about chunks that are each sent by itself. For those that are sent together
+    The bound of links assumes that each chunk is sent separately. For chunks that are sent together
     there is a weaker one (:func:`sccl.synth.network.least.clock_together`), or none.
 
     Args:
-        spec: the collective at any number of chunks.
-        clock: of this machine; where chunks are of several sizes, links of ranks and groups are
-            bounded as if all were as the smallest, and cuts by the bytes that there are.
-        together: whether chunks may be sent together.
+        spec: Collective for any number of chunks.
+        clock: Clock of this machine. If chunks have several sizes, bounds of links, ranks, and
+            groups use the smallest, and cuts use the actual bytes.
+        together: Whether chunks may be sent together.
 
     Raises:
-        InputError: something cannot be reached, or switches join ranks in too many ways.
-        TooLargeError: nothing is known of so many ranks whose chunks may be sent together.
+        InputError: Some destination cannot be reached, or switches join ranks in too many ways.
+        TooLargeError: No bound is known for this number of ranks if chunks may be sent together.
     """
     served = collective.served(clock.chunk_bytes)
     clock = Clock.of(topology, clock.sizes[0], clock.model, clock.tick_ps)
@@ -90,16 +90,16 @@ def time_bound(
 
 
 def least_us(topology: Topology, spec: Spec, costs: Costs) -> Callable[[float], float] | None:
-    """Return what no plan takes less than, by bytes of a rank's buffer.
+    """Return a function from the bytes of a rank's buffer to the lower bound.
 
     Args:
-        costs: that are asked for. Others than the machine's have no such bound.
+        costs: Requested costs. There is no bound for costs other than the machine's.
 
     Returns:
-        None: it is not worked out here.
+        None: there is no bound here.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     if topology.ranks > MOST_RANKS or costs != Costs.of(topology, None, None):
         return None
@@ -113,14 +113,14 @@ def least_by_size(
     sizes: Sequence[int],
     model: AlphaModel = AlphaModel.TRAVELS,
 ) -> LeastCurve:
-    """Return what no plan of any chunks takes less than: cuts, and prices that say more.
+    """Return the lower bound for all chunkings, from cuts and prices, as a function of the size.
 
     Args:
-        sizes: bytes of a rank's buffer, ascending, for which it is to be good.
+        sizes: Bytes of a rank's buffer, ascending, for which it is optimized.
 
     Raises:
-        InputError: something cannot be reached, or there are too many ranks.
-        KeyboardInterrupt: the user interrupted.
+        InputError: Some destination cannot be reached, or there are too many ranks.
+        KeyboardInterrupt: The user interrupted.
     """
     return least_curve(topology, spec, least_time(topology, spec, model), sizes)
 
@@ -143,7 +143,10 @@ def _models(topology: Topology, model: AlphaModel) -> tuple[Topology, ...]:
 def _by_links(
     topology: Topology, spec: Spec, collective: Collective, clock: Clock, *, together: bool
 ) -> int | None:
-    """Return what links and ways say. None: nothing, of chunks that may be sent together."""
+    """Return the bound of links and paths.
+
+    None: there is none for chunks that are sent together.
+    """
     dual = dual_of(spec)
     if dual.on_reversed:
         topology = topology.reversed()

@@ -1,4 +1,4 @@
-"""The least time over all chunkings, by size: what no plan takes less than, and plans near it."""
+"""Compute lower bounds over all chunkings by size, and schedules close to them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 NAME = "fluid"
 
 UNITS = 12.0
-"""Of effort for each size: half a minute, or so."""
+"""Budget for each size: about half a minute."""
 
 
 class TimePointPart(Part, frozen=True, kw_only=True):
-    """What is known at a size."""
+    """The result at a size."""
 
     size_bytes: Annotated[int, Meta(ge=1, description="Size of a rank's buffer.")]
     bound_us: Annotated[
@@ -51,7 +51,7 @@ class TimePointPart(Part, frozen=True, kw_only=True):
 
 
 class TimeLimitOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl limits --time' found."""
+    """The JSON output of 'sccl limits --time'."""
 
     kind: Literal["time-limit"] = "time-limit"
     collective: str
@@ -62,10 +62,10 @@ class TimeLimitOutput(Output, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class TimePoint:
-    """What is known at a size.
+    """The result at a size.
 
     Attributes:
-        ended: why it ended before its time. Empty: it did not.
+        ended: Reason why it ended early. Empty: it did not.
     """
 
     size_bytes: int
@@ -82,16 +82,16 @@ def least_times(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and
     told: Callable[[str], None] = lambda _: None,
     first: Callable[[], None] = lambda: None,
 ) -> Iterator[TimePoint]:
-    """Yield what is known at each size, one after the other. After an interrupt no more.
+    """Yield the result at each size, one after another. An interrupt ends the sequence.
 
     Args:
-        gap: by which part of the bound a schedule may be above it.
-        timeout_s: for each size. None: effort alone ends it.
-        told: called with what is known by then, in words.
-        first: called where something is compiled, as it is not on disk yet.
+        gap: Relative gap at which a schedule is good enough.
+        timeout_s: Seconds for each size. None: only the budget.
+        told: Function that receives progress.
+        first: Function that is called before a compilation without a cache.
 
     Raises:
-        InputError: the machine or the collective is not served, or the gap is out of range.
+        InputError: The machine or the collective is not supported, or the gap is out of range.
     """
     from sccl.compiled import compiling  # noqa: PLC0415 - loads Numba
 
@@ -178,7 +178,7 @@ def point_part(point: TimePoint, file: Path | None) -> TimePointPart:
 def time_limit_output(
     subject: Subject, within: float, points: Sequence[TimePointPart]
 ) -> TimeLimitOutput:
-    """Return what was found at all sizes."""
+    """Return the JSON output."""
     return TimeLimitOutput(
         inputs=question_digests(subject.topology, subject.spec),
         collective=subject.spec.name,

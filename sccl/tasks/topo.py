@@ -31,7 +31,7 @@ class GeneratorPart(Part, frozen=True, kw_only=True):
 
 
 class TopoListOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl topo list' lists."""
+    """The JSON output of 'sccl topo list'."""
 
     kind: Literal["topo-list"] = "topo-list"
     machines: tuple[MachinePart, ...]
@@ -52,13 +52,13 @@ class ChangedOutput(Output, frozen=True, kw_only=True):
 
 
 class TopoWithOutput(ChangedOutput, frozen=True, kw_only=True):
-    """What 'sccl topo with' wrote."""
+    """The JSON output of 'sccl topo with'."""
 
     kind: Literal["topo-with"] = "topo-with"
 
 
 class TopoWithoutOutput(ChangedOutput, frozen=True, kw_only=True):
-    """What 'sccl topo without' wrote."""
+    """The JSON output of 'sccl topo without'."""
 
     kind: Literal["topo-without"] = "topo-without"
 
@@ -77,7 +77,7 @@ def list_output(machines: Iterable[Topology]) -> TopoListOutput:
 def changed_output(
     kind: type[TopoWithOutput | TopoWithoutOutput], before: Topology, after: Topology, file: Path
 ) -> ChangedOutput:
-    """Return what was made of a machine, and written."""
+    """Return the JSON output."""
     return kind(
         inputs=question_digests(before),
         file=str(file),

@@ -1,4 +1,4 @@
-"""Files of training plans: which of those that are given hold one, and what the judge says."""
+"""Find and verify files of training plans."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LoadedTraining:
 
     @property
     def name(self) -> str:
-        """Return what it plans, and for what."""
+        """Return the names of its workload and its fabric."""
         return f"{self.plan.workload.name} on {self.plan.fabric.name}"
 
 
@@ -75,10 +75,10 @@ def training_files(
 
 @contextmanager
 def naming(file: Path) -> Iterator[None]:
-    """Say of which file it is what is refused.
+    """Add the file's name to errors.
 
     Raises:
-        InputError: what is raised within, after the file's name.
+        InputError: An error within the block, after the file's name.
     """
     try:
         yield
@@ -105,7 +105,7 @@ def _loaded(path: Path, table: CostTable | None) -> LoadedTraining:
 
 
 def told_training(one: LoadedTraining, *, wrong: bool = False) -> str:
-    """Return what a plan claims, in words. Nothing is proved of what is wrong."""
+    """Return a plan's claims as text. A wrong plan proves nothing."""
     plan = one.plan
     bound = "no bound is known"
     if plan.bound_ns:
@@ -137,10 +137,10 @@ def write_timeline(path: Path, one: LoadedTraining) -> None:
 
 
 def faults_of_training(one: LoadedTraining) -> tuple[PlanFault, ...]:
-    """Return what the judge says of a training plan, whose bound it proves again.
+    """Return the violations of a training plan. Its bound is proved again.
 
     Raises:
-        InputError: it names a synthesiser that there is not.
+        InputError: It names an unknown synthesizer.
     """
     from sccl.tasks.motif_planning import motif_planner  # noqa: PLC0415 - loads NumPy and Numba
     from sccl.train.rebounding import wrong_bound  # noqa: PLC0415
@@ -159,7 +159,7 @@ def faults_of_training(one: LoadedTraining) -> tuple[PlanFault, ...]:
 
 
 def notes_on_training(one: LoadedTraining) -> tuple[str, ...]:
-    """Return what of a training plan the judge takes as it is told, in sentences."""
+    """Return sentences on values of a training plan that are trusted without verification."""
     from sccl.train.recosting import believed  # noqa: PLC0415 - loads NumPy and Numba
 
     return tuple(believed(as_told=one.as_told))
@@ -184,7 +184,7 @@ def right_timeline(one: LoadedTraining) -> StepTimeline:
 
 
 def _runs_otherwise(one: LoadedTraining, timeline: StepTimeline) -> str:
-    """Return what differs between how a plan runs and how its file says so. Empty: nothing."""
+    """Return the difference between a plan's run and its stored timeline. Empty: none."""
     claimed = one.claimed
     if claimed is None or claimed == timeline:
         return ""

@@ -27,7 +27,7 @@ from sccl.tasks.subject import spec_of
 from sccl.tasks.taking_part import entrants_of
 
 OURS = {"multi-ring": "ring", "double-binary-tree": "tree", "pat": "pat"}
-"""What NCCL calls classical algorithms."""
+"""NCCL's names of classical algorithms."""
 
 ASSUMED = (
     "times come from sccl's model with optimal pipelining; NCCL divides and pipelines differently",
@@ -45,7 +45,7 @@ _PERF = {
     "reduce": "reduce",
     "reducescatter": "reduce_scatter",
 }
-"""What nccl-tests calls collectives."""
+"""Names of collectives in nccl-tests."""
 
 
 class TunerPart(Part, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ class TunerPart(Part, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """Rules, and what has to be known of them."""
+    """Rules, and notes on them."""
 
     rules: tuple[Rule, ...]
     notes: tuple[str, ...]
@@ -156,7 +156,7 @@ def rules_of(found: Comparison, made_by: str) -> WrittenFiles:
 
 
 def _command(contest: Contest) -> str:
-    """Return what runs NCCL with rules: one process for a node, else one for a GPU."""
+    """Return the command that runs NCCL with rules: one process per node, or one per GPU."""
     told = "NCCL_TUNER_PLUGIN=libnccl-tuner-example.so NCCL_TUNER_CONFIG_FILE={path}"
     program = f"{_PERF[contest.spec.name]}_perf -b 1K -e 1G -f 4"
     ranks = contest.topology.ranks
@@ -166,10 +166,10 @@ def _command(contest: Contest) -> str:
 
 
 def write_tuner(found: Comparison, file: Path) -> TunerPart:
-    """Write rules, and return what there is to say of them.
+    """Write rules, and return notes on them.
 
     Raises:
-        InputError: there are none, or the file cannot be written.
+        InputError: There are none, or the file cannot be written.
     """
     made = rules_of(found, "sccl compare --tuner")
     (content,) = made.files.values()

@@ -89,14 +89,14 @@ class WorkloadPart(Part, frozen=True, kw_only=True):
 
 
 class WorkloadShowOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl workload show' tells of a workload."""
+    """The JSON output of 'sccl workload show'."""
 
     kind: Literal["workload-show"] = "workload-show"
     workload: WorkloadPart
 
 
 class WorkloadImportOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl workload import' read, and may have written."""
+    """The JSON output of 'sccl workload import'."""
 
     kind: Literal["workload-import"] = "workload-import"
     formats: Annotated[tuple[str, ...], Meta(description="Files of the traces, one for each rank.")]
@@ -108,7 +108,7 @@ class WorkloadImportOutput(Output, frozen=True, kw_only=True):
 
 
 class WorkloadMakeOutput(Output, frozen=True, kw_only=True):
-    """What 'sccl workload make' made, and may have written."""
+    """The JSON output of 'sccl workload make'."""
 
     kind: Literal["workload-make"] = "workload-make"
     family: str
@@ -158,7 +158,7 @@ def import_workload(
 
 
 def workload_import_output(imported: ImportedWorkload, output: Path | None) -> WorkloadImportOutput:
-    """Return what was read, and may have been written."""
+    """Return the JSON output."""
     read = imported.read
     return WorkloadImportOutput(
         inputs=imported.digests,
@@ -194,7 +194,7 @@ def make_workload(
 
 
 def workload_make_output(made: MadeWorkload, output: Path | None) -> WorkloadMakeOutput:
-    """Return what was made, and may have been written."""
+    """Return the JSON output."""
     return WorkloadMakeOutput(
         inputs={},
         family=made.family,

@@ -27,7 +27,7 @@ def test_an_algorithm_is_made_and_its_file_is_what_the_judge_accepts(tmp_path: P
     file = tmp_path / "ring.json"
     code, out, _ = sccl("baseline", "ring", *ALLREDUCE, "-o", file)
     assert code == 0
-    assert "ring: allreduce on torus:4x4, C=16 S=30 R=30, R/C = 15/8, 480 sends, judged" in out
+    assert "ring: allreduce on torus:4x4, C=16 S=30 R=30, R/C = 15/8, 480 sends, verified" in out
     assert sccl("check", file)[0] == 0
     found = json.loads(sccl("baseline", "ring", *ALLREDUCE, "--pieces", "2", "--json")[1])
     assert found["result"]["chunks"] == 32

@@ -117,7 +117,9 @@ def test_what_a_tool_prints_that_is_no_matrix_is_refused(tmp_path: Path) -> None
     tools = scripted_tool(tmp_path, "nvidia-smi", {"topo": "No devices were found\n"})
     code, _, said = sccl("topo", "probe", "--tools", tools, "-o", tmp_path / "m.json")
     assert code == 2
-    assert "nvidia-smi topo -m: no line of a GPU with the X of itself" in " ".join(said.split())
+    assert "nvidia-smi topo -m: no row of a GPU has the X of its own column" in " ".join(
+        said.split()
+    )
     assert not (tmp_path / "m.json").exists()
 
 

@@ -351,4 +351,4 @@ def test_programs_of_machines_without_a_name_need_one(project: Path, tmp_path: P
     assert "give --topo and the machine's file" in sccl("simulate", file)[2]
     assert sccl("simulate", file, "--topo", "ring:4")[0] == 0
     file.write_text(text.replace('"allreduce"', '"mine"'))
-    assert "is a collective of your own" in sccl("simulate", file)[2]
+    assert "is a custom collective" in sccl("simulate", file)[2]

@@ -47,7 +47,7 @@ def test_how_what_combines_was_found_is_told(tmp_path: Path) -> None:
     assert shown["finish_us"] == pytest.approx(simulated["runs"][0]["finish_us"])
     code, out, _ = sccl(*words, "--collective", "reducescatter", "--combine", "direct")
     assert code == 0
-    assert "combined by direct demands: each contribution goes by itself" in out
+    assert "combined by direct demands: each contribution is sent separately" in out
     code, out, _ = sccl(*words, "--collective", "allgather", "--json")
     assert json.loads(out)["combined"] is None
 
@@ -62,10 +62,10 @@ def test_epochs_and_what_switches_do_are_told(tmp_path: Path) -> None:
     assert (checked["valid"], checked["finish_us"]) == (True, pytest.approx(shown["finish_us"]))
     code, out, _ = sccl("teccl", *words, "--model", "astar", "--epoch", "slowest")
     assert code == 0
-    assert "found in " in out
+    assert "scheduled in " in out
     code, out, _ = sccl("teccl", *words, "--model", "astar", "--effort", "1e-9")
     assert code == 0
-    assert "found by list scheduling, not by model astar: its rounds did not end" in out
+    assert "scheduled by list scheduling, not by model astar: its rounds did not end" in out
 
 
 @pytest.mark.parametrize(

@@ -441,7 +441,7 @@ def test_three_models_and_the_prologue_are_shown(tmp_path: Path) -> None:
     assert told["two_iterations_us"] == 2 * told["period_us"] + told["prologue_us"]
     said = " ".join(sccl("show", tmp_path / "plan.json")[1].split())
     assert "14.5 us an iteration (+0.00%), if motifs share bandwidth as fluids do" in said
-    assert "if all that they send goes over links, one by one (+" in said
+    assert "with all messages simulated link by link (+" in said
     assert "where none meet there; the rest is messages that wait for others)" in said
 
 

@@ -174,5 +174,5 @@ def test_a_job_goes_on_without_its_store(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-4000:]
     assert done.stdout == "['begun', 'begun'] 1 True [0, 0]\n"
     for rank in range(RANKS):
-        said = re.findall(f"sccl: rank {rank}: .*: the job goes on under its plan", done.stderr)
+        said = re.findall(f"sccl: rank {rank}: .*: the job continues under its plan", done.stderr)
         assert len(said) == 1, done.stderr[-4000:]

@@ -226,7 +226,7 @@ def test_a_collective_that_nobody_knows_is_not_judged(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"allgather"', '"allgater"'))
     code, out, _ = sccl("check", path)
     assert code == 0
-    assert "note: it does not say what is to be where in the end: judged is that it ends" in out
+    assert "note: its final state is not given: verified are termination" in out
 
 
 def test_what_is_sent_is_demanded(tmp_path: Path) -> None:

@@ -227,7 +227,7 @@ def test_training_plans_are_exported_alone_and_only_right_ones(tmp_path: Path) -
     file = plan_file(prefetching_plan(), tmp_path / "plan.json")
     words = ("--format", "chakra", "-o", tmp_path / "out")
     code, _, err = sccl("export", file, file, *words)
-    assert (code, "export each by itself" in " ".join(err.split())) == (2, True)
+    assert (code, "export each one separately" in " ".join(err.split())) == (2, True)
     plan_file(replace(prefetching_plan(), period_ns=1), file)
     code, _, err = sccl("export", file, *words)
     assert (code, "this plan fails verification" in " ".join(err.split())) == (2, True)

@@ -60,7 +60,7 @@ def test_answers_are_taken_off(tmp_path: Path) -> None:
     ("program", "says"),
     [
         ("echo {}", r"profile printed '{}\\n', expected a line of JSON"),
-        (f"echo '{json.dumps(ROW | {'us': 0})}'", "printed what cannot be: link 0->1, .* has 0"),
+        (f"echo '{json.dumps(ROW | {'us': 0})}'", "an impossible value: link 0->1, .* has 0"),
         ("echo 'rank 1 is gone' >&2; exit 3", "profile ended with exit code 3:\nrank 1 is gone"),
         ("echo; echo '= KILLED'; echo; exit 9", "profile ended with exit code 9:\n= KILLED"),
     ],

@@ -55,7 +55,7 @@ def test_values_that_go_round_in_a_circle_have_times_and_no_steps() -> None:
         (5, 2 * later + took, 0, place[1, 2], False),
     ]
     schedule = schedule_of(machine, named("allreduce", 3).at(3), rows, clock)
-    with pytest.raises(ParameterError, match="in a circle"):
+    with pytest.raises(ParameterError, match="in a cycle"):
         algorithm_of(schedule)
 
 

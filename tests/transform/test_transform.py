@@ -87,7 +87,7 @@ def test_prune_drops_what_nobody_needs() -> None:
 
 def test_what_cannot_be_inverted() -> None:
     allgather = algorithm(Case("ring:4", "allgather", 1, 2, 2, True, ""))
-    with pytest.raises(NotInvertibleError, match="does not combine"):
+    with pytest.raises(NotInvertibleError, match="does not reduce"):
         invert(allgather, named("gather", 4).at(1))
     from sccl.collectives import custom
     from sccl.core.files.shapes import CustomCollectiveWire
