@@ -1,4 +1,4 @@
-"""Plans inside running PyTorch jobs: a process group that records what a job calls, and orders it.
+"""Execute plans in running PyTorch jobs: a process group that records and orders a job's calls.
 
-Nothing outside this room, and :mod:`sccl.torch`, which is its door for jobs, imports torch.
+Only this package, and :mod:`sccl.torch`, its interface for jobs, import torch.
 """

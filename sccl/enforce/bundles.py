@@ -27,7 +27,7 @@ BUNDLES = "SCCL_BUNDLES"
 """0: gloo serves all. Otherwise folders, as in PATH, of projects that ``sccl codegen`` made."""
 
 MAX_RANKS = 8
-"""Of a group that our own bundle is made for: the memory that ranks share grows with the square."""
+"""Largest group for a generated bundle. Shared memory grows with the square of the ranks."""
 
 _SIZE_BYTES = 2**20  # of a request; what is straight is so at any size
 _STRAIGHT = ("allgather", "allreduce", "broadcast", "reducescatter")
@@ -47,14 +47,14 @@ class HostBundle:
 
 
 def bundle_for(ranks: int, wish: str) -> HostBundle:
-    """Return the bundle that serves groups of so many ranks, built if it has not been.
+    """Return the bundle that serves groups of a number of ranks, and build it if necessary.
 
     Args:
-        wish: what :data:`BUNDLES` says.
+        wish: Value of :data:`BUNDLES`.
 
     Raises:
-        InputError: a folder that is named is no project for the host.
-        ToolError: there is no compiler, or it does not take the code.
+        InputError: A named folder is no project for the host.
+        ToolError: There is no compiler, or it rejects the code.
     """
     for folder in filter(None, wish.split(os.pathsep)):
         project = load_project(Path(folder))
@@ -93,7 +93,7 @@ def _own(ranks: int) -> HostBundle:
 
 
 def _build_into(cache: Path, folder: Path, made: dict[str, str]) -> None:
-    """Build aside and move it in place whole; who comes second takes what is there."""
+    """Build in a temporary folder and rename it. If another process was faster, use its result."""
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".making-", dir=cache) as aside:
@@ -122,7 +122,7 @@ def _generated(ranks: int) -> dict[str, str]:
 
 
 def _builder() -> str:
-    """Return what decides what the compiler makes of a source: itself, and the processor."""
+    """Return a key of everything that affects compilation: compiler and processor."""
     compiler = os.environ.get("CXX") or "c++"
     if shutil.which(compiler.split()[0]) is None:
         raise ToolError(f"no {compiler}: install a C++ compiler (Debian: apt-get install g++)")

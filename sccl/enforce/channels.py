@@ -76,7 +76,7 @@ class Channels:
         return self._groups[lane, ranks]
 
     def issue(self, lane: Lane, job: Callable[[], None]) -> None:
-        """Let the thread of a lane do something, after what it was given before."""
+        """Queue a job for the thread of a lane."""
         self._queues[lane].put(job)
 
     def end(self) -> None:

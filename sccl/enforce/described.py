@@ -1,4 +1,4 @@
-"""What a call of a process group is about: its tensors, and what tells it from other calls."""
+"""Describe a call of a process group: its tensors, and the properties that identify it."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ class Described:
     """A call.
 
     Attributes:
-        collective: its name in :data:`~sccl.core.workload_ops.COLLECTIVES`. A barrier is an
+        collective: Its name in :data:`~sccl.core.workload_ops.COLLECTIVES`. A barrier is an
             allreduce of one byte. Empty: it is between two ranks.
-        given: tensors whose data it takes, in the order of ranks where it has one for each.
-        got: likewise those that it fills; of an allreduce the same.
-        root: its place in the group.
-        reduce: what combines elements. Empty: nothing does.
-        gives: elements of :attr:`given` for each rank, of an alltoall of uneven parts.
-        gets: likewise of :attr:`got` from each.
-        peer: of what is between two ranks the place of the other. None: any.
-        sends: whether this rank is the one that gives, then.
+        given: Input tensors, in the order of ranks if there is one for each.
+        got: Output tensors, in the same order. For an allreduce they are the inputs.
+        root: Place of the root in the group.
+        reduce: Operator of the reduction. Empty: none.
+        gives: Elements of :attr:`given` for each rank, for an alltoall of uneven parts.
+        gets: Elements of :attr:`got` from each rank.
+        peer: Place of the other rank of a point-to-point call. None: any.
+        sends: Whether this rank is the sender of a point-to-point call.
     """
 
     collective: str
@@ -106,7 +106,7 @@ def _option(name: str, default: Any, opts: Any) -> Any:
 
 
 def _reduction(opts: Any) -> str:
-    """Return what combines, by options, or as it is given in their place."""
+    """Return the reduction operator from options, or as given instead of them."""
     op = getattr(opts, "reduceOp", opts)
     # ReduceOp holds its kind, which is a key; reductions with a factor have none.
     kind = getattr(op, "op", op)
@@ -220,4 +220,6 @@ DESCRIBE: dict[str, Callable[..., Described]] = {
     "recv": _recv,
     "recv_anysource": _recv_anysource,
 }
-"""By what a method does, as in :data:`~sccl.enforce.releases.NAMES`: how its arguments are read."""
+"""Functions that read the arguments of methods, by the keys of
+:data:`~sccl.enforce.releases.NAMES`.
+"""

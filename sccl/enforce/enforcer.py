@@ -1,7 +1,7 @@
-"""The enforcer: calls of a job become motifs, which are issued in a plan's order over its channels.
+"""Enforce a plan: issue the motifs of a job's calls in the plan's order over its channels.
 
-Source: SYNDICATE (NSDI 2023) section 4.4. Whoever submits a call issues what that makes ready, so
-that no thread has to look whether there is something to issue.
+Source: SYNDICATE (NSDI 2023) section 4.4. The thread that submits a call issues the motifs that
+become ready, so no thread has to poll.
 """
 
 from __future__ import annotations
@@ -32,22 +32,23 @@ from sccl.enforce.stalls import CUT, Stalls
 from sccl.errors import InputError, ToolError
 
 Program = list[tuple[Hashable, ...]]
-"""What tells the calls of an iteration, in order: collective, ranks, type, and more."""
+"""Keys of the calls of an iteration, in order: collective, ranks, type, and more."""
 
 _POLL_S = 0.02
 _PATIENCE_S, _PERIODS = 5.0, 10
-"""After how long a rank that makes no calls says that it stands, where no wait of it is seen: the
-longer of so many seconds, or periods of the plan. What is decided then does not depend on it."""
+"""Time after which a rank without calls and without a visible wait reports that it stands: the
+larger of seconds, and periods of the plan. The decision does not depend on it.
+"""
 
 
 class Enforcer:
-    """A plan at work in this process.
+    """An active plan in this process.
 
     Attributes:
-        script: it.
-        program: what tells the calls of an iteration, in order.
-        sequence: where the rank is in it.
-        measures: what it takes.
+        script: The plan's script.
+        program: Keys of the calls of an iteration, in order.
+        sequence: Position of the rank in the plan.
+        measures: Measured times.
     """
 
     def __init__(
@@ -58,10 +59,10 @@ class Enforcer:
         timeout: timedelta,
         make: Callable[..., Any],
     ) -> None:
-        """Make what the plan needs. All ranks do so at once.
+        """Create the resources of the plan, at the same time on all ranks.
 
         Raises:
-            InputError: the plan asks for what the job does not have.
+            InputError: The plan requires something that the job does not have.
         """
         self.script, self._rank, self._timeout = script, rank, timeout
         self._world: Group = tuple(range(script.ranks))
@@ -173,7 +174,7 @@ class Enforcer:
             self.measures.came_to(self.sequence.iterations)
 
     def retire(self) -> None:
-        """Let all that was submitted end, without what was not. Nothing waits for that."""
+        """Finish all submitted calls, without missing ones. Do not wait for that."""
         with self._lock:
             if not self._closing.is_set():
                 self._issue(self.sequence.cut())
@@ -182,7 +183,7 @@ class Enforcer:
         self._follow_made()
 
     def close(self) -> None:
-        """Let all that was submitted end, without what was not, and wait for it."""
+        """Finish all submitted calls, without missing ones, and wait for that."""
         self.retire()
         self._channels.close()
         self._watch.join()
@@ -206,7 +207,10 @@ class Enforcer:
                 del self._open[iteration, number]
 
     def _follow_made(self) -> None:
-        """Do what follows upon calls that were made: it may call again, so not amid an order."""
+        """Run the callbacks of issued calls.
+
+        They may submit calls, so this is not done while issuing.
+        """
         while self._made:
             try:
                 made = self._made.popleft()
@@ -238,10 +242,10 @@ class Enforcer:
             assert held.row  # what stays where it is, is put in place
 
     def _before_wait(self, call: HeldCall) -> None:
-        """Wait until a call is issued: what the plan has before it may still have to be called.
+        """Wait until a call is issued. Earlier calls of the plan may still have to be submitted.
 
         Raises:
-            ToolError: it is not within the group's time.
+            ToolError: It is not issued within the group's timeout.
         """
         until = time.monotonic() + self._timeout.total_seconds()
         waited = 0.0
@@ -270,9 +274,9 @@ class Enforcer:
         self._follow_made()
 
     def _watching(self) -> None:
-        """Look for waits that are not seen, as those for a future are, and let none last for ever.
+        """Detect invisible waits, such as those for a future, and end them after the timeout.
 
-        What is issued, gloo gives up itself.
+        gloo applies its own timeout to issued calls.
         """
         limit = self._timeout.total_seconds()
         patience = min(max(_PATIENCE_S, _PERIODS * self.script.period_us / 1e6), limit)
@@ -296,10 +300,10 @@ class Enforcer:
 
 
 def program_of(script: PlanScript, rank: int) -> Program:
-    """Return what tells the calls that a plan expects of a rank in an iteration, in order.
+    """Return the keys of the calls that a plan expects from a rank in an iteration, in order.
 
     Raises:
-        InputError: the rank has no part in one.
+        InputError: The rank has no part in one.
     """
     own = [_own_group(op, rank) for op in script.ops]
     return [_key_of(script.ops[op], own[op], part) for op, part in script.submits]
@@ -321,9 +325,9 @@ def _key_of(op: ScriptOp, own: Group, part: int) -> tuple[Hashable, ...]:
 
 
 def key_of_call(group: Group, described: Described) -> tuple[Hashable, ...]:
-    """Return what tells a call from others, on all ranks alike.
+    """Return the key of a call, which is equal on all ranks.
 
-    What a rank gives to each of an alltoall is its own affair: it is none of that.
+    The splits of an alltoall differ by rank, and are not part of it.
     """
     if described.collective == "alltoall":
         return ("alltoall", group, described.dtype)

@@ -1,12 +1,12 @@
-"""What a rank sends and gets for a motif, step after step, as far as it can be known beforehand.
+"""Execute a rank's sends and receives for a motif, step after step.
 
-Receives are posted before what they receive can come. Over gloo, data of which nobody has said that
-he waits for it is announced first, and sent once the answer is there, which comes behind all that
-is on its way to the same rank. And what a rank sends waits only for what it passes on, and for what
-came two messages of each rank earlier: so all of these come on alike, and none is done when the
-others have only begun. On four ranks over links of 20 to 100 Mb/s an alltoall of 4 MB takes 1.03 to
-1.08 times what its bytes do, in pieces of 32 to 64 KiB. All at once, as gloo does it, 1.1 to 1.6
-times. In rounds that wait for each, 1.01 to 1.9 times.
+Receives are posted before their data can arrive. Over gloo, a sender announces data without a
+posted receive, and sends them after the answer, which queues behind all data in flight to the same
+rank. A send waits only for the data that it forwards, and for receives of two messages earlier from
+each rank. So all transfers progress evenly, and none completes while others have barely begun. On
+four ranks over links of 20 to 100 Mb/s, an alltoall of 4 MB takes 1.03 to 1.08 times the time of
+its bytes, in pieces of 32 to 64 KiB. All at once, as gloo sends them: 1.1 to 1.6 times. In rounds
+with a wait for each: 1.01 to 1.9 times.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COMBINE: Mapping[str, _Combine] = {
     "min": lambda into, other: torch.minimum(into, other, out=into),
     "max": lambda into, other: torch.maximum(into, other, out=into),
 }
-"""What reduces the second into the first."""
+"""Functions that reduce the second argument into the first."""
 
 
 _EACH_AHEAD = 2
@@ -50,11 +50,11 @@ class RankExchange:
         self.ahead = _EACH_AHEAD * len({row[3] for row in rows if row[4] == rank})
 
     def run(self, row: Row, world: Any, reduce: str) -> None:
-        """Do all of it.
+        """Execute all steps.
 
         Args:
-            world: a group of all ranks, over the motif's channel.
-            reduce: by what elements are reduced. Empty: none are.
+            world: Group of all ranks, over the motif's channel.
+            reduce: Reduction operator. Empty: none.
         """
         under_way = _UnderWay(row, world, reduce)
         for number, step in enumerate(self.steps):
@@ -77,7 +77,7 @@ class _UnderWay:
         self._sent: list[tuple[Any, torch.Tensor]] = []  # tensors are kept until they are
 
     def post(self, step: OwnStep) -> None:
-        """Say what a step waits for."""
+        """Post the receives of a step."""
         own = []
         for message in step.got:
             places = [self._row.at(*span) for span in message.spans]
@@ -94,7 +94,7 @@ class _UnderWay:
         self._sent.append((self._world.send([given], message.peer, 0), given))
 
     def place(self, last: int) -> None:
-        """Put what has come in place, of steps up to one, in their order."""
+        """Copy received data of steps up to one to their places, in order."""
         while self._placed <= last:
             for work, buffer, message in self.posted[self._placed]:
                 work.wait()

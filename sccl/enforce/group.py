@@ -1,7 +1,7 @@
-"""The process group ``sccl``: whatever a job calls comes by here, and torch's own carry it.
+"""Implement the process group ``sccl``: it sees a job's calls, and torch's groups carry them.
 
-A method of it is made for each name under which releases of torch call a collective, so that DDP,
-ZeRO and FSDP2 find them all.
+It has a method for each name of a collective in any release of torch, so that DDP, ZeRO, and FSDP2
+find them all.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _OPEN: weakref.WeakSet[ScclGroup] = weakref.WeakSet()
 """Groups that the job has not destroyed."""
 
 _AT_EXIT_S = 0.5
-"""For what is under way when a job ends; gloo has threads that end with Python otherwise."""
+"""Time for unfinished calls when a job ends. gloo has threads that otherwise end with Python."""
 
 
 class ScclGroup(dist.ProcessGroup):
     """A group of ranks.
 
     Attributes:
-        ranks: global ranks, in the order of the group.
-        hosted: what serves those that a bundle serves.
+        ranks: Global ranks, in the order of the group.
+        hosted: Service for calls that a bundle supports.
     """
 
     def __init__(
@@ -69,10 +69,10 @@ class ScclGroup(dist.ProcessGroup):
 
     @property
     def inner(self) -> Any:
-        """Return what carries calls of tensors on CPUs that no plan is about, nor a bundle serves.
+        """Return the group that carries calls of CPU tensors outside plans and bundles.
 
         Raises:
-            CallError: the job has destroyed the group.
+            CallError: The job has destroyed the group.
         """
         if self._inner is None:
             those = ranks_in_words(self.ranks)
@@ -80,10 +80,10 @@ class ScclGroup(dist.ProcessGroup):
         return self._inner
 
     def over(self, device: torch.device) -> Any:
-        """Return what carries calls of tensors on a device, made when it is first asked for.
+        """Return the group that carries calls of tensors on a device. It is created on first use.
 
         Raises:
-            CallError: there is none, or the job has destroyed the group.
+            CallError: There is none, or the job has destroyed the group.
         """
         inner = self.inner
         if device.type == "cpu":
@@ -110,19 +110,19 @@ class ScclGroup(dist.ProcessGroup):
 
     @property
     def group_desc(self) -> str:
-        """Return what it is for, as who made it says."""
+        """Return its description from its creator."""
         return self._description
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
-        """Return what jobs call it."""
+        """Return the name of the backend."""
         return "sccl"
 
     def name(self) -> str:
-        """Return what jobs call it."""
+        """Return the name of the backend."""
         return "sccl"
 
     def shutdown(self) -> None:
-        """End what it does: the job destroys it, or ends."""
+        """Finish its work: the job destroys it, or ends."""
         if self._inner is None:
             return
         _OPEN.discard(self)
@@ -135,7 +135,7 @@ class ScclGroup(dist.ProcessGroup):
         self._elsewhere.clear()
 
     def abort(self) -> None:
-        """End what it does, however far that is."""
+        """End its work at once."""
         if self._inner is None:
             return
         _OPEN.discard(self)

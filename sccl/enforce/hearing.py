@@ -1,4 +1,4 @@
-"""What a job was heard to call, by which a rank judges whether a plan is of what it does."""
+"""Record the recent calls of a job, and test whether a plan fits them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class HeardCall:
 def iterations_in(
     heard: Sequence[HeardCall], program: Sequence[tuple[Hashable, ...]]
 ) -> list[HeardCall]:
-    """Return where iterations of a plan begin in what a job called; none: it is not known yet.
+    """Return the first calls of a plan's iterations in the recorded calls. Empty: not known yet.
 
     Args:
-        program: what tells the calls of an iteration, in order.
+        program: Keys of the calls of an iteration, in order.
 
     Raises:
-        InputError: the job calls something else.
+        InputError: The job makes other calls.
     """
     keys, size = [one.key for one in heard], len(program)
     called = set(keys)
@@ -65,9 +65,10 @@ def iterations_in(
 
 
 def misfit(first: Sequence[tuple[Hashable, ...]], program: Sequence[tuple[Hashable, ...]]) -> str:
-    """Return why a plan is none of what a job called first. Empty: it fits, or may yet.
+    """Return the reason why a plan does not fit the first calls of a job. Empty: it fits, or may.
 
-    A job may call other things before its first step: so there are to be some more than four.
+    A job may make other calls before its first step, so more than four iterations of calls are
+    needed.
     """
     if len(first) < 4 * len(program) + _BEFORE_STEPS:
         return ""
@@ -79,10 +80,10 @@ def misfit(first: Sequence[tuple[Hashable, ...]], program: Sequence[tuple[Hashab
 
 
 def periods_us(begins: Sequence[HeardCall], size: int) -> list[tuple[int, float]]:
-    """Return what iterations took that came right after one another, by the calls before their end.
+    """Return the durations of consecutive iterations, with the number of calls before their end.
 
     Args:
-        size: how many calls of all ranks an iteration has.
+        size: Number of calls of all ranks in an iteration.
     """
     return [
         (after.number, (after.at_s - before.at_s) * 1e6)

@@ -14,14 +14,14 @@ from sccl.enforce.works import Restore
 
 
 class HeldOp:
-    """An operation of an iteration, and what was called of it.
+    """An operation of an iteration, with its calls.
 
     It is done when all of its motifs are. Then all of its calls are.
 
     Attributes:
-        group: the ranks that do it, of which this is one.
-        calls: by their numbers.
-        done: of each motif whether it is done.
+        group: Ranks of the operation, including this one.
+        calls: Calls by number.
+        done: For each motif whether it is done.
     """
 
     def __init__(self, op: ScriptOp, group: tuple[int, ...], rank: int) -> None:
@@ -87,7 +87,7 @@ class HeldOp:
         return True
 
     def run(self, motif: int, job: Callable[[], None]) -> None:
-        """Do a motif, once those are done that it waits for; whatever goes wrong, waits tell."""
+        """Execute a motif after its dependencies. Waits raise any error."""
         try:
             for other in self.op.motifs[motif].after:
                 self.done[other].wait()

@@ -1,8 +1,8 @@
-"""Calls of a group in terms of a bundle's C API: addresses, counts, and copies where needed.
+"""Translate calls of a group to a bundle's C API: addresses, counts, and copies if needed.
 
-What is decided here is decided alike on all ranks: only by what the caller has to make the same on
-all of them. So parts of an alltoall, which differ, go one way at any size; tensors that are not
-contiguous, which may be so on some ranks, are copied and not refused.
+All ranks make the same decisions, because they use only properties that the caller must make equal
+on all ranks. So an alltoall with splits, which differ, takes one path for all sizes. Tensors that
+are not contiguous, which may differ by rank, are copied and not refused.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from sccl.enforce.joined import IN_PLACE, OPS, TYPES, BundleCall, Joined
 Job = Callable[[], None]
 Maker = Callable[[Joined, int, Described], "BundleJob | None"]
 BundleJob = tuple[str, Job]
-"""The collective of the bundle that it takes. Empty: it takes none. And what does the call."""
+"""The collective of the bundle that it uses (empty: none), and the function that makes the call."""
 
 _BYTES = TYPES["int8"]
 
 
 def job_of(joined: Joined, ranks: int, does: str, described: Described) -> BundleJob | None:
-    """Return what does a call. None: that is gloo's affair.
+    """Return the job of a call. None: gloo carries it.
 
     Args:
-        does: as in :data:`~sccl.enforce.releases.NAMES`.
+        does: Key of :data:`~sccl.enforce.releases.NAMES`.
     """
     make = _MAKERS.get(does)
     every = (*described.given, *described.got)
@@ -165,7 +165,7 @@ def _straight_single(
 
 
 def _apart(given: torch.Tensor, into: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return what is given where nothing is written: a copy, if that is not so."""
+    """Return the input, copied if it overlaps an output."""
     start, end = given.data_ptr(), given.data_ptr() + given.nbytes
     meets = any(one.data_ptr() < end and start < one.data_ptr() + one.nbytes for one in into)
     return given.clone() if meets else given

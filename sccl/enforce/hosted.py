@@ -1,6 +1,6 @@
-"""Calls of a group that a bundle for the host serves, through memory that its ranks share.
+"""Serve calls of a group with a host bundle, through memory that its ranks share.
 
-All ranks decide alike: by what is the same on all of them, or what they have told one another.
+All ranks make the same decisions, from equal properties or exchanged data.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ _END_S = 1.0
 """For a call that is ended. It notices within a tenth of that, where gloo has no part in it."""
 
 _MADE: Counter[tuple[int, ...]] = Counter()
-"""How often there was a group of some ranks: what was said over the store then, is still there."""
+"""Number of earlier groups of the same ranks, because their messages remain in the store."""
 
 _OPEN: weakref.WeakSet[HostService] = weakref.WeakSet()
 
 
 class HostService:
-    """What serves a group beside gloo.
+    """The bundle service of a group, next to gloo.
 
     Attributes:
-        refusal: why gloo serves all. Empty: it does not.
-        shown: its ranks, in words.
+        refusal: Reason why gloo serves all calls. Empty: the bundle serves some.
+        shown: Its ranks, as text.
     """
 
     def __init__(self, store: Any, group: Any, timeout: timedelta, wish: str) -> None:
-        """Make what serves a group, as all of its ranks do at once.
+        """Create the service, at the same time on all ranks of the group.
 
         Args:
-            wish: what :data:`BUNDLES` says.
+            wish: Value of :data:`BUNDLES`.
         """
         ranks = group.ranks
         _MADE[ranks] += 1
@@ -155,10 +155,10 @@ class HostService:
             self._joined.timeout_s = timeout.total_seconds()
 
     def close(self, *, at_once: bool = False) -> None:
-        """Free all that is shared, once what was called has ended.
+        """Free all shared resources after the end of submitted calls.
 
         Args:
-            at_once: end what has not.
+            at_once: Whether to end unfinished calls.
         """
         _OPEN.discard(self)
         joined, self._joined = self._joined, None
@@ -176,12 +176,15 @@ class HostService:
 
 
 def wished() -> str:
-    """Return what the environment says of bundles."""
+    """Return the environment's setting for bundles."""
     return os.environ.get(BUNDLES, "")
 
 
 def _found(ranks: int, wish: str) -> tuple[str, tuple[str, ...], str]:
-    """Return a library, what it has algorithms of, and an empty text, or why there is none."""
+    """Return a library, its collectives, and an empty text.
+
+    Otherwise the reason why there is none.
+    """
     from sccl.enforce.bundles import bundle_for  # noqa: PLC0415 - one rank of a machine needs it
 
     try:

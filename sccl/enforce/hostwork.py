@@ -38,7 +38,7 @@ class HowCalled:
 
 
 class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
-    """What a job holds of a call."""
+    """The work object of a call."""
 
     def __init__(self, naming: Naming, results: list[torch.Tensor]) -> None:
         super().__init__()
@@ -48,14 +48,17 @@ class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
         self._future: ResultFuture | None = None
         self._error: BaseException | None = None
         self.within = getattr(_TELLING, "calls", False)
-        """Whether it is called by what follows upon another call, which may wait for it there."""
+        """Whether a callback of another call submits it, which may wait for it there."""
 
     def begin(self) -> None:
         """Take note that it ends later, in another thread."""
         self._ended, self._lock = threading.Event(), threading.Lock()
 
     def do(self, job: Job) -> Job | None:
-        """Do it, whatever goes wrong: waits tell; return what tells its future, if there is one."""
+        """Make the call.
+
+        Waits raise any error. Return a job that settles its future, if there is one.
+        """
         try:
             job()
         except Exception as error:  # noqa: BLE001 - told to who waits
@@ -82,7 +85,7 @@ class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
         return True
 
     def get_future(self) -> Any:
-        """Return what is done when results are there."""
+        """Return a future of the results."""
         if self._future is None:
             future = ResultFuture()
             if self._lock is None:
@@ -95,7 +98,7 @@ class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
         return self._future.future
 
     def _settle(self, future: ResultFuture) -> None:
-        """Tell a future, in a thread that does nothing else: what follows upon it is done there."""
+        """Settle a future in a dedicated thread, which runs its callbacks."""
         _TELLING.calls = True
         self._set(future)
 
@@ -112,7 +115,7 @@ class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
         return self.is_completed() and self._error is None
 
     def exception(self) -> Any:
-        """Return what went wrong."""
+        """Return the error."""
         return self._error
 
     def result(self) -> Any:
@@ -120,15 +123,15 @@ class HostWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
         return list(self._results)
 
     def synchronize(self) -> None:
-        """Let what follows wait."""
+        """Wait for the call."""
         self.wait()
 
 
 class HostQueue:
-    """Calls of a communicator in the order in which they came.
+    """Calls of a communicator in order of submission.
 
-    What follows upon calls, as hooks of DistributedDataParallel do, is done by a thread of its own,
-    in their order: it may call again, and wait for that. Such calls are told by one thread each.
+    A dedicated thread runs callbacks of calls, such as hooks of DistributedDataParallel, in order:
+    a callback may submit a call and wait for it. Such nested calls get one thread each.
     """
 
     def __init__(self, name: str) -> None:

@@ -1,6 +1,6 @@
-"""What carries calls that no bundle serves: torch's own groups, one for each type of device.
+"""Create the groups of torch that carry calls outside bundles, one for each type of device.
 
-A group over gloo is made at once. Those of other devices when a call first has tensors there.
+A group over gloo is created at once. Those of other devices are created on first use.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ def _where_cuda_is(device: torch.device) -> AbstractContextManager[Any]:
 
 @dataclass(frozen=True, slots=True)
 class DeviceKind:
-    """How calls of tensors on a type of device are carried.
+    """The way to carry calls of tensors on a type of device.
 
     Attributes:
-        name: of what carries them.
-        make: makes a group of ranks that can.
-        here: of a device: within what a later call is submitted as if it were where it is asked,
-            which is the current stream of this thread.
-        streams: whether it has streams, of which futures have to be told.
+        name: Name of the backend.
+        make: Function that creates a group of ranks.
+        here: Function from a device to a context in which a later call is submitted to the current
+            stream of this thread.
+        streams: Whether it has streams, which futures must know.
     """
 
     name: str
@@ -103,12 +103,12 @@ def kind_of(device: torch.device) -> DeviceKind:
 
 
 def shown_over(device: torch.device) -> str:
-    """Return the name of what carries calls of tensors on a device."""
+    """Return the name of the backend for tensors on a device."""
     return "gloo" if device == CPU else kind_of(device).name
 
 
 def with_streams(device: torch.device) -> list[torch.device]:
-    """Return what a future of results on a device has to be told of."""
+    """Return the devices that a future of results on a device must know."""
     kind = DEVICES.get(device.type)
     return [device] if kind is not None and kind.streams else []
 

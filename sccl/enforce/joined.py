@@ -125,7 +125,7 @@ class Joined:
         self._closing = True
 
     def leave(self) -> None:
-        """Free what is shared. Nothing is under way, and nothing follows."""
+        """Free all shared resources. No call is active, and none follows."""
         self._closing = True
         if self._comm:
             self._library.sccl_leave(self._comm)

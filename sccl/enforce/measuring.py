@@ -1,4 +1,4 @@
-"""What a rank measures while it runs a plan: where time goes, and what motifs take."""
+"""Measure a rank's time under a plan: its distribution, and the times of motifs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _MOST_TIMES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Where time of some iterations went.
+    """The distribution of time over some iterations.
 
     Attributes:
-        period_us: of one of them, in the mean.
-        idle: the part of it without any motif under way.
-        waited: the part of it in which, besides, a call was there that the plan held back.
-        motifs: what they took.
+        period_us: Mean duration of an iteration.
+        idle: Fraction without any active motif.
+        waited: Fraction without any active motif while the plan held back a submitted call.
+        motifs: Times of motifs.
     """
 
     period_us: float
@@ -59,7 +59,7 @@ class Stopwatch:
             self._held = some
 
     def ended(self, motif: ScriptMotif, seconds: float | None) -> None:
-        """Take note of a motif that is done, and what it took. None: it was of another size."""
+        """Record the end of a motif and its time. None: it had another size."""
         with self._lock:
             self._pass()
             self._running -= 1

@@ -29,10 +29,10 @@ class StoreMeeting:
         self._times = 0
 
     def of_all(self, mine: bytes) -> list[bytes]:
-        """Give something to all ranks, and return what each of them gave.
+        """Give data to all ranks, and return the data of each rank.
 
         Raises:
-            RuntimeError: some rank does not come, within the store's time.
+            RuntimeError: Some rank does not join within the store's timeout.
         """
         self._times += 1
         self._store.set(f"{self._times}/{self.rank}", mine)
@@ -56,9 +56,9 @@ class StoreMeeting:
 
 
 def machine() -> list[str]:
-    """Return what tells a machine from others, and ranks that can meet from those that can't.
+    """Return a key that is equal for ranks that can share memory.
 
-    Ranks whose networks are apart are taken for ranks of two machines: somebody keeps them apart.
+    Ranks in separate network namespaces count as ranks of two machines, because they are isolated.
     """
     spaces = []
     for name in _NAMESPACES:

@@ -1,8 +1,8 @@
-"""Calls of tensors that are not on the CPU, in a plan's order: whole, by their device's own group.
+"""Make calls of device tensors in a plan's order: whole, with their device's own group.
 
-The plan decides when such a call is made, and no more: what its first motif's turn is, is that of
-all of it. It is made in the stream that was current when the job called, and whoever waits for it
-waits only until it is made: then torch's own work lets the stream of who waits wait, not the host.
+The plan decides only when such a call is made: at the turn of its first motif. It is made in the
+stream that was current when the job submitted it. A wait lasts only until it is made. Then torch's
+work object lets the waiting stream wait, not the host.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sccl.errors import ToolError
 
 
 class OnDevice(NamedTuple):
-    """Where a call's tensors are, and what does it there."""
+    """The device of a call's tensors, and the function that carries it."""
 
     device: torch.device
     carry: Callable[[], Any]
@@ -50,7 +50,10 @@ class DeviceCall(HeldCall):
         return self._results.future
 
     def make(self) -> bool:
-        """Make it; whatever goes wrong, waits tell. Return whether that was to be done."""
+        """Make the call, unless it was given up.
+
+        Waits raise any error. Return whether it was made.
+        """
         if not self._once.acquire(blocking=False):  # it was given up
             return False
         try:
@@ -69,7 +72,7 @@ class DeviceCall(HeldCall):
             self.work.get_future().add_done_callback(self._settle)
 
     def give_up(self, error: ToolError) -> None:
-        """End a call that is not made: whoever waits for it is told why."""
+        """End a call that was not made. Its waits raise the error."""
         if self._once.acquire(blocking=False):
             self.error = error
             self.issued.set()
@@ -85,18 +88,18 @@ class DeviceCall(HeldCall):
 
 
 class DeviceWork(HeldWork):
-    """What a job holds of it."""
+    """The work object of a device call."""
 
     def __init__(self, call: DeviceCall, before_wait: Callable[[HeldCall], None]) -> None:
         super().__init__(call)
         self._before_wait = before_wait
 
     def wait(self, *args: Any, **kwargs: Any) -> bool:
-        """Let what follows wait, as torch's own work does, once the call is made.
+        """Let the current stream wait once the call is made, like torch's own work object.
 
         Raises:
-            ToolError: it is not within the group's time.
-            CallError: it could not be made, or failed.
+            ToolError: It is not made within the group's timeout.
+            CallError: It could not be made, or failed.
         """
         self._before_wait(self._call)
         error = self._call.told()

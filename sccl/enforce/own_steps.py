@@ -1,4 +1,4 @@
-"""What a rank sends and gets in each step of transfers, and what of that waits for what."""
+"""Compute a rank's sends and receives in each step of transfers, with their dependencies."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Span = tuple[int, int]
 
 
 class SentMessage(NamedTuple):
-    """What goes to a rank in a step.
+    """The data that a rank sends to another in a step.
 
     Attributes:
-        needs: the last own step of which something is passed on. -1: of none.
+        needs: Last own step whose data it forwards. -1: none.
     """
 
     peer: int
@@ -25,12 +25,13 @@ class SentMessage(NamedTuple):
 
 
 class GotMessage(NamedTuple):
-    """What comes from a rank in a step.
+    """The data that a rank receives from another in a step.
 
     Attributes:
-        adds: of each span whether it is reduced into what is there.
-        straight: whether it may lie in place before its step: nothing else is read or comes there.
-        after_sent: whether something of that place is sent up to its step.
+        adds: For each span whether it is reduced into the value there.
+        straight: Whether it may be received in place before its step: nothing else reads or writes
+            there.
+        after_sent: Whether its place is sent in a step up to its own.
     """
 
     peer: int
@@ -86,7 +87,7 @@ def _got(number: int, peer: int, places: Sequence[tuple[Span, bool]], cells: _Ce
 
 
 class _Cells:
-    """Which steps send or bring what, by cells between all ends of spans."""
+    """The steps that send or receive each cell between all ends of spans."""
 
     def __init__(self, rows: Sequence[Transfer]) -> None:
         ends = sorted({end for row in rows for end in row[1:3]})

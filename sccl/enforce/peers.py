@@ -1,7 +1,7 @@
-"""Where the processes of a job's ranks are: so whoever a call fails for can say which are gone.
+"""Record the processes of a job's ranks, so that errors can name the ranks that are gone.
 
-Ranks tell each other once, over the job's store, before they connect. What became of a process is
-then looked up where it runs, so no store is asked when something went wrong: it may be gone, too.
+Ranks exchange their processes once, over the job's store, before they connect. After an error the
+processes are looked up on their machine, because the store may be gone as well.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ _GLOO_SAYS = re.compile(
     r"^Got the following error when running the callback: |^\[[^]]*\.cc:\d+\] "
     r"|\.? This is typically caused by .*$"
 )
-"""Where in torch or in gloo it was noticed, and advice."""
+"""Source locations and advice in errors of torch and gloo."""
 
 _IN_VAIN = re.compile("[Tt]imed out|no end after|by peer|has left|have left")
 """In errors of gloo and of bundles that another rank causes, by its silence or its end."""
@@ -204,10 +204,10 @@ def _place(ranks: int) -> _Place:
 
 
 def _stat(pid: int) -> tuple[str, bool, str]:
-    """Return the state of a process as one letter, whether it is ending, and when it began.
+    """Return the state of a process as one letter, whether it is exiting, and its start time.
 
-    All are empty where there is none. Source: proc_pid_stat(5). The third field follows the name,
-    and the flag is PF_EXITING of Linux, set before what a process has open is closed.
+    All are empty if there is none. Source: proc_pid_stat(5). The third field follows the name, and
+    the flag is PF_EXITING of Linux, set before the files of a process are closed.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

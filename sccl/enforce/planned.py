@@ -18,12 +18,12 @@ from sccl.errors import ToolError
 
 
 class HeldCall:
-    """A call, as one of those that an operation of a plan is made of.
+    """A call of a plan's operation.
 
     Attributes:
-        began: when it was made, on the monotonic clock, in seconds.
-        issued: whether all of it is.
-        error: what went wrong.
+        began: Time of submission on the monotonic clock, in seconds.
+        issued: Whether all of it is issued.
+        error: Its error.
     """
 
     def __init__(self, op: ScriptOp, described: Described, group: tuple[int, ...]) -> None:
@@ -38,7 +38,7 @@ class HeldCall:
         return "as planned"
 
     def told(self) -> Exception | None:
-        """Return what went wrong, as it is raised."""
+        """Return the exception to raise for its error."""
         match self.error:
             case None | ToolError():
                 return self.error
@@ -92,14 +92,14 @@ class PlannedCall(HeldCall):
         self._results.settle(self.described.got, self.told())
 
     def give_up(self, error: ToolError) -> None:
-        """End a call that is not issued: whoever waits for it is told why."""
+        """End a call that is not issued. Its waits raise the error."""
         self.error = error
         self.issued.set()
         self.end()
 
 
 class HeldWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
-    """What a job holds of a held call, wherever that is carried."""
+    """The work object of a held call."""
 
     def __init__(self, call: Any) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class HeldWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
         return str(self._call.shown)
 
     def get_future(self) -> Any:
-        """Return what is done when results are there."""
+        """Return a future of the results."""
         return self._call.future
 
     def is_success(self) -> bool:
@@ -119,7 +119,7 @@ class HeldWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
         return self.is_completed() and self._call.error is None
 
     def exception(self) -> Any:
-        """Return what went wrong."""
+        """Return the error."""
         return self._call.error
 
     def result(self) -> Any:
@@ -127,12 +127,12 @@ class HeldWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python 
         return list(self._call.described.got)
 
     def synchronize(self) -> None:
-        """Let what follows wait."""
+        """Wait for the call."""
         self.wait()
 
 
 class PlannedWork(HeldWork):
-    """What a job holds of it."""
+    """The work object of a planned call."""
 
     def __init__(
         self, call: PlannedCall, timeout: timedelta, before_wait: Callable[[PlannedCall], None]
@@ -141,11 +141,11 @@ class PlannedWork(HeldWork):
         self._timeout, self._before_wait = timeout, before_wait
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Wait until results are there.
+        """Wait for the results.
 
         Raises:
-            ToolError: they are not within the group's time.
-            CallError: what carries them failed.
+            ToolError: They are not available within the group's timeout.
+            CallError: The call failed.
         """
         call = self._call
         self._before_wait(call)

@@ -1,7 +1,6 @@
-"""The recorder: every call of this rank with its exact signature, every wait, and when.
+"""Record every call of this rank with its exact signature, every wait, and their times.
 
-It changes nothing of what a job does, and writes a file when the job lets go of its groups, or
-ends.
+Recording does not change a job. The file is written when the job destroys its groups, or ends.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class _Timer:
         self._begin = recorder.now()
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of what is over now."""
+        """Return the fields of the interval that ends now."""
         end = self._recorder.now()
         return {
             "thread": self._recorder.thread(),
@@ -63,10 +62,10 @@ class _Timer:
 
 
 class Recorder:
-    """What this rank does.
+    """The recording of this rank.
 
     Attributes:
-        path: of the file.
+        path: Path of the file.
     """
 
     def __init__(self, folder: Path, rank: int, world: int) -> None:
@@ -99,9 +98,9 @@ class Recorder:
         return self._threads.setdefault(threading.get_ident(), len(self._threads))
 
     def call(self, group: tuple[int, ...], described: Described, carry: Callable[[], Any]) -> Any:
-        """Let a call be carried, and return its work, which tells who waits for it.
+        """Make a call, and return a work object that records waits.
 
-        Of tensors that are not on the CPU a wait is what the host does: it enqueues, and goes on.
+        For tensors on a device, a wait is the host's enqueueing only.
         """
         timer = _Timer(self)
         work = carry()
@@ -146,10 +145,10 @@ class Recorder:
         return result
 
     def future_of(self, number: int, future: Any) -> Any:
-        """Note that the job has asked for the future of a call, and return it.
+        """Record that the job requested the future of a call, and return it.
 
-        DistributedDataParallel asks in a backward pass, and waits for it in what autograd calls at
-        the end of that: so autograd calls this recorder right before, and right after.
+        DistributedDataParallel requests it in a backward pass, and waits for it in a callback of
+        autograd at the end. So autograd calls this recorder right before, and right after.
         """
         self._in_future.add(number)
         future.add_done_callback(lambda _: self.done(number))
@@ -184,7 +183,7 @@ class Recorder:
         _at_end_of_backward(lambda: self._waited_in_backward(begin))
 
     def _waited_in_backward(self, begin: _Timer) -> None:
-        """Take it that what is done was waited for, one after the other, and first of all."""
+        """Record waits for completed futures, in sequence from the beginning of the interval."""
         fields = begin.fields()
         with self._lock:
             futures, self._in_backward = self._in_backward, {}
@@ -210,7 +209,7 @@ class Recorder:
             self._add(MarkRecord(**(timer or _Timer(self)).fields(), what=what))
 
     def write(self) -> None:
-        """Write all so far; what is written last, counts."""
+        """Write the recording so far, replacing the file."""
         with self._lock:
             events = tuple(
                 msgspec.structs.replace(
@@ -262,7 +261,7 @@ class RecordedWork(CarriedWork):
         return self._recorder.wait(self._number, lambda: bool(carry(*args, **kwargs)))
 
     def get_future(self) -> Any:
-        """Return what is done when results are there."""
+        """Return a future of the results."""
         if self._future is None:
             self._future = self._recorder.future_of(self._number, self._inner.get_future())
         return self._future

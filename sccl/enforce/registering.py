@@ -19,16 +19,16 @@ def register() -> None:
 
 
 def _end() -> None:
-    """End what a job leaves open, if it made groups at all."""
+    """Close groups that a job left open, if it created any."""
     if (group := sys.modules.get("sccl.enforce.group")) is not None:
         group.end_all()
 
 
 def _create(*options: Any) -> Any:
-    """Return a group, as torch asks for it. Only now load what makes it.
+    """Create a group for torch. Its module is loaded now.
 
     Raises:
-        ToolError: this release of torch is not supported.
+        ToolError: This release of torch is not supported.
     """
     import torch  # noqa: PLC0415 - loaded long since
 

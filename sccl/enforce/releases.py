@@ -1,7 +1,7 @@
-"""Which releases of torch are supported, and what collectives are called in each of them.
+"""List the supported releases of torch, and the names of collectives in each of them.
 
-A process group is asked under old and new names alike, from Python and from the C++ of
-DistributedDataParallel: so it answers to all of them, whatever release it is.
+A process group is called under old and new names, from Python and from the C++ code of
+DistributedDataParallel, so it supports all of them in every release.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NAMES = {
     "recv": ("recv",),
     "recv_anysource": ("recv_anysource",),
 }
-"""Methods of process groups, by what they do; newest names first."""
+"""Methods of process groups by their operation, the newest names first."""
 
 
 BETWEEN_TWO = frozenset({"send", "recv", "recv_anysource"})

@@ -1,8 +1,8 @@
-"""The row of an operation, in which what all ranks hold is laid out, upon the tensors of this rank.
+"""Map the row of an operation, the layout of all ranks' data, to the tensors of this rank.
 
-Contiguous tensors are taken as they are. Others go through scratch, and are put back in the end. So
-do calls that are carried as one, whose rows are one after the other.
-Source: SYNDICATE (NSDI 2023) section 4.4: repacking of what motifs bring into the outputs.
+Contiguous tensors are used in place. Others, and merged calls, whose rows are concatenated, are
+copied through scratch memory. Source: SYNDICATE (NSDI 2023) section 4.4: repacking of motif results
+into outputs.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from sccl.enforce.script import ScriptOp
 
 
 class OpRow:
-    """Where elements of the row lie, of an operation that is one call, or of a call of one.
+    """The location of the row's elements, for one call of an operation.
 
-    Blocks of an alltoall may be of other sizes than the plan has: then a part of a block is the
-    same part of what there is, cut off downwards. Who gives a block and who gets it know its size.
+    Blocks of an alltoall may have other sizes than in the plan. A part of a block is then the same
+    fraction of the actual block, rounded down. Sender and receiver of a block know its size.
 
     Attributes:
-        given: what this rank gives, flat.
-        got: what it gets, flat; of an allreduce the same.
+        given: Input of this rank, flat.
+        got: Output of this rank, flat. For an allreduce it is the input.
     """
 
     def __init__(  # noqa: PLR0913 - a call, of which ranks, and where its row lies
@@ -39,14 +39,14 @@ class OpRow:
         call: int = 0,
         into: torch.Tensor | None = None,
     ) -> None:
-        """Lay out what this rank gives.
+        """Lay out the input of this rank.
 
         Args:
-            call: which of the operation's it is.
-            into: where the row is to lie. None: where it may.
+            call: Index of the call in the operation.
+            into: Tensor of the row. None: any.
 
         Raises:
-            CallError: the blocks of an alltoall are not what its tensors have.
+            CallError: The blocks of an alltoall do not match its tensors.
         """
         self._collective, self._count = op.collective, op.counts[call]
         self._place, self._places = place, len(group)
@@ -95,7 +95,7 @@ class OpRow:
             at += tensor.numel()
 
     def _laid_out(self) -> torch.Tensor | None:
-        """Return the row, with what this rank gives in place. None: cells are kept one by one."""
+        """Return the row with the input of this rank in place. None: cells are separate."""
         op, count, own, into = self._collective, self._count, self._own_block(), self._into
         if op == "alltoall":
             self._block(self._place, self._place).copy_(_part(self.given, self._gives, self._place))
@@ -116,7 +116,7 @@ class OpRow:
         return into
 
     def _block(self, source: int, target: int) -> torch.Tensor:
-        """Return what an alltoall moves from a rank to a rank."""
+        """Return the elements that an alltoall moves between two ranks."""
         if target == self._place:
             return _part(self.got, self._gets, source)
         if source == self._place:
@@ -172,10 +172,10 @@ class MergedRow:
     def __init__(
         self, op: ScriptOp, calls: Sequence[Described], group: Sequence[int], place: int
     ) -> None:
-        """Lay out what this rank gives.
+        """Lay out the input of this rank.
 
         Raises:
-            CallError: the blocks of an alltoall are not what its tensors have.
+            CallError: The blocks of an alltoall do not match its tensors.
         """
         in_cells = op.collective == "alltoall"
         sizes = [count * len(group) if in_cells else count for count in op.counts]

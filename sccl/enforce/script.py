@@ -1,6 +1,6 @@
-"""A plan as ranks take it: which call is which operation, and what is sent for each of its motifs.
+"""Define scripts, the form of a plan for ranks: operations of calls, and transfers of motifs.
 
-Whoever has the plan makes it of that. A rank needs neither search nor machines for it.
+A script is derived from a plan. A rank needs neither search nor machine models for it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class _ScriptPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ScriptMotif(_ScriptPart, frozen=True, kw_only=True):
-    """A motif, or what is left of one on a rank's side.
+    """A motif, in the form for ranks.
 
     Attributes:
-        channel: the place of its channel.
-        stream: which of that channel's.
-        after: motifs of the same operation that end before it begins.
-        native: whether gloo's own collective does it, of ``part`` of each block. Otherwise
-            transfers do.
-        part: of each block, or of all where there are no blocks, elements from where to where.
-        timed: as what a table of costs has it: collective, option, ranks and bytes. None: as none.
-        transfers: step, first element, the one after the last, source, target (global ranks), and
-            whether it is reduced into what is there; ascending by step. Elements are those of the
-            row of the operation, in which what all ranks hold is laid out.
+        channel: Index of its channel.
+        stream: Stream of that channel.
+        after: Motifs of the same operation that end before it begins.
+        native: Whether gloo's collective does it, on ``part`` of each block. Otherwise transfers
+            do.
+        part: First and last element (exclusive) of each block, or of the whole without blocks.
+        timed: Its row in a table of costs: collective, option, ranks, and bytes. None: none.
+        transfers: Step, first element, last element (exclusive), source, target (global ranks), and
+            whether the target reduces it, ascending by step. Elements are those of the operation's
+            row, the layout of all ranks' data.
     """
 
     channel: _Number
@@ -51,17 +51,16 @@ class ScriptMotif(_ScriptPart, frozen=True, kw_only=True):
 
 
 class ScriptOp(_ScriptPart, frozen=True, kw_only=True):
-    """A collective, as :class:`~sccl.core.workload_ops.CommOp` has it, and its motifs.
+    """A collective, like :class:`~sccl.core.workload_ops.CommOp`, with its motifs.
 
     Attributes:
-        groups: those that do it at once, each rank in one at most.
-        count: of an alltoall whose blocks differ, of such as would be of one size.
-        roots: of each group, the global rank. Empty: there is none.
-        merged: of each call that it is made of, the count, in the order of their rows. Empty: it is
-            one call.
-        as_made: whether calls go as they are made, over the lane of the first motif.
-        keeps_blocks: whether those of an alltoall do so unless all of its blocks are as large as
-            is told: parts of theirs go by way of other ranks, who know of no other sizes.
+        groups: Groups that run it at the same time, each rank in at most one.
+        count: Elements. For an alltoall with splits: those with blocks of equal size.
+        roots: Global rank of the root of each group. Empty: none.
+        merged: Count of each merged call, in the order of their rows. Empty: it is one call.
+        as_made: Whether calls keep their order, over the lane of the first motif.
+        keeps_blocks: Whether an alltoall keeps whole blocks unless all of them have the planned
+            size, because relaying ranks know only that size.
     """
 
     id: str
@@ -83,19 +82,19 @@ class ScriptOp(_ScriptPart, frozen=True, kw_only=True):
 
 
 class PlanScript(_ScriptPart, frozen=True, kw_only=True):
-    """A plan. One without operations says that calls go as they are made.
+    """A plan. Without operations, calls keep their order.
 
     Attributes:
-        plan: its digest.
-        workload: that of what it is a plan of.
-        ranks: of the job.
-        channels: by name, and how many streams each has.
-        ops: that motifs are of.
-        submits: in the order in which every rank submits them, calls: the operation, and which call
-            of it.
-        order: of a window: operation, motif, and of how many iterations ahead.
-        period_us: as claimed.
-        given: the text of the plan's file, for who plans again. Ranks have no use for it.
+        plan: Digest of the plan.
+        workload: Digest of its workload.
+        ranks: Number of ranks of the job.
+        channels: Number of streams of each channel, by name.
+        ops: Operations of the motifs.
+        submits: Calls in the order in which every rank submits them: operation, and index of the
+            call.
+        order: Order of a window: operation, motif, and number of iterations ahead.
+        period_us: Claimed period.
+        given: Text of the plan's file, for planning again. Ranks do not use it.
     """
 
     sccl_script: Literal[1] = 1
@@ -141,7 +140,7 @@ def script_text(script: PlanScript) -> str:
 
 
 def wrong_in(script: PlanScript) -> str:
-    """Return what is wrong with a script. Empty: nothing."""
+    """Return a violation of a script. Empty: none."""
     motifs = {(k, m) for k, op in enumerate(script.ops) for m in range(len(op.motifs))}
     told = [(op, motif) for op, motif, _ in script.order]
     if len(set(told)) < len(told) or set(told) != motifs:

@@ -1,18 +1,18 @@
-"""What is issued when: by the order of a plan and by what the host has submitted, nothing else.
+"""Decide when motifs are issued, from the plan's order and the submitted calls only.
 
-Every rank submits the same calls in the same order. So what depends on that sequence alone, and on
-no clock, is the same on all of them, however far one is ahead of the other:
+Every rank submits the same calls in the same order. Decisions that depend on this sequence only,
+and on no clock, are therefore equal on all of them, however far apart they are:
 
-- Once a whole iteration was submitted as the plan has it, the next ones are planned.
-- A motif is issued once all before it in the order are, and its operation was submitted: all of the
-  calls that it is made of.
-- A call that the plan does not expect next is a *cut*: what was submitted before is issued in the
-  plan's order, without what is missing, and calls go their own way until an iteration was as
-  planned again. Of an operation of which some calls are missing, the others are issued, too. Where
-  the host waits for what is not issued, and is to submit something before, all ranks stand at the
-  same call, and it is a cut there.
+- After a whole iteration matched the plan, the following ones are planned.
+- A motif is issued when all motifs before it in the order are, and all calls of its operation were
+  submitted.
+- A call that the plan does not expect is a *cut*. All submitted work is then issued in the plan's
+  order, without missing calls, and calls keep their own order until an iteration matches the plan
+  again. If some calls of an operation are missing, the others are issued as well. If the host waits
+  for work that is not issued, because it has to submit other calls first, all ranks stand at the
+  same call, and there is a cut.
 
-Source: SYNDICATE (NSDI 2023) section 4.4, Pseudocode 2. It has no cuts, and would wait for ever.
+Source: SYNDICATE (NSDI 2023) section 4.4, Pseudocode 2. It has no cuts, and would wait forever.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ Issued = tuple[int, int, int]
 
 @dataclass(slots=True)
 class CallSequence:
-    """Where a rank is in its plan.
+    """The position of a rank in its plan.
 
     Attributes:
-        program: what an iteration submits, in order.
-        ops: of each call in it, the operation that it is of.
-        order: of a window: operation, motif, and of how many iterations ahead.
-        planned: whether calls are expected.
-        calls: that were submitted, in all.
-        cuts: how often they were others than expected.
-        iterations: how many were submitted as the plan has them, expected or not.
+        program: Keys of the calls of an iteration, in order.
+        ops: Operation of each call in it.
+        order: Order of a window: operation, motif, and number of iterations ahead.
+        planned: Whether calls are expected.
+        calls: Number of submitted calls.
+        cuts: Number of cuts.
+        iterations: Number of iterations that matched the plan, expected or not.
     """
 
     program: Sequence[Hashable]
@@ -60,11 +60,11 @@ class CallSequence:
         self._begins = {op: place for place, op in reversed(list(enumerate(self.ops)))}
 
     def submit(self, call: Hashable) -> tuple[tuple[int, int] | None, list[Issued]]:
-        """Take a call.
+        """Process a call.
 
         Returns:
-            Of which iteration it is, and its place in the program. None: it goes its own way. And
-            what is issued before it, which is of a cut.
+            Its iteration, and its place in the program (None: it keeps its own order), and the work
+            to issue before it after a cut.
         """
         self.calls += 1
         issued: list[Issued] = []
@@ -94,7 +94,7 @@ class CallSequence:
             self._follow(call)
 
     def ready(self) -> list[Issued]:
-        """Return what may be issued now, in order."""
+        """Return the work that may be issued now, in order."""
         found: list[Issued] = []
         while self.planned:
             op, motif, shift = self.order[self._place]

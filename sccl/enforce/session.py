@@ -1,4 +1,4 @@
-"""What this process does with what its groups are called for, as the environment asks of it."""
+"""Select the actions on a process's calls from its environment."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ DEBUG = "SCCL_DEBUG"
 """1: say once of each kind of call who serves it."""
 
 RECORD = "SCCL_RECORD"
-"""A folder, into which every rank writes what it did."""
+"""Environment variable: folder for the recordings of ranks."""
 
 SCRIPT = "SCCL_SCRIPT"
 """The script of a plan, by which calls are made."""
 
 TAKEN = ".taken"
-"""What a file beside the script is called, once a job has asked for it."""
+"""Suffix of a file next to the script, which shows that a job has requested it."""
 
 
 class Session:
-    """Of a process one, as the order of its calls is one over all of its groups."""
+    """The session of a process, because the order of its calls covers all of its groups."""
 
     def __init__(self) -> None:
         self._debug = os.environ.get(DEBUG, "") not in ("", "0")
@@ -85,10 +85,10 @@ class Session:
         self.plans = PlanSwitch(group, place, timeout, make, script)
 
     def left(self, group: Any, *, at_once: bool = False) -> None:
-        """Take note of a group that is destroyed.
+        """Record that a group is destroyed.
 
         Args:
-            at_once: what it does ends however far it is.
+            at_once: Whether its work ends at once.
         """
         group.hosted.close(at_once=at_once)
         if group is self._first:

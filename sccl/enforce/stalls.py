@@ -1,9 +1,9 @@
-"""Where the host waits for what is not issued: all ranks agree on a cut, or go on.
+"""Resolve waits for work that is not issued: all ranks agree on a cut, or continue.
 
-A rank that stands before its next call says so in the job's store, with how many calls it has made.
-When all ranks have said the same number, that is a cut: the last of them writes so. A rank that
-makes a further call after all writes first that they go on. Whoever is first, wins, for all: so
-they never decide differently, and no clock decides.
+A rank that stands before its next call writes the number of its calls to the job's store. If all
+ranks have written the same number, the last of them writes a cut. A rank that makes a further call
+after all first writes that they continue. The first write decides for all. So ranks never decide
+differently, and no clock decides.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ CUT, ON = "cut", "on"
 
 
 class Stalls:
-    """What this rank has said.
+    """The reports of this rank.
 
     Attributes:
-        at: after how many calls it stands still. None: it does not.
+        at: Number of calls after which it stands. None: it does not.
     """
 
     def __init__(self, store: Any, rank: int, ranks: int, limit_s: float) -> None:
@@ -40,12 +40,12 @@ class Stalls:
             self._decide(calls, CUT)
 
     def decided(self) -> str:
-        """Return what was decided of where this rank stands. Empty: nothing yet."""
+        """Return the decision at the number of calls where this rank stands. Empty: none yet."""
         key = f"decided/{self.at}"
         return str(self._store.get(key).decode()) if self._store.check([key]) else ""
 
     def go_on(self) -> str:
-        """Return what is decided, as this rank is about to call again: to go on, if it can."""
+        """Return the decision before another call of this rank: to continue, if possible."""
         assert self.at is not None
         found = self._decide(self.at, ON)
         self.at = None

@@ -1,13 +1,13 @@
-"""A job's part in coming to another plan: it listens beside its work, and switches between calls.
+"""Switch a job to another plan: listen in the background, and switch between calls.
 
-Where ranks agree is told by calls of the group of all ranks alone, which are the same on each of
-them: so no clock decides where, and none can miss it. Each agreement is a MIN of a few numbers,
-which is begun at one such call and read at the next: the plans that a rank can run and knows to be
-committed, and how many calls it would like to have until then. Nobody waits for it, unless a rank
-is a whole stretch of calls behind. Under a plan such a call is the first of all ranks in an
-iteration.
+The place of an agreement depends on calls of the group of all ranks only, which are the same on
+each of them. So no clock decides the place, and no rank can miss it. Each agreement is a MIN of a
+few numbers, started at one such call and read at the next: the plans that a rank can run and knows
+to be committed, and the number of calls that it would like until then. A rank waits for it only if
+another one is a whole stretch of calls behind. Under a plan such a call is the first of all ranks
+in an iteration.
 
-While nobody attends to the job, that is all that is done, and a key of its store is looked at.
+Without a controller nothing else happens, except that a key of the store is polled.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class PreparedPlan:
     enforcer: Enforcer | None
 
     def retire(self) -> None:
-        """Let go of what was made for it."""
+        """Release its resources."""
         if self.enforcer is not None:
             self.enforcer.retire()
 
@@ -141,7 +141,7 @@ class PlanSwitch:
         atexit.register(self._listener.close)
 
     def _announced(self, store: Any) -> JobWire:
-        """Return the job, of which each life has a number of its own in what all lives share."""
+        """Return the job. Each generation has its own number in the shared store."""
         shared = _underlying(store)
         if self._rank == 0:
             store.set("generation", str(shared.add("sccl/lives", 1)))
@@ -164,7 +164,7 @@ class PlanSwitch:
 
     @property
     def takes_none(self) -> bool:
-        """Return whether it makes no difference what is called."""
+        """Return whether calls have no effect on it."""
         return self.enforcer is None and not self.watched
 
     # --- beside the job's calls --------------------------------------------------------------
@@ -220,7 +220,7 @@ class PlanSwitch:
     # --- agreements --------------------------------------------------------------------------
 
     def _agree(self) -> None:
-        """Read what was agreed on, switch to it, and begin the next agreement."""
+        """Read an agreement, switch to its plan, and begin the next agreement."""
         self._measure()
         stretch = FIRST_CALLS
         if self._agreement is not None:
@@ -250,7 +250,7 @@ class PlanSwitch:
             self.enforcer.follow(calls[-len(self.enforcer.program) :])
 
     def _measure(self) -> None:
-        """Report what iterations took since the last report, if there were any."""
+        """Report the measurements of iterations since the last report, if there were any."""
         enforcer = self.enforcer
         spent = None if enforcer is None else enforcer.measures.taken()
         if enforcer is None or spent is None:
@@ -302,10 +302,10 @@ class PlanSwitch:
         )
 
     def _fit(self, content: bytes, version: int) -> PreparedPlan | None:
-        """Return a plan ready to be switched to. None: too few calls were made to judge it.
+        """Return a plan that is ready for the switch. None: too few calls to decide.
 
         Raises:
-            InputError: it is of another job, or what it needs is not there.
+            InputError: It is of another job, or its resources are missing.
         """
         script = script_in(content, f"plan {version}")
         if script.ranks != self._ranks:
@@ -340,9 +340,9 @@ class PlanSwitch:
         return dist.TCPStore(host.strip("[]"), int(port), is_master=False, timeout=ALLOCATE)
 
     def _tell_before(self, begins: Sequence[HeardCall], program: Program) -> None:
-        """Report iterations without a plan: what another plan makes of them is seen by that.
+        """Report iterations without a plan, for comparison with the new plan.
 
-        They are there before the vote is, for who decides by it.
+        They are written before the vote, for the controller's decision.
         """
         size = self._size(program)
         for number, us in periods_us(begins, size)[-IN_A_ROW:]:

@@ -1,4 +1,4 @@
-"""Works of calls that others carry: what goes wrong says which call that was, and who is gone."""
+"""Wrap works of calls, so that errors name the call and the ranks that are gone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Restore = Callable[[], Any]
 
 
 class CarriedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Python derive from
-    """The work of a call, as what carries it has made it."""
+    """The work of a call from the group that carries it."""
 
     def __init__(self, inner: Any) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class CarriedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Pyth
         return bool(self._inner.wait(*args, **kwargs))
 
     def get_future(self) -> Any:
-        """Return what is done when results are there."""
+        """Return a future of the results."""
         return self._inner.get_future()
 
     def is_completed(self) -> bool:
@@ -43,7 +43,7 @@ class CarriedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Pyth
         return bool(self._inner.is_success())
 
     def exception(self) -> Any:
-        """Return what went wrong."""
+        """Return the error."""
         return self._inner.exception()
 
     def result(self) -> Any:
@@ -51,7 +51,7 @@ class CarriedWork(dist._Work):  # noqa: SLF001 - what torch's own groups in Pyth
         return self._inner.result()
 
     def synchronize(self) -> None:
-        """Let what follows wait."""
+        """Wait for the call."""
         self._inner.synchronize()
 
     def source_rank(self) -> int:
@@ -81,7 +81,7 @@ class NamedWork(CarriedWork):
             raise self._naming(error) from error
 
     def get_future(self) -> Any:
-        """Return what is done when results are there."""
+        """Return a future of the results."""
         return self._inner.get_future().then(self._value)
 
     def _value(self, future: Any) -> Any:
@@ -102,7 +102,7 @@ def named(inner: Any, naming: Naming) -> NamedWork | None:
 class CopiedWork(CarriedWork):
     """The work of a call on copies: it copies the results to the tensors of the job.
 
-    Where gloo's work has no future, as of a reduce_scatter, waits and looks copy them.
+    If gloo's work has no future, as for reduce_scatter, waits and tests copy them.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class CopiedWork(CarriedWork):
         return True
 
     def get_future(self) -> Any:
-        """Return what is done when results are in place."""
+        """Return a future of the copied results."""
         return self._inner.get_future() if self._future is None else self._future
 
     def is_completed(self) -> bool:

@@ -31,21 +31,21 @@ def _drawn(state: Whole) -> float:
 
 @compiled_in_place
 def _copy(row: Whole, into: Whole) -> None:
-    """Copy numbers: what NumPy would say of rows of unlike lengths takes a second to compile."""
+    """Copy numbers. A NumPy assignment with rows of different lengths takes a second to compile."""
     for k in range(len(row)):
         into[k] = row[k]
 
 
 class Annealed(NamedTuple):
-    """What annealing changes.
+    """The state of annealing.
 
     Attributes:
-        choice: of each op: its option.
-        offset: of each op: ticks by which it is more urgent than its rest says.
-        best_choice: of the best.
-        best_offset: likewise.
-        best_starts: of each motif in the best.
-        state: of the random numbers, what the present and the best take.
+        choice: Option of each op.
+        offset: Urgency offset of each op, in ticks.
+        best_choice: Options of the best plan.
+        best_offset: Offsets of the best plan.
+        best_starts: Start of each motif in the best plan.
+        state: Random state, current value, and best value.
     """
 
     choice: Whole
@@ -146,11 +146,11 @@ def chain(  # noqa: PLR0913, PLR0917 - loops
     first: int,
     last: int,
 ) -> int:
-    """Make proposals as SYNDICATE publishes it: a random option of a random op, then its lists.
+    """Make proposals as in SYNDICATE: a random option of a random op, then its list schedule.
 
-    It is accepted with min(1, exp(beta (C - C'))). Here the random number is drawn first, so that
-    a list can be given up as soon as it is beyond what would be accepted. The published search
-    returns what it accepted last. This one keeps the best.
+    A proposal is accepted with min(1, exp(beta (C - C'))). The random number is drawn first, so
+    that a list schedule can stop as soon as it exceeds the threshold. The published search returns
+    the last accepted plan. This one keeps the best.
     """
     starts = np.zeros_like(best_starts)
     movable = np.flatnonzero(step.option_first[1:] - step.option_first[:-1] > 1)

@@ -1,14 +1,14 @@
-"""What no plan of a step takes less than.
+"""Compute lower bounds on the completion time of a step.
 
-Two bounds, each with what proves it:
+There are two bounds, each with its proof:
 
-- the longest way through the ops, each as long as the option that is over first, alone, with the
-  resources that its motifs share;
-- for prices of the resources that add up to 1: what each op costs at the least over its options,
-  and the ticks before and after all ops that may use a resource. Of it as many ticks are in use as
-  those of what uses it, each times its share, and none in these, so the mean over resources, by
-  their prices, of what each needs is no more than the whole takes. The prices are those of a linear
-  program. Any others would prove a bound, too, so that nothing rests on its solver.
+- The longest path through the ops, each with the length of its fastest option alone, with the
+  resources that its motifs share.
+- For prices of the resources that add up to 1: the sum of the cheapest option of each op, plus the
+  ticks before and after all ops that may use a resource. A resource is used for the ticks of its
+  users times their shares, and not at all in the ticks before and after. So the mean over
+  resources, weighted by prices, is at most the whole time. The prices come from a linear program.
+  Any prices prove a bound, so the solver need not be trusted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sccl.solvers import lp
 from sccl.train.problem import WHOLE, StepOption, StepProblem
 
 _EFFORT = 10.0
-"""Of GLOP: deterministic time, a unit near a second."""
+"""Limit of GLOP: deterministic time, about seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def again_after(option: StepOption) -> int:
 
 
 def lengths_of(problem: StepProblem) -> list[list[int]]:
-    """Return of each op what each of its options takes at the least, alone."""
+    """Return the minimal length of each option of each op, alone."""
     known: dict[tuple[StepOption, ...], list[int]] = {}
     for op in problem.ops:
         if op.options not in known:

@@ -1,8 +1,8 @@
-"""Carriers: by which transfers between ranks a motif is carried, one step after the other.
+"""Define carriers: the transfers between ranks that implement a motif, step after step.
 
-Each is a pattern known from frameworks, of every group of a motif at once. What a step sends was
-there before it. In what combines, a transfer is added to what is there in all steps but those that
-hand out what is done.
+Each carrier is a pattern known from frameworks, applied to every group of a motif at once. A step
+sends data that exist before it. In reductions, a transfer is added at its target in all steps
+except those that distribute results.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Whole = NDArray[np.int64]
 
 
 class Transfers(NamedTuple):
-    """What is sent, a row each, step after step.
+    """Transfers, one per row, step after step.
 
     Attributes:
-        step: from 0 on, without gaps.
-        start: the first element.
-        stop: the one after the last. There is one at least.
-        source: rank.
-        target: rank.
-        adds: whether it is reduced into what the target has.
+        step: Step, from 0 on, without gaps.
+        start: First element.
+        stop: End of the elements (exclusive). There is at least one.
+        source: Source rank.
+        target: Target rank.
+        adds: Whether the target reduces it into its own value.
     """
 
     step: Whole
@@ -48,12 +48,12 @@ RingOrder = Callable[[Whole], Whole]
 
 @dataclass(frozen=True, slots=True)
 class MotifCarrier:
-    """A pattern by which motifs are carried.
+    """A pattern that carries motifs.
 
     Attributes:
-        of: the collectives that it carries.
-        sends: its transfers for a motif, given in which order ranks of a group stand in a ring.
-        says: what it does, for documents.
+        of: Collectives that it carries.
+        sends: Function from a motif, and the order of ranks in a ring, to its transfers.
+        says: Description, for documents.
     """
 
     name: str
@@ -99,7 +99,7 @@ def _cells(motif: Motif, share: MotifShare) -> tuple[Whole, Whole]:
 
 
 def _parts(motif: Motif, share: MotifShare, count: int) -> Whole:
-    """Return the spans of parts of what a group moves, of each cell as many: [cell, part, end]."""
+    """Return the spans of equal numbers of parts of each cell of a group: [cell, part, end]."""
     spans, _ = _cells(motif, share)
     rows = [even(start, stop, count) for start, stop in spans.tolist()]
     ends = np.array(rows, np.int64).reshape(len(spans), -1)
@@ -107,9 +107,9 @@ def _parts(motif: Motif, share: MotifShare, count: int) -> Whole:
 
 
 def _direct(motif: Motif, _order: RingOrder = by_number) -> Transfers:
-    """Return what every rank sends to every other that wants it, all at once.
+    """Return transfers from every rank to every destination, all at once.
 
-    An allreduce is a reducescatter, and then an allgather.
+    An allreduce is a reducescatter followed by an allgather.
     """
     if motif.collective == "alltoall":
         start, stop, source, target = exchanged(motif)
@@ -133,7 +133,7 @@ def _direct(motif: Motif, _order: RingOrder = by_number) -> Transfers:
 
 
 def _to_others(group: Whole, parts: Sequence[Whole], step: int, *, reduces: bool) -> list[_Block]:
-    """Return what each place hands out to all others of what it owns, or gets of it from them."""
+    """Return the transfers between each place and all others for the parts that it owns."""
     found = []
     for place, own in enumerate(parts):
         others = np.delete(group, place)
@@ -147,7 +147,7 @@ def _to_others(group: Whole, parts: Sequence[Whole], step: int, *, reduces: bool
 
 
 def _around_root(motif: Motif, group: Whole, root: int, spans: Whole, place: Whole) -> _Block:
-    """Return what goes between a root and all others, directly."""
+    """Return the direct transfers between a root and all others."""
     others = np.delete(group, root)
     if place.min(initial=0) < 0:  # all of it, to or from each
         span, far = np.repeat(spans, len(others), axis=0), np.tile(others, len(spans))
@@ -161,9 +161,9 @@ def _around_root(motif: Motif, group: Whole, root: int, spans: Whole, place: Who
 
 
 def _ring(motif: Motif, ring_of: RingOrder = by_number) -> Transfers:
-    """Return what goes around a ring of the ranks of each group.
+    """Return the transfers around a ring of the ranks of each group.
 
-    To or from a root it goes along a chain, in as many pieces as there are ranks.
+    To or from a root they use a chain, in as many pieces as there are ranks.
     """
     blocks: list[_Block] = []
     for share in motif.shares:
@@ -194,7 +194,7 @@ def _ring(motif: Motif, ring_of: RingOrder = by_number) -> Transfers:
 
 
 def _around(ring: Whole, span: Whole, begin: int, first_step: int, adds: int) -> _Block:
-    """Return the way of what begins at a place of a ring, over all hops but the last one."""
+    """Return the path of a part from a place of a ring, over all hops except the last."""
     hops = np.arange(len(ring) - 1)
     source, target = (begin + hops) % len(ring), (begin + hops + 1) % len(ring)
     many = len(span)
@@ -208,7 +208,7 @@ def _around(ring: Whole, span: Whole, begin: int, first_step: int, adds: int) ->
 
 
 def _chain(motif: Motif, share: MotifShare, order: Whole) -> _Block:
-    """Return what goes from the first of some places to the last, or back, in pieces."""
+    """Return the transfers from the first of some places to the last, or back, in pieces."""
     ranks = np.array(share.group, np.int64)[order]
     pieces = _parts(motif, share, len(ranks)).reshape(-1, 2)
     hops = np.arange(len(ranks) - 1)
@@ -221,9 +221,9 @@ def _chain(motif: Motif, share: MotifShare, order: Whole) -> _Block:
 
 
 def _tree(motif: Motif, _order: RingOrder = by_number) -> Transfers:
-    """Return what goes along a binomial tree of the ranks of each group, whole.
+    """Return the transfers of whole buffers along a binomial tree of the ranks of each group.
 
-    From the root it goes far first, so that it comes to each node but once.
+    From the root, far hops come first, so that a buffer enters each node once.
     """
     blocks: list[_Block] = []
     for share in motif.shares:

@@ -1,8 +1,8 @@
-"""Options that leave one another their links, so that two collectives run at once on one machine.
+"""Plan options that leave each other their links, so that two collectives run at the same time.
 
-Each collective is planned on what others leave of a channel: on the links that they do not use, and
-on parts of those that they do not fill; around a switch, on the rest of each rank's port. So none
-takes anything of what the other needs, and both are under way together.
+Each collective is planned on the remainder of a channel: on unused links, and on free fractions of
+used ones. Around a switch, on the remainder of each rank's port. So the two collectives share no
+capacity.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from sccl.train.tables import BESIDE
 Key = TypeVar("Key", bound=Hashable)
 
 _MOST_RANKS = 16
-"""Of a machine: synthesisers plan as often as there are pairs."""
+"""Largest number of ranks of a machine. The synthesizer runs once per pair."""
 
 _MOST_KINDS = 32
 """Collectives that are planned so, of those that are alike one."""
 
 _MOST_SPARES = 4
-"""Of each channel: what is left by the fastest options of some collectives."""
+"""Largest number of remainders per channel, from the fastest options of some collectives."""
 
 _MOST_OFFERS = 2
-"""Of each collective on each channel."""
+"""Largest number of such options per collective and channel."""
 
 _MOST_PARTS = 4
 """Motifs of a recipe."""
 
 _SLOWER = 2
-"""What takes so many times as long as a collective's fastest option leaves others nothing."""
+"""Options slower than the fastest by this factor leave no remainder for others."""
 
 
 def complements(
@@ -49,11 +49,11 @@ def complements(
     ops: Mapping[Key, CommOp],
     offers: Mapping[Key, Sequence[Offer]],
 ) -> dict[Key, list[Offer]]:
-    """Return further options of collectives: on what others leave.
+    """Return further options of collectives, on the remainders of others.
 
     Args:
-        ops: collectives, of those that are alike one.
-        offers: of each, what was found.
+        ops: One collective of each kind.
+        offers: Known options of each kind.
     """
     found: dict[Key, list[Offer]] = {}
     for number, channel in enumerate(finder.fabric.channels):
@@ -92,9 +92,9 @@ def _spares(
     ops: Mapping[Key, CommOp],
     offers: Mapping[Key, Sequence[Offer]],
 ) -> Iterator[tuple[Key, str, SpareChannel]]:
-    """Yield what collectives leave of a channel, whose they are, and how it is called.
+    """Yield remainders of a channel, with the collective and the name of the option.
 
-    First what the fastest option of each leaves that leaves anything, then what the next ones do.
+    The first remainder of each collective comes first, then the second ones.
     """
     rows = []
     for key, op in ops.items():
@@ -114,7 +114,7 @@ def _spares(
 
 
 def _said(offer: Offer) -> str:
-    """Return what an option is called: its recipe, and what carries it."""
+    """Return the name of an option: its recipe and its carriers."""
     carriers = " and ".join(dict.fromkeys(carrier for _, carrier, _ in offer.parts))
     return carriers if offer.recipe == "whole" else f"{offer.recipe} by {carriers}"
 
@@ -127,7 +127,7 @@ def _beside(  # noqa: PLR0913, PLR0917 - a collective, and what it is to go besi
     said: str,
     spare: SpareChannel,
 ) -> Offer | None:
-    """Return an option on what is left of a channel. None: that is too little."""
+    """Return an option on the remainder of a channel. None: the remainder is too small."""
 
     def carry(motif: Motif) -> tuple[int, str, MotifCost]:
         ways: list[MotifCarrier | MotifPlanner] = [

@@ -1,11 +1,10 @@
-"""What a motif takes on a channel: how long, and which part of the fabric meanwhile.
+"""Compute the costs of a motif on a channel: its time, and its load of the fabric.
 
-A carrier says what is sent from rank to rank, step after step. Each message takes the fastest way.
-A step ends with the last of its messages, and one of these as long after the step began as all take
-that the fullest pipe on its way carries in that step, and the latencies of its links beside; where
-it is passed on by ranks, also what it takes itself on the stretches before and after. Where
-many send to one rank at once (:class:`~sccl.core.fabric.Incast`), more is sent than is of use, on
-all of the way. What a synthesiser plans takes what its schedule says.
+A carrier gives transfers between ranks, step after step. Each message takes the fastest path. A
+step ends with its last message. A message takes the latencies of its links, plus the time of the
+fullest pipe on its path for all its data in that step. If ranks forward it, also its own time on
+the hops before and after. If many ranks send to one at once (:class:`~sccl.core.fabric.Incast`),
+more data are sent on the whole path. A synthesizer's plan takes the time of its schedule.
 """
 
 from __future__ import annotations
@@ -57,11 +56,11 @@ _PS_PER_US = 10**6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MotifCost:
-    """What a motif takes on a channel.
+    """The costs of a motif on a channel.
 
     Attributes:
-        ns: nanoseconds from its launch until all of it has arrived.
-        loads: of each pipe of the fabric, the part that it takes of it meanwhile, in thousandths.
+        ns: Nanoseconds from launch to the last arrival.
+        loads: Load of each pipe of the fabric meanwhile, in thousandths.
     """
 
     ns: int
@@ -69,14 +68,14 @@ class MotifCost:
 
 
 class StepMessages(NamedTuple):
-    """What goes from rank to rank, step after step: in each step one message of each pair.
+    """Messages between ranks, step after step, one per pair and step.
 
     Attributes:
-        step: of each, ascending, without gaps.
-        size: bytes that are of use.
-        sent: bytes that links carry for that, as many send to one rank at once.
-        first: where the way of each begins in ``link``. One more at the end.
-        link: links of the channel, by their places.
+        step: Step of each message, ascending, without gaps.
+        size: Useful bytes.
+        sent: Bytes on the links, which incast increases.
+        first: Index of each message's first link in ``link``, and the total.
+        link: Links of the channel, by place.
     """
 
     step: Whole
@@ -93,13 +92,14 @@ _RECKONED_S, _ROW_S, _PLANNED_S = 1e-3, 2.5e-7, 1.5e-2
 
 
 class MotifCosts:
-    """What motifs take on the channels of a fabric. Those that are alike are reckoned once.
+    """Costs of motifs on the channels of a fabric. Equal motifs are computed once.
 
     Attributes:
-        seconds: that this has taken, about: counted by what was done, and the same anywhere.
+        seconds: Approximate time used, from operation counts, so that it is the same on all
+            machines.
 
     Raises:
-        ParameterError: what was measured is of no channel of the fabric, or of no carrier.
+        ParameterError: A measurement is of no channel of the fabric, or of no carrier.
     """
 
     def __init__(self, fabric: Fabric, measured: CostTable | None = None) -> None:
@@ -122,16 +122,16 @@ class MotifCosts:
         item_bytes: int,
         told_ns: int | None = None,
     ) -> MotifCost:
-        """Return what a motif takes on a channel, as a carrier of its collective carries it.
+        """Return the costs of a motif on a channel with a carrier of its collective.
 
         Args:
-            channel: its number.
-            item_bytes: of an element.
-            told_ns: what it is said to take. None: what was measured, or is reckoned.
+            channel: Its number.
+            item_bytes: Bytes of an element.
+            told_ns: Given time. None: the measured or modelled time.
 
         Raises:
-            UnreachableError: the channel does not join ranks that send to one another.
-            ParameterError: it was measured, for other sizes alone.
+            UnreachableError: The channel does not join ranks that send to one another.
+            ParameterError: It was measured, but for other sizes only.
         """
         key = (channel, carrier.name, item_bytes, self.shape_of(motif), told_ns)
         if key not in self._known:
@@ -149,10 +149,10 @@ class MotifCosts:
     def messages(
         self, motif: Motif, channel: int, carrier: MotifCarrier, item_bytes: int
     ) -> StepMessages:
-        """Return what a motif sends on a channel, as a carrier of its collective carries it.
+        """Return the messages of a motif on a channel with a carrier of its collective.
 
         Raises:
-            UnreachableError: the channel does not join ranks that send to one another.
+            UnreachableError: The channel does not join ranks that send to one another.
         """
         key = (channel, carrier.name, item_bytes, self.shape_of(motif))
         if key not in self._sent:
@@ -168,15 +168,15 @@ class MotifCosts:
         item_bytes: int,
         machine: Topology | None = None,
     ) -> MotifCost:
-        """Return what a motif takes as schedules of its pattern do.
+        """Return the costs of a motif with schedules of its pattern.
 
-        An allreduce is a reducescatter, and then an allgather, launched as one.
+        An allreduce is a reducescatter followed by an allgather, launched as one.
 
         Args:
-            machine: what is left of the channel's. None: all of it.
+            machine: Remainder of the channel's machine. None: all of it.
 
         Raises:
-            InputError: it cannot be planned there.
+            InputError: It cannot be planned there.
         """
         key = (channel, id(planner), item_bytes, self.shape_of(motif), machine)
         if key not in self._known:
@@ -193,10 +193,10 @@ class MotifCosts:
     def beside(
         self, motif: Motif, by: MotifCarrier | MotifPlanner, item_bytes: int, spare: SpareChannel
     ) -> MotifCost:
-        """Return what a motif takes with what others leave of a channel, and no more of it.
+        """Return the costs of a motif that uses only the remainder of a channel.
 
         Raises:
-            InputError: ranks are not joined by that, or it cannot be planned there.
+            InputError: The remainder does not join its ranks, or it cannot be planned there.
         """
         key = (by.name, item_bytes, self.shape_of(motif), *spare.key)
         if key not in self._known:
@@ -236,7 +236,7 @@ class MotifCosts:
         return [planner(machine or whole, *pattern_of(k, whole.ranks, item_bytes)) for k in parts]
 
     def nothing(self, ranks: Iterable[int], channel: int) -> MotifCost:
-        """Return what launching takes of what moves nothing between some ranks."""
+        """Return the launch cost of a collective that moves nothing."""
         links = len(self.fabric.channels[channel].topology.links)
         return self._cost(ranks, channel, 0, np.zeros(links, np.int64))
 
@@ -269,11 +269,11 @@ class MotifCosts:
 
 
 class _Channel:
-    """A channel, for what is sent over it.
+    """A channel, for the costs of messages.
 
     Attributes:
-        ways: over its links.
-        rings: along them.
+        ways: Paths over its links.
+        rings: Rings along its links.
     """
 
     def __init__(self, channel: Channel, together: Sequence[SharedBudget]) -> None:
@@ -350,7 +350,7 @@ class _Channel:
         return int(np.ceil(each).astype(np.int64).sum()), occupied, len(link)
 
     def _passed_on(self, size: Whole, by: Whole, link: Whole) -> NDArray[np.float64]:
-        """Return what messages take on stretches between ranks, but for the longest of each."""
+        """Return the time of messages on hops between ranks, without the longest hop of each."""
         ends = self._target[link] < self._channel.topology.ranks
         found = np.zeros(len(size))
         if int(ends.sum()) == len(size):
@@ -365,10 +365,10 @@ class _Channel:
         return found - longest
 
     def _efficiency(self, end: Whole, size: Whole) -> NDArray[np.float64]:
-        """Return which part of what is sent for each message is of use, where many end at once.
+        """Return the useful fraction of each message's bytes, if many arrive at once.
 
         Args:
-            end: of each message, a number of its step and its last link.
+            end: Number of the step and the last link of each message.
         """
         key, of, senders = np.unique(end, return_inverse=True, return_counts=True)
         together = np.bincount(of, weights=size)
@@ -385,7 +385,7 @@ def _ranks(motif: Motif) -> set[int]:
 
 
 def _shape(motif: Motif) -> tuple[object, ...]:
-    """Return what motifs have in common that take as much: who moves how many elements."""
+    """Return a key that is equal for motifs of equal cost: the elements that each rank moves."""
     sizes: list[bytes] = []
     for share in motif.shares:
         cells = cells_of(share.cells)

@@ -1,8 +1,8 @@
-"""Circles of waits over iterations: what repeats takes no less than the slowest, on average.
+"""Find dependency cycles over iterations, whose mean length bounds the period.
 
-Along a circle each op begins no earlier than the one before it ended, and with the last wait that
-is the first one again, as many iterations later as all its waits come to: so these take no less
-than its ops.
+Along a cycle each op begins no earlier than the end of the previous one. The last dependency leads
+back to the first op, as many iterations later as the lags add up to. So these iterations take at
+least the time of its ops.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Circle:
 
 
 def slowest_circle(count: int, arcs: Sequence[Arc]) -> Circle:
-    """Return the circle that takes most for each iteration. Without arcs: none takes any time.
+    """Return the cycle with the largest time per iteration. Without arcs: a cycle of no time.
 
-    Every circle has a lag. By Bellman and Ford: as long as some circle is slower than the slowest
-    known, it is found as one that can be lengthened for ever.
+    Every cycle has a lag. Bellman-Ford: while some cycle is slower than the slowest known, it is
+    found as a cycle of positive length.
 
     Args:
-        count: of what arcs lead between, from 0 on.
+        count: Number of nodes, from 0 on.
     """
     arcs = sorted(arcs, key=lambda arc: (arc.lag, arc.before))
     best = Circle(())

@@ -1,7 +1,6 @@
-"""Steps that repeat: what leads from one iteration to later ones, and plans of them.
+"""Define steps that repeat, with dependencies between iterations, and plans of them.
 
-Plans say what is done in each window: an op of the iteration that is under way, or, shifted, of one
-that comes.
+A plan lists the work of each window: ops of the current iteration, or, shifted, of a later one.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ class CyclicProblem:
     """A step that repeats.
 
     Attributes:
-        step: an iteration.
-        lagged: what leads to later ones. A motif follows upon itself, without being told.
+        step: One iteration.
+        lagged: Dependencies between iterations. Each motif also depends on its previous execution.
 
     Raises:
-        ParameterError: a wait is of no op, or has no lag.
+        ParameterError: A dependency is of no op, or has no lag.
     """
 
     step: StepProblem
@@ -88,12 +87,12 @@ class CyclicProblem:
 
 @dataclass(frozen=True, slots=True)
 class CyclicPlan:
-    """What is done in each window.
+    """The work of each window.
 
     Attributes:
-        options: of each op, which.
-        order: an op and a motif of its option: in which they are issued, all of a window.
-        shifts: of each place in the order: of how many iterations ahead it is done.
+        options: Option of each op.
+        order: Order of issue of a window: an op and a motif of its option.
+        shifts: For each place in the order: number of iterations ahead.
     """
 
     options: tuple[int, ...]
@@ -107,7 +106,7 @@ def motifs_in_order(step: StepProblem, plan: CyclicPlan) -> list[StepMotif]:
 
 
 def wrong_in_cyclic(problem: CyclicProblem, plan: CyclicPlan) -> str:
-    """Return what is wrong with a plan. Empty: nothing, and all its windows come to an end."""
+    """Return a violation of a plan. Empty: none, and all its windows end."""
     return _wrong_choice(problem.step, plan) or _wrong_order(problem, plan)
 
 

@@ -12,12 +12,12 @@ _STRATEGY = cpsat.Strategy()
 
 
 class Exact(NamedTuple):
-    """What CP-SAT finds.
+    """The result of CP-SAT.
 
     Attributes:
-        plan: None: it found none.
-        proved: whether nothing takes less.
-        bound: ticks that no plan takes less than, as far as it has proved.
+        plan: Plan. None: none was found.
+        proved: Whether the plan is optimal.
+        bound: Proved lower bound in ticks.
     """
 
     plan: StepPlan | None

@@ -1,12 +1,12 @@
-"""The least period of a small step that repeats, by CP-SAT.
+"""Minimize the period of a small step that repeats, with CP-SAT.
 
-It is over all that starts every motif again after the same whole number of ticks, T: in any order,
-any iterations ahead, windows overlapping. Within T each motif starts at some tick. It is there
-again T later, so a resource is shared as one would that goes in a circle. Whether T is enough is a
-question of starts alone, and what is enough stays so for a longer T (ticks are inserted where a
-window ends, and what lies across that stays as long as it is), so T is found by halving.
+The model covers all schedules that restart every motif after the same number of ticks T: in any
+order, any iterations ahead, with overlapping windows. Each motif starts at some tick within T and
+again T later, so a resource is shared cyclically. Feasibility of T depends on starts only. If T is
+feasible, a longer T is feasible (insert ticks at the end of a window, while motifs across the end
+keep their length), so bisection finds the smallest T.
 
-What repeats after several iterations only may take less, and is not looked at.
+Schedules that repeat only after several iterations may be faster, and are not covered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sccl.train.problem import WHOLE, StepMotif, StepOp, StepProblem
 from sccl.train.searches import all_choices, serial
 
 _STRATEGY = cpsat.Strategy(presolved=False, conflicts=4000)
-"""Of motifs on shared resources presolve takes seconds, which no effort counts."""
+"""Without presolve, which takes seconds on motifs with shared resources that no budget counts."""
 
 
 _Place = tuple[int, int]
@@ -55,8 +55,9 @@ class ExactPeriod(NamedTuple):
     def plan(self, problem: CyclicProblem) -> CyclicPlan:
         """Return the plan that issues motifs in this order.
 
-        It repeats after no more ticks than these; motifs are of as few iterations ahead as may be.
-        Of what starts at once, as what takes no time does, those come first that others wait for.
+        It repeats after at most these ticks. Motifs are as few iterations ahead as possible. Among
+        motifs that start at the same time, which may have no duration, those that others depend on
+        come first.
         """
         motifs = {
             (op, k): motif
@@ -117,14 +118,14 @@ class ExactPeriod(NamedTuple):
 def exact_period(
     problem: CyclicProblem, effort: Effort, least: int = 0, most: int = 0
 ) -> ExactPeriod:
-    """Return the least period, or what is known of it within an effort.
+    """Return the smallest period, or bounds on it within a budget.
 
     Args:
-        least: ticks that are known to be needed.
-        most: ticks that are known to be enough. 0: none are.
+        least: Known lower bound, in ticks.
+        most: Known upper bound, in ticks. 0: none.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     found = ExactPeriod(max(least, 1), most, (), ())
     if not most:
@@ -135,7 +136,7 @@ def exact_period(
 
 
 def _halved(problem: CyclicProblem, spending: Spending, found: ExactPeriod) -> ExactPeriod:
-    """Return what is known once half of the periods are left out again and again."""
+    """Return the bounds after bisection."""
     unknown = False
     while found.least < found.most and not unknown:
         left = spending.left()
@@ -155,17 +156,17 @@ def _halved(problem: CyclicProblem, spending: Spending, found: ExactPeriod) -> E
 
 
 def exact_by_choice(problem: CyclicProblem, effort: Effort, least: int, most: int) -> ExactPeriod:
-    """Return the least period of a step of few collectives, each choice of options by itself.
+    """Return the smallest period of a step of few collectives, choice by choice of options.
 
-    Those that load resources least come first, and none that loads one for longer than what is
-    known to be enough. Each has half of the effort that is left, so that one alone takes not all.
+    Choices with the smallest loads come first. Choices that load a resource for longer than the
+    upper bound are skipped. Each choice has half of the remaining budget.
 
     Args:
-        least: ticks that are known to be needed.
-        most: ticks that are known to be enough.
+        least: Known lower bound, in ticks.
+        most: Known upper bound, in ticks.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     found, spending = ExactPeriod(max(least, 1), most, (), ()), Spending(effort)
     rows = []

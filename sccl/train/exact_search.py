@@ -1,10 +1,10 @@
-"""The search for plans of a small step that repeats, by CP-SAT alone.
+"""Search plans of a small step that repeats, with CP-SAT only.
 
-First it looks for the least period over all starts, any iterations ahead
-(:mod:`sccl.train.exact_periods`); half of the effort is for that. Then for the best plan of each
-window that a step has (:mod:`sccl.train.exact`), the shortest first: with what is left, each its
-part of it. What it proves, it proves of plans that repeat after each window, so a plan is the best
-of all only where the bound of all plans says so.
+The search first minimizes the period over all starts, any iterations ahead
+(:mod:`sccl.train.exact_periods`), with half of the budget. Then it finds the best plan of each
+window of the step (:mod:`sccl.train.exact`), the shortest first, with equal parts of the rest. Its
+proofs cover plans that repeat after each window, so a plan is optimal among all only if the bound
+for all plans confirms it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def exactly(  # noqa: PLR0913, PLR0917 - as of the search by annealing
     """Search for plans.
 
     Args:
-        seconds: how much is searched, about: the same everywhere.
-        enough: ticks, with which it ends.
-        nearing: is told ticks that no window of a plan takes more than, which comes.
+        seconds: Approximate budget, which does not depend on the machine.
+        enough: Period in ticks at which it stops.
+        nearing: Function that receives an upper bound on the windows of the next plan, in ticks.
 
     Raises:
-        ParameterError: there are more motifs than it can hold.
-        KeyboardInterrupt: the user interrupted; what was found by then has been told.
+        ParameterError: There are too many motifs for the model.
+        KeyboardInterrupt: The user interrupted. Plans so far were reported.
     """
     refuse_many(problem)
     best, begun = BestPlan(problem, told), openings_of(problem, seed)
@@ -64,10 +64,10 @@ def exactly(  # noqa: PLR0913, PLR0917 - as of the search by annealing
 
 
 def refuse_many(problem: CyclicProblem) -> None:
-    """Refuse what CP-SAT alone finds nothing for.
+    """Refuse problems that are too large for CP-SAT alone.
 
     Raises:
-        ParameterError: there are more motifs than it can hold.
+        ParameterError: There are too many motifs for the model.
     """
     motifs = sum(len(option.motifs) for op in problem.step.ops for option in op.options)
     if motifs > MOST_ALONE:

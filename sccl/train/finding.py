@@ -23,7 +23,7 @@ Carry = Callable[[Motif], tuple[int, str, MotifCost]]
 """Return a motif's channel, its carrier, and its cost."""
 
 _LEAST_LAUNCHES = 4
-"""A part of a collective takes as many times what launching it does, or it is not cut further."""
+"""A part of a collective takes at least this multiple of its launch time, or it is not divided."""
 
 _MOST_PLANNED = 16
 """Ranks of a machine for which schedules are planned."""
@@ -31,10 +31,12 @@ _MOST_PLANNED = 16
 _ANY = frozenset(carrier.name for carrier in CARRIERS)
 
 _ANY_TIME = 10**15
-"""Nanoseconds of what no channel carries as a whole: it may be cut into any parts."""
+"""Nanoseconds that stand for a collective that no channel carries whole. It may be divided
+freely.
+"""
 
 _NONE = "none"
-"""What carries collectives of which each is carried by something else, or that nothing carries."""
+"""Name of the carrier if collectives have different carriers, or none."""
 
 _MOST_CHANNELS_MIXED = 8
 """Ways to give phases of a recipe to channels."""
@@ -42,16 +44,16 @@ _MOST_CHANNELS_MIXED = 8
 
 @dataclass(frozen=True, slots=True)
 class OptionSettings:
-    """What options there are to be.
+    """Settings of options.
 
     Attributes:
-        max_motifs: that a recipe makes at the most.
-        most: options of a collective at the most.
-        bitwise: only those that reduce in the same order as the default.
-        recipes: which to try, and no others. None: chosen by what collectives are.
-        planner: of schedules of small machines whose ranks have links to one another. None: none.
-        measured: times instead of those that are reckoned.
-        beside: whether, by such a planner, options are offered of what others leave of a channel.
+        max_motifs: Largest number of motifs of a recipe.
+        most: Largest number of options of a collective.
+        bitwise: Whether only options with the default order of reduction are kept.
+        recipes: Recipes to try. None: chosen by collective.
+        planner: Planner of schedules for small machines with links between ranks. None: none.
+        measured: Measured times instead of modelled ones.
+        beside: Whether this planner also offers options on remainders of a channel.
     """
 
     max_motifs: int = 16
@@ -65,11 +67,11 @@ class OptionSettings:
 
 @dataclass
 class OptionFinder:
-    """Finds options of one collective after the other.
+    """Derives the options of collectives, one after another.
 
     Attributes:
-        costs: what was reckoned so far.
-        refused: of each collective that was asked for, by its id: recipes, and why they make none.
+        costs: Costs computed so far.
+        refused: For each collective, by id: refused recipes with reasons.
     """
 
     fabric: Fabric
@@ -139,17 +141,17 @@ class OptionFinder:
 
     @staticmethod
     def _made(op: CommOp, recipe: str) -> tuple[Motif, ...]:
-        """Return what a recipe makes of what a collective moves, which is something.
+        """Return the motifs of a recipe for a collective that moves data.
 
         Raises:
-            InputError: it is refused.
+            InputError: The recipe is refused.
         """
         wholes = wholes_of(op)
         assert wholes is not None
         return motifs_of(wholes, recipe_of(recipe), ITEM_BYTES[op.dtype])
 
     def _nothing(self, op: CommOp) -> Offer:
-        """Return the option of what moves nothing: it is launched."""
+        """Return the option of a collective that moves nothing: its launch."""
         cost = self.costs.nothing(op.members, 0)
         return Offer("whole", ((0, CARRIERS[0].name, cost),), ((),), bitwise=True)
 
@@ -167,11 +169,10 @@ class OptionFinder:
         return made, refused
 
     def _default(self, op: CommOp, motif: Motif, refused: dict[str, str]) -> str:
-        """Return what carries the whole fastest on the first channel that joins its ranks.
+        """Return the fastest carrier of the whole on the first channel that joins its ranks.
 
-        Where none does, parts of it may still have ways: none of them is as the whole.
-
-        What stands for several has what carries each of them, if that is one and the same.
+        If there is none, parts of it may still have carriers, but none is the default. Merged
+        collectives have a common carrier, if it is the same for each of them.
         """
         if op.merged:
             each = {
@@ -250,7 +251,7 @@ class OptionFinder:
         return list(found.values())
 
     def _carriers(self, channels: Sequence[int]) -> list[str | None]:
-        """Return what may carry motifs, if it can. None: the fastest of each."""
+        """Return possible carriers of motifs. None: the fastest for each."""
         if len(set(channels)) > 1:
             return [None]
         names: list[str | None] = [None, *(carrier.name for carrier in CARRIERS)]
@@ -287,7 +288,7 @@ class OptionFinder:
     def _carried(
         self, motif: Motif, channel: int, op: CommOp, wanted: str | None
     ) -> tuple[str, MotifCost]:
-        """Return what carries a motif: as wanted, if that carries its collective."""
+        """Return the carrier of a motif: the requested one, if it supports its collective."""
         planner = self.asked.planner
         if planner is not None and wanted == planner.name:
             size = ITEM_BYTES[op.dtype]
@@ -346,7 +347,7 @@ def _after(first: str, recipe: str) -> str:
 
 
 def _phase(motif: Motif) -> tuple[object, ...]:
-    """Return what motifs have in common that go over one channel together."""
+    """Return a key that is equal for motifs of one phase, which share a channel."""
     if motif.channel:
         return (motif.channel,)
     return ("", motif.collective, tuple(share.group for share in motif.shares))

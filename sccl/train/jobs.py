@@ -1,8 +1,8 @@
-"""A workload with options of its collectives as a problem of windows, and plans of it as values.
+"""Convert a workload with options to a problem of windows, and its plans back.
 
-Ticks are nanoseconds. Operations are in the order of submission: that of the workload, as far as
-what waits for what allows. A collective that its ranks submit only after they waited for another
-waits for that one, too: their computation so far does, and it follows upon that.
+Ticks are nanoseconds. Operations are in the order of submission: that of the workload, adjusted to
+dependencies. If ranks submit a collective only after waiting for another one, it depends on that
+one as well, through their computation.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SHOWN = 8
 """Operations of a circle in a message."""
 
 OptionsOf = Mapping[str, Sequence[Option]]
-"""Of each collective, by its id."""
+"""Options of each collective, by id."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Job:
     """A workload with options of its collectives.
 
     Attributes:
-        options: of each collective, by its id: those that a plan may take.
-        memory_bytes: what held results may take at once, kept to by waits. 0: any.
+        options: Permitted options of each collective, by id.
+        memory_bytes: Limit for held results, enforced by dependencies. 0: none.
     """
 
     workload: Workload
@@ -107,10 +107,10 @@ class Job:
 
 
 def job_of(plan: TrainingPlan) -> tuple[Job, CyclicPlan]:
-    """Return a training plan's job, of its options alone, and its plan.
+    """Return the job of a training plan, with the plan's options only, and the plan.
 
     Raises:
-        InputError: it does not plan what its workload has, each once.
+        InputError: It does not plan each operation of its workload exactly once.
     """
     options = {name: (option,) for name, option in plan.options}
     wanted = {op.id for op in plan.workload.collectives()}
@@ -167,13 +167,13 @@ def _step_option(option: Option, number: Mapping[str, int]) -> StepOption:
 
 
 def all_waits(workload: Workload, memory_bytes: int) -> tuple[Dependency, ...]:
-    """Return all that waits, also for room in memory.
+    """Return all dependencies, including those for memory.
 
     Args:
-        memory_bytes: what held results may take at once. 0: any.
+        memory_bytes: Limit for held results. 0: none.
 
     Raises:
-        InputError: some wait for one another, or there is no room at all.
+        InputError: Dependencies form a cycle, or the memory is too small.
     """
     found = waits_of(workload)
     gates = gates_of(workload, _submitted(workload, found), memory_bytes)
@@ -209,9 +209,9 @@ def waits_of(workload: Workload) -> tuple[Dependency, ...]:
 
 
 def _hosts(workload: Workload, known: Sequence[Dependency]) -> Iterable[Dependency]:
-    """Yield the waits of host programs that follow from nothing else.
+    """Yield the dependencies of host programs that nothing else implies.
 
-    What an operation is submitted after is what its role waited for before: that it waits for.
+    An operation depends on everything that its role waited for before submitting it.
     """
     names = [op.id for op in workload.ops]
     place = {name: k for k, name in enumerate(names)}
@@ -247,7 +247,7 @@ def _hosts(workload: Workload, known: Sequence[Dependency]) -> Iterable[Dependen
 
 
 def _reach(after: Sequence[Sequence[int]]) -> list[int]:
-    """Return, as bits, what comes after each, of what has no circle."""
+    """Return the descendants of each node of an acyclic graph, as bits."""
     waits = [0] * len(after)
     for own in after:
         for k in own:
@@ -296,7 +296,7 @@ def _submitted(workload: Workload, waits: Iterable[Dependency]) -> tuple[str, ..
 
 
 def _endless(workload: Workload, circle: Sequence[str]) -> str:
-    """Return what to say of operations that wait for one another by what programs wait for."""
+    """Return a message on a cycle of dependencies from host programs."""
     shown = [*circle[:_SHOWN], *["..."] * (len(circle) > _SHOWN), circle[0]]
     for before, late in zip(circle, [*circle[1:], circle[0]], strict=True):
         for program in workload.submits:

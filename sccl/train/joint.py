@@ -12,24 +12,25 @@ from sccl.train.problem import StepPlan, StepProblem
 from sccl.train.searches import Kept, serial
 
 MOST_EXACT = 500
-"""Motifs of all options, up to which CP-SAT is asked for the best plan. Of 1,000 random steps with
-11 collectives at the most it proves all, each in some hundredths of a second; of 200 collectives,
-with 8,220 motifs, it finds nothing in 80 s."""
+"""Largest number of motifs of all options for CP-SAT. It proves all of 1,000 random steps with up
+to 11 collectives, each in some hundredths of a second. With 200 collectives and 8,220 motifs, it
+finds no plan in 80 s.
+"""
 
 UNITS = 1.0
-"""Of effort, at the most, for that."""
+"""Largest budget for CP-SAT."""
 
 Told = Callable[[int, int], None]
-"""Is told what the best takes, and what no plan takes less than, in ticks."""
+"""Function that receives the best completion time and the lower bound, in ticks."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """A plan, and what no plan takes less than.
+    """A plan, and a lower bound.
 
     Attributes:
-        finish: of the plan, ticks.
-        bound: ticks; where CP-SAT proves that nothing is better, those of the plan.
+        finish: Completion time of the plan, in ticks.
+        bound: Lower bound in ticks. If CP-SAT proves optimality, it equals that of the plan.
     """
 
     plan: StepPlan
@@ -50,16 +51,16 @@ def planned(  # noqa: PLR0913, PLR0917 - how far, and what is told when
     kept: Kept = lambda _: False,
     units: float = UNITS,
 ) -> PlannedStep:
-    """Return the best plan that is found.
+    """Return the best plan of the search.
 
     Args:
-        proposals: of annealing.
-        told: whenever there is something better.
-        kept: is given what is better now and then, and where the user interrupts.
-        units: of effort, for CP-SAT.
+        proposals: Number of proposals of annealing.
+        told: Function that receives each improvement.
+        kept: Function that receives better plans from time to time, and on interrupts.
+        units: Budget of CP-SAT.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     bound = least_finish(problem)
     plan = serial(

@@ -9,7 +9,7 @@ _Use = tuple[int, int, int, str]
 
 
 def wrong_in_plan(problem: StepProblem, plan: StepPlan) -> str:
-    """Return what is wrong with a plan. Empty: nothing."""
+    """Return a violation of a plan. Empty: none."""
     if len(plan.options) != len(problem.ops) or len(plan.starts) != len(problem.ops):
         return f"it is of {len(plan.options)} ops, and the step has {len(problem.ops)}"
     ends: list[int] = []
@@ -37,7 +37,7 @@ def wrong_in_plan(problem: StepProblem, plan: StepPlan) -> str:
 
 
 def _shared(rows: list[_Use], name: str) -> str:
-    """Return what has more of a resource than there is, at which tick."""
+    """Return a violation of a resource's capacity, with its tick."""
     running: list[_Use] = []
     for row in sorted(row for row in rows if row[1] > row[0]):
         running = [*(other for other in running if other[1] > row[0]), row]

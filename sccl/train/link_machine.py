@@ -1,8 +1,8 @@
-"""The machine of a fabric: its channels side by side, with what they share, as one topology.
+"""Build one topology from the channels of a fabric and their shared resources.
 
-Each channel has nodes of its own, so that a pair of ranks may be joined by several links. Beside
-them stand clocks: links, each to a node of its own, on which something takes its time alone, as
-launches and computations do.
+Each channel has its own nodes, so that a pair of ranks may have several links. In addition there
+are clocks: links to nodes of their own, on which a task takes its time alone, for launches and
+computations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sccl.core.topology import Budget, Link, Topology
 Whole = NDArray[np.int64]
 
 _FAST_GB_PER_S = 1.0
-"""Of clocks: a byte passes in a nanosecond, the least time that they tell."""
+"""Speed of clocks: one byte per nanosecond, their resolution."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +92,7 @@ def link_machine(fabric: Fabric, clocks: int) -> LinkMachine:
 
 
 def _budgets(fabric: Fabric, edges: list[dict[Edge, Edge]]) -> list[Budget]:
-    """Return the budgets of channels, and what channels share, of their links as they are here."""
+    """Return the budgets of channels and the shared resources, for links of this topology."""
     found = []
     numbers = {channel.name: k for k, channel in enumerate(fabric.channels)}
     for channel in fabric.channels:

@@ -1,4 +1,4 @@
-"""Messages over a fabric's machine, and what they wait for, as they are added one by one."""
+"""Collect messages over a fabric's machine, with their dependencies."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ NOTHING = -1
 
 
 class LinkScript:
-    """Messages over a machine, and what they wait for, as they are added.
+    """Messages over a machine with their dependencies, added one by one.
 
-    Ways are numbered: first those to clocks, in their order.
+    Paths are numbered. Those to clocks come first, in their order.
     """
 
     def __init__(self, machine: LinkMachine) -> None:
@@ -75,10 +75,12 @@ class LinkScript:
         self.messages += len(way)
 
     def add_scheduled(self, one: ScheduledMessages, way: int, gate: int) -> int:
-        """Add what a schedule sends, after a gate; return the one that opens as all has arrived.
+        """Add the messages of a schedule after a gate.
+
+        Return the gate that opens after all arrivals.
 
         Args:
-            way: of the first message. Those of the others follow.
+            way: Path of the first message. Those of the others follow.
         """
         first, end = self.add_gates(one.gates), self.add_gates()
         waits, opens, starts = (

@@ -1,21 +1,20 @@
-"""What a plan takes where all that its motifs send goes over links, message by message.
+"""Simulate a plan with all its messages over links.
 
-Each motif sends step after step what its carrier does, over the ways by which its time was
-reckoned. A step begins when all of the one before has arrived. Messages of all motifs that are on
-the way meet at the links (:mod:`sccl.sim`): these serve one after the other, in the order of
-coming. What many send to one rank at once is more than is of use, as in the costs of motifs. So a
-motif that is alone around a switch takes what its costs say; elsewhere costs are reckoned, and this
-is what there is to compare them with.
+Each motif sends the messages of its carrier, step after step, over the paths of its cost model. A
+step begins after all arrivals of the previous one. Messages of all concurrent motifs meet at the
+links (:mod:`sccl.sim`), which serve them in order of arrival. Incast increases the bytes, as in the
+costs of motifs. A motif alone around a switch therefore takes its modelled time. Elsewhere costs
+are approximations, and this simulation is the reference.
 
-A plan takes more so than it claims for two reasons, which are told apart: a motif takes more alone
-than was reckoned (:func:`apart_timing`), and messages wait for those of other motifs. A plan counts
-what a motif needs of a link on average over its time, but what it sends comes in bursts, and a step
-that waits for a burst of another motif ends later, and so do all after it, though there is room on
-average. Fluids do not tell that either.
+A plan takes longer than it claims for two reasons, which are reported separately: a motif alone
+takes longer than modelled (:func:`apart_timing`), and messages wait for other motifs. A plan counts
+the average load of a motif on a link, but its messages come in bursts. A step that waits for a
+burst of another motif ends later, and so do all later steps, although the average load fits. The
+fluid model does not show this either.
 
-Computations that channels slow down take what the plan claims. Motifs that a synthesiser planned
-send what its schedules do, as soon as that is there. There a link is free while a message's latency
-passes, which schedules may count as time in which it is busy.
+Computations that channels slow down take their claimed time. Motifs that a synthesizer planned send
+the messages of its schedules, as soon as their data are there. A link is then free during a
+message's latency, which schedules may count as busy time.
 """
 
 from __future__ import annotations
@@ -58,17 +57,17 @@ def link_timing(
     most_sent: int = MOST_SENT,
     planner: MotifPlanner | None = None,
 ) -> StepTiming:
-    """Return what a plan takes message by message.
+    """Simulate a plan message by message.
 
     Args:
-        timeline: of the plan, as it claims: motifs are on the same streams of channels here.
-        iterations: that are counted, 2 or more.
-        most_sent: messages, each as often as it has links, that are simulated at the most.
-        planner: what planned motifs that say so. None: these are not simulated.
+        timeline: Claimed timeline of the plan. Motifs use the same streams of channels here.
+        iterations: Number of counted iterations, at least 2.
+        most_sent: Largest number of messages times links.
+        planner: Planner of motifs that name one. None: these are not simulated.
 
     Raises:
-        TooLargeError: it sends more.
-        InputError: it says of motifs what cannot be simulated.
+        TooLargeError: It sends more.
+        InputError: Some motifs cannot be simulated.
     """
     tasks = _tasks(plan, timeline, iterations)
     ends = _simulated(plan, tasks, _sent(plan, tasks, most_sent, planner))
@@ -82,14 +81,14 @@ def apart_timing(
     most_sent: int = MOST_SENT,
     planner: MotifPlanner | None = None,
 ) -> StepTiming:
-    """Return what a plan takes if each motif has all links to itself, message by message.
+    """Simulate a plan message by message, with all links for each motif alone.
 
     Args:
-        timeline: as of :func:`link_timing`, and so are the others.
+        timeline: This and the other arguments are those of :func:`link_timing`.
 
     Raises:
-        TooLargeError: it sends more.
-        InputError: it says of motifs what cannot be simulated.
+        TooLargeError: It sends more.
+        InputError: Some motifs cannot be simulated.
     """
     tasks = _tasks(plan, timeline, iterations)
     one_each = {task.key[:2]: task for task in tasks if task.motif is not None}
@@ -100,10 +99,10 @@ def apart_timing(
 
 
 def _tasks(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> list[StepTask]:
-    """Return what a plan does; computations that are slowed down take what it claims.
+    """Return the tasks of a plan. Slowed computations take their claimed time.
 
     Raises:
-        ParameterError: its times are not of links.
+        ParameterError: Its times come from a table instead of links.
     """
     if plan.costs:
         raise ParameterError("times are of a table of costs, and not of links")
@@ -132,13 +131,13 @@ def _simulated(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sent:
-    """What a motif sends.
+    """The messages of a motif.
 
     Attributes:
-        channel: its number.
-        messages: step after step.
-        order: in which messages come that are ready at once: nobody sends to the same rank at once.
-        planned: schedules, one after the other, instead of these.
+        channel: Number of its channel.
+        messages: Messages, step after step.
+        order: Order of messages that are ready at the same time, in rotation over receivers.
+        planned: Schedules in sequence, instead of messages.
     """
 
     channel: int
@@ -156,11 +155,11 @@ class _Sent:
 def _sent(
     plan: TrainingPlan, tasks: Iterable[StepTask], most: int, planner: MotifPlanner | None
 ) -> dict[_Part, _Sent]:
-    """Return what each motif sends.
+    """Return the messages of each motif.
 
     Raises:
-        TooLargeError: it is more than so many messages over links.
-        InputError: recipes do not make these motifs, or a synthesiser planned some.
+        TooLargeError: There are too many messages over links.
+        InputError: Recipes do not make these motifs, or a synthesizer planned some.
     """
     costs = MotifCosts(plan.fabric)
     numbers = {channel.name: k for k, channel in enumerate(plan.fabric.channels)}
@@ -214,10 +213,10 @@ def _written(
     script: LinkScript,
     clock_of: Mapping[_Part, int],
 ) -> list[tuple[int, int]]:
-    """Write what tasks do, and return of each its first message, and the end.
+    """Add the messages of tasks, and return the first message and the end of each.
 
-    A task is ready as all have ended that it waits for. A motif, too, as those before it are. It is
-    launched, or computes, on a clock of its own.
+    A task is ready when all its dependencies have ended. A motif also waits for its predecessors in
+    the streams. Launches and computations use clocks of their own.
     """
     launches = {channel.name: ceil(channel.launch_us * 1000) for channel in plan.fabric.channels}
     ways: dict[int, int] = {}
@@ -246,10 +245,10 @@ def _written(
 
 
 def _add_sent(script: LinkScript, own: _Sent, way: int, gate: int) -> int:
-    """Add what a motif sends, after a gate; return the one that opens as all has arrived.
+    """Add the messages of a motif after a gate. Return the gate that opens after all arrivals.
 
     Args:
-        way: the first of its ways.
+        way: First of its paths.
     """
     for one in own.planned:
         gate = script.add_scheduled(one, way, gate)
@@ -285,7 +284,7 @@ def _add_ways(script: LinkScript, own: _Sent) -> int:
 def _ends_of(
     tasks: Sequence[StepTask], rows: Iterable[tuple[int, int]], arrive: Whole
 ) -> list[float]:
-    """Return when tasks end, in nanoseconds; what sends nothing does as it is ready."""
+    """Return the ends of tasks in nanoseconds. A task without messages ends when it is ready."""
     told = [
         float(arrive[begin:end].max()) / PS_PER_NS if end > begin else None for begin, end in rows
     ]
@@ -293,7 +292,7 @@ def _ends_of(
 
 
 def _one_by_one(tasks: Sequence[StepTask], took: Mapping[_Part, float]) -> list[float]:
-    """Return when tasks end, given what motifs take."""
+    """Return the ends of tasks from the durations of motifs."""
     return _in_turn(
         tasks, lambda number, ready: ready + took.get(tasks[number].key[:2], tasks[number].ns)
     )

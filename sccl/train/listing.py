@@ -1,7 +1,7 @@
-"""Lists: motifs start in an order, or whenever they can, in compiled loops.
+"""Schedule motifs by list scheduling in compiled loops: in an order, or as soon as possible.
 
-No resource stands still while something could use it, which no priorities change: what is better
-for waiting is found by serial generation alone (:mod:`sccl.train.placing`).
+No resource is idle while something could use it, for any priorities. Schedules that benefit from
+waiting need serial generation (:mod:`sccl.train.placing`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from sccl.train.sharing import SharedUse, free_for, nobody_has, take
 
 @compiled
 def in_order(step: StepArrays, choice: Whole, starts: Whole) -> int:
-    """Start motifs in the order of submission: each no earlier than all before it.
+    """Start motifs in the order of submission, each no earlier than all before it.
 
-    That is so of what communicates; computations are in the order of their stream.
+    This holds for communication. Computations keep the order of their stream.
     """
     ops = len(choice)
     room = nobody_has(step.resources[0], step.share)
@@ -49,15 +49,15 @@ def in_order(step: StepArrays, choice: Whole, starts: Whole) -> int:
 
 
 class ListRoom(NamedTuple):
-    """What list scheduling writes into.
+    """Work space of list scheduling.
 
     Attributes:
-        shared: who has resources.
-        ready: of each op, when what it waits for has ended; NEVER: that is not known.
-        waits: of each op: for how many it waits still.
-        left: of each op: motifs that have not started.
-        ended: of each op: when the last of those that started ends.
-        blocked: of motifs that use the same: until when there is no room for them.
+        shared: Use of resources.
+        ready: For each op, end of its dependencies. NEVER: unknown.
+        waits: For each op: number of unfinished dependencies.
+        left: For each op: number of motifs that have not started.
+        ended: For each op: end of the last of its started motifs.
+        blocked: For motifs with the same use: tick before which their resources are full.
     """
 
     shared: SharedUse
@@ -106,7 +106,7 @@ def _merged(longest: Whole, order: Whole, other: Whole, low: int, width: int) ->
 def _could_start(  # noqa: PLR0913, PLR0917 - loops
     step: StepArrays, room: ListRoom, starts: Whole, op: int, motif: int, now: int
 ) -> int:
-    """Return the tick from which a motif could start by what has started so far."""
+    """Return the first tick at which a motif could start after those that have started."""
     at = room.ready[op]
     for k in range(step.wait_first[motif], step.wait_first[motif + 1]):
         other = step.wait[k]
@@ -161,24 +161,24 @@ def _let_go(step: StepArrays, room: ListRoom, op: int) -> int:
 
 @compiled
 def by_list(step: StepArrays, choice: Whole, starts: Whole, most: int) -> int:
-    """Start, whenever something ends, what can start, what has the longest rest first.
+    """Start motifs by list scheduling, the longest remaining path first.
 
-    SYNDICATE's optSched, with the outer loop that its listing lacks: computations in their order,
-    communication by critical path.
+    This is SYNDICATE's optSched, with the outer loop that its listing lacks: computations in their
+    order, communication by critical path.
 
     Args:
-        most: ticks, beyond which it is given up.
+        most: Ticks at which it gives up.
     """
     return listed(step, choice, _urgent_first(step, choice), starts, most)
 
 
 @compiled
 def listed(step: StepArrays, choice: Whole, order: Whole, starts: Whole, most: int) -> int:
-    """Start, whenever something ends, what can start, ops in an order.
+    """Start motifs by list scheduling, with ops in a given priority order.
 
     Args:
-        order: ops, of which the first goes first.
-        most: ticks, beyond which it is given up.
+        order: Ops, the first with the highest priority.
+        most: Ticks at which it gives up.
     """
     ops = len(choice)
     room = ListRoom(

@@ -1,8 +1,8 @@
-"""Memory that results of collectives hold: waits under which no more is held than there is.
+"""Add dependencies that limit the memory of held results.
 
-Results are held in the order in which they are used up: a collective waits for all uses of those
-before it up to one from which on they would be too much together. So what is held at any time are
-results that follow one another, and fit. It is a restriction: another order of holding may do, too.
+Results are released in the order of their last uses. A collective waits for all uses of earlier
+results up to the point from which on they would be too large together. So the results held at any
+time are consecutive, and fit. This is a restriction: other orders may fit as well.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def holders_of(workload: Workload, role: Role) -> tuple[CommOp, ...]:
 
 
 def gates_of(workload: Workload, names: Sequence[str], limit_bytes: int) -> tuple[Dependency, ...]:
-    """Return waits under which results take no more than a limit, on any rank.
+    """Return dependencies under which held results stay within a limit, on every rank.
 
     Args:
-        names: ids of operations, each after those that it waits for.
-        limit_bytes: 0: there is none.
+        names: Ids of operations, each after its dependencies.
+        limit_bytes: Limit. 0: none.
 
     Raises:
-        ParameterError: a result alone, or what an operation uses at once, is more than that.
+        ParameterError: A single result, or the simultaneous inputs of an operation, exceed it.
     """
     if not limit_bytes:
         return ()
@@ -92,7 +92,7 @@ def _check(
 
 
 _Latest = dict[object, tuple[int, int, str]]
-"""Of each stream: an iteration, a place and the operation there, after all else of it."""
+"""For each stream: iteration, place, and operation of its latest work."""
 
 
 def _gates(

@@ -1,13 +1,13 @@
-"""What no plan takes less than in which some collectives may be merged into one.
+"""Bound the period of plans in which some collectives may be merged.
 
-The bound of a workload whose collectives are each by themselves is none of these: what is merged is
-launched once. So each collective is offered, beside its own options, its share of every option of
-what it may be part of: with all the motifs of that, as long as they are, and of what these load as
-large a part as it has of the bytes, rounded down. A plan in which some are merged is then one of
-the workload as it is: all parts of one start and end with its motifs, which load no more together;
-what it waits for is what any of them waits for, and what waits for one of them waits for it. So
-what no plan of these options takes less than, no plan takes less than in which collectives are
-merged. Room in memory is left out: what is held together is held in another order.
+The bound for separate collectives does not cover merged ones, which are launched once. So each
+collective is offered, in addition to its own options, its share of every option of a merged one:
+all the motifs of that option with their lengths, with loads in proportion to its bytes, rounded
+down. A plan with merged collectives is then a plan of the separate ones: all parts start and end
+with the motifs of the merged one, and their loads add up to at most its loads. It depends on
+everything that any part depends on, and vice versa. So a lower bound with these options also covers
+plans with merged collectives. Memory limits are left out, because merging changes the order in
+which results are held.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def loosened(workload: Workload, rows: Sequence[Row], book: OptionBook) -> Job:
 
 
 def _share(weight: Fraction, option: Option) -> Option:
-    """Return an option with a part of what it loads."""
+    """Return an option with a fraction of its loads."""
     return replace(option, motifs=tuple(map(partial(_lighter, weight), option.motifs)))
 
 

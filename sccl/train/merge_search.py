@@ -1,10 +1,9 @@
-"""The search for plans in which collectives may be one, too, where that is better.
+"""Search plans in which collectives may be merged if that is faster.
 
-A plan of the collectives as they are is looked for as it is where none may be merged. Then rows of
-them are tried, each by what rules make of the step as a whole: those of one kind and size together,
-and then each of what is kept by itself, whether it is better left out. A plan with those that are
-left is looked for as the first was, and kept if it is better: so no plan is worse for it that
-collectives may be merged.
+A plan without merging is searched first. Then rows of collectives are tried, each evaluated by
+rules for the whole step: first rows of one kind and size, then rows without one of their members. A
+plan with the remaining rows is searched like the first one, and kept if it is better. So merging
+never makes a plan worse.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ class MergingPlanner(Planner):
     _offered = False
 
     def run(self) -> None:
-        """Look for a plan; what there is when this is interrupted is kept.
+        """Search for a plan. After an interrupt, the best plan so far remains.
 
         Raises:
-            InputError: the workload does not fit the fabric, an operation has no option, or there
+            InputError: The workload does not fit the fabric, an operation has no option, or there
                 are too many of them for CP-SAT alone.
-            KeyboardInterrupt: the user interrupted.
+            KeyboardInterrupt: The user interrupted.
         """
         super().run()
         rows = self._bound()

@@ -1,7 +1,7 @@
-"""Which collectives may be merged into one, and whether those of a plan are among them.
+"""Find collectives that may be merged, and verify those of a plan.
 
-Those that are alike (of one kind, with groups, type, root and reduction in common) and of which
-none waits for another one, be it by what others do, or by the program of a host.
+Mergeable collectives have the same kind, groups, type, root, and reduction, and none depends on
+another, through other operations or through a host program.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def may_be_merged(workload: Workload, rows: Iterable[Sequence[str]]) -> bool:
 
 
 def wrong_merges(plan: TrainingPlan) -> Iterator[str]:
-    """Yield what is wrong with what of a plan is merged: that it may be is not believed."""
+    """Yield violations in the merged collectives of a plan."""
     rows = merged_rows(plan.workload)
     if plan.asked is None:
         if rows:
@@ -114,7 +114,7 @@ def wrong_merges(plan: TrainingPlan) -> Iterator[str]:
 
 
 class _Graph:
-    """What waits for what within an iteration, some of it contracted into one."""
+    """The dependencies within an iteration, with some nodes contracted."""
 
     def __init__(self, workload: Workload) -> None:
         self._after: dict[str, set[str]] = defaultdict(set)

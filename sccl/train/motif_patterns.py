@@ -14,12 +14,12 @@ from sccl.errors import ParameterError
 def pattern_of(motif: Motif, ranks: int, item_bytes: int) -> tuple[Spec, int]:
     """Return a motif as a collective on all ranks of a machine, and the bytes of a chunk.
 
-    A chunk is what moves of a cell. Where some have an element more than others, as elements do not
-    divide, all are as large as the largest: it is to be a pattern of chunks that are alike. Chunks
-    of different sizes, as those of an uneven alltoall, are of so many elements each.
+    A chunk is the part of a cell that moves. If elements do not divide evenly, all chunks have the
+    size of the largest, so that the pattern is uniform. Chunks of different sizes, as in an uneven
+    alltoall, have counts of elements.
 
     Raises:
-        ParameterError: it moves nothing.
+        ParameterError: It moves nothing.
     """
     moves = list(motif.moves())
     if not moves:

@@ -16,7 +16,7 @@ from sccl.train.costs import MotifCost
 Whole = NDArray[np.int64]
 
 _SLOWEST = 8
-"""What takes so many times as long as the fastest option is none."""
+"""Options slower than the fastest by this factor are dropped."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,10 @@ class Offer:
 
     @cached_property
     def ns(self) -> int:
-        """Return what it takes alone, or a little less, if its motifs are in each other's way."""
+        """Return a lower bound on its time alone.
+
+        Motifs that block each other take longer.
+        """
         ends: list[int] = []
         for (_, _, cost), waits in zip(self.parts, self.after, strict=True):
             ends.append(cost.ns + max((ends[k] for k in waits), default=0))
@@ -76,12 +79,12 @@ def unbeaten(every: Sequence[Offer]) -> list[Offer]:
 def left_out(
     every: Sequence[Offer], alive: Sequence[Offer], found: Sequence[Offer]
 ) -> dict[str, str]:
-    """Return of each recipe of which no option is kept why that is.
+    """Return, for each recipe without a kept option, the reason.
 
     Args:
-        every: options as they were made.
-        alive: those that nothing beats.
-        found: those of these that are kept.
+        every: All derived options.
+        alive: Options that no other dominates.
+        found: Options of these that are kept.
     """
     taken, good = {made.recipe for made in found}, {made.recipe for made in alive}
     least = min(made.ns for made in every)

@@ -1,8 +1,8 @@
-"""Options of a workload's collectives on a fabric: recipes on channels, and what carries them.
+"""Derive options of a workload's collectives on a fabric: recipes on channels, with carriers.
 
-Source: SYNDICATE (NSDI 2023) section 4.2. What takes as long as another option of the same motifs,
-or longer, and as much of every link, is left out; of the rest so many are kept that a search can
-try them, of each set of channels some.
+Source: SYNDICATE (NSDI 2023) section 4.2. Options that another option of the same motifs dominates
+in time and in load of every link are dropped. From the rest, a number that a search can handle is
+kept, some for each set of channels.
 """
 
 from __future__ import annotations
@@ -58,19 +58,19 @@ def options_of(
     """Return the options of a workload's collectives.
 
     Args:
-        notify: is told what is looked at.
+        notify: Function that receives progress.
 
     Raises:
-        InputError: a group is outside of the fabric, or a collective has no option, and why.
+        InputError: A group is outside the fabric, or a collective has no option, with the reason.
     """
     return OptionBook(workload, fabric, settings, notify).options(workload.collectives())
 
 
 class OptionBook:
-    """What is offered for a workload's collectives, and for several of them as one.
+    """The options of a workload's collectives, and of merged collectives.
 
     Attributes:
-        fabric: what they go over.
+        fabric: Fabric of the options.
     """
 
     def __init__(
@@ -80,10 +80,11 @@ class OptionBook:
         settings: OptionSettings | None = None,
         notify: Notify = lambda _: None,
     ) -> None:
-        """Find what is offered for a workload's collectives.
+        """Derive the options of a workload's collectives.
 
         Raises:
-            InputError: a group is outside of the fabric, or a collective has no option, and why.
+            InputError: A group is outside the fabric, or a collective has no option, with the
+                reason.
         """
         self.fabric, self._notify, self._asked = fabric, notify, settings or OptionSettings()
         self._finder = OptionFinder(fabric, self._asked)
@@ -109,7 +110,7 @@ class OptionBook:
         return self._finder.found(op)
 
     def _keep(self, op: CommOp, every: Sequence[Offer]) -> None:
-        """Keep the best of what was found for a collective, and why of others there is none."""
+        """Keep the best options of a collective, and the reasons why others are dropped."""
         alive = unbeaten(every)
         found = self._known[op.shape] = kept(alive, self._asked.most)
         why = self._finder.refused.get(op.id, {}) | left_out(every, alive, found)
@@ -148,10 +149,10 @@ class OptionBook:
         return JobOptions(of, names, refused, reckoned.seconds)
 
     def costs_of(self, op: CommOp, option: Option) -> list[MotifCost]:
-        """Return what the motifs of an option take that is offered for a collective.
+        """Return the costs of the motifs of an offered option.
 
         Raises:
-            ParameterError: none is offered that is carried so.
+            ParameterError: No offered option has these carriers.
         """
         carriers = [(motif.channel, motif.carrier) for motif in option.motifs]
         alike = []

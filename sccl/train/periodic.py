@@ -27,7 +27,7 @@ _OVER_ALL = 0.25
 """The part of the effort for all starts, motifs of a collective in different windows, by CP-SAT."""
 
 ToldPlan = Callable[[CyclicPlan, Repeated], None]
-"""Is told a plan that is better than those before, and what it comes to."""
+"""Function that receives each better plan, and its period."""
 
 
 def placed_in(step: StepProblem, seconds: float) -> int:
@@ -57,12 +57,12 @@ def periodic(  # noqa: PLR0913, PLR0917 - what is told, and when
     """Search for plans.
 
     Args:
-        seconds: how much is searched, about.
-        enough: ticks, with which it ends.
-        nearing: is told ticks that no window of a plan takes more than, which comes.
+        seconds: Approximate budget.
+        enough: Period in ticks at which it stops.
+        nearing: Function that receives an upper bound on the windows of the next plan, in ticks.
 
     Raises:
-        KeyboardInterrupt: the user interrupted; what was found by then has been told.
+        KeyboardInterrupt: The user interrupted. Plans so far were reported.
     """
     best, begun, left = BestPlan(problem, told), openings_of(problem, seed), seconds
     if small := sum(len(o.motifs) for op in problem.step.ops for o in op.options) <= MOST_EXACT:

@@ -1,19 +1,19 @@
-"""What no plan of a step repeats faster than.
+"""Compute lower bounds on the period of a step.
 
-Bounds of the period, each with what proves it:
+Each bound has its proof:
 
-- ``computation``: the ticks of a stream;
-- ``load``: for prices of resources, the mean of what each needs in an iteration;
-- ``circle``: a circle of waits over iterations, each op as long as its fastest option alone;
-- ``stretches``: such a circle, also over stretches of a stream that are solved by themselves
-  (:mod:`sccl.train.stretches`);
-- ``spans``: waits and loads together, by the spans of a stream, and stretches with them
+- ``computation``: the ticks of a stream.
+- ``load``: for prices of resources, the mean of their loads in an iteration.
+- ``circle``: a dependency cycle over iterations, each op with its fastest option alone.
+- ``stretches``: such a cycle, also over stretches of a stream that are solved separately
+  (:mod:`sccl.train.stretches`).
+- ``spans``: dependencies and loads together, by the spans of a stream, with stretches
   (:mod:`sccl.train.span_loads`).
 
-All are of shares as :mod:`sccl.train.tightened` has them. They mix options, while a plan takes one
-of each op in all iterations, so what an option takes by itself is told, too: a plan that is faster
-than some limit takes no option that alone cannot be done again as soon. What is a bound of plans
-without these, or the limit, if that is less, is one of all plans.
+All of them use shares from :mod:`sccl.train.tightened`. They may mix options, while a plan uses one
+option of each op in all iterations. Therefore the repetition time of each option alone is used as
+well: a plan faster than some limit uses no option with a longer repetition time. The smaller of the
+bound for plans without these options, and the limit, is a bound for all plans.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STRETCHED = Effort(units=2.0)
 
 @dataclass(frozen=True, slots=True)
 class SpanProof:
-    """Prices and flows, with what they are of."""
+    """Prices and flows, with their program."""
 
     program: SpanProgram
     prices: SpanPrices
@@ -85,10 +85,9 @@ def least_period(problem: CyclicProblem, effort: Effort = STRETCHED) -> PeriodBo
 
 
 def _best_limit(problem: CyclicProblem, known: int) -> int:
-    """Return with which limit there may be a higher bound than is known. 0: with none.
+    """Return the limit that may give a higher bound than the known one. 0: none.
 
-    The higher it is, the more options there are below it, and the lower is what no plan of these
-    takes less than.
+    A higher limit permits more options below it, and lowers the bound for plans with these options.
     """
     own = {again_after(option) for op in problem.step.ops for option in op.options}
     every = max(min(map(again_after, op.options)) for op in problem.step.ops)
@@ -143,9 +142,9 @@ def period_bounds(problem: CyclicProblem, effort: Effort = STRETCHED) -> Iterato
 
 
 def arcs_of(problem: CyclicProblem, lengths: list[list[int]]) -> list[Arc]:
-    """Return waits as arcs: each with the ticks of what is waited for, at the least.
+    """Return dependencies as arcs, each with the minimal length of the first op.
 
-    An op follows upon itself, as soon as one of its options can be done again.
+    An op also depends on its previous execution, by the shortest repetition time of its options.
     """
     arcs = [Arc(before, after, min(lengths[before]), lag) for before, after, lag in problem.waits]
     for number, op in enumerate(problem.step.ops):
@@ -155,10 +154,10 @@ def arcs_of(problem: CyclicProblem, lengths: list[list[int]]) -> list[Arc]:
 
 
 def wrong_in_bound(problem: CyclicProblem, bound: PeriodBound, effort: Effort = STRETCHED) -> str:
-    """Return what is wrong with a bound, computed again from its proof. Empty: nothing.
+    """Return a violation of a bound, recomputed from its proof. Empty: none.
 
     Args:
-        effort: with which stretches were solved. They are so again.
+        effort: Budget with which stretches were solved. It is used again.
     """
     proof, problem = bound.proof, tightened(problem)
     if bound.limit:

@@ -18,10 +18,10 @@ from sccl.train.problem import WHOLE, StepArrays, Whole
 NEVER = 2**62
 
 _KINDS = 32
-"""Of motifs by their lengths and shares, of which it is kept where nothing was found for them."""
+"""Number of kinds of motifs, by length and share, for which failed searches are remembered."""
 
 Rows = NDArray[np.int64]
-"""Of numbers, by resource, and by row."""
+"""Numbers by resource and by row."""
 
 
 @compiled
@@ -48,26 +48,24 @@ def rests(step: StepArrays, choice: Whole, rest: Whole) -> None:
 
 
 class PlacingRoom(NamedTuple):
-    """What placing writes into.
+    """Work space of placing.
 
     Attributes:
-        busy: by resource: stretches in which as much of it is in use, in their order: rows of
-            when each begins, when it ends, and how much that is, of the whole.
-        stretches: of each resource: how many these are.
-        full: by resource: rows of from when on, until when, no motif of so many ticks at the least,
-            and of such a share at the least, can start, by kinds, so it stays, as nothing that was
-            placed is taken away.
-        key: of each motif: the least goes first.
-        ready: of each motif: when what it waits for has ended.
-        waits: of each motif: for how many it waits still, its op's one among them.
-        queue: motifs that wait for nothing, as a heap.
-        op_waits: of each op: for how many ops it waits still.
-        op_ready: of each op: when they have ended.
-        left: of each op: motifs that are not placed.
-        op_done: of each op: when the last of its motifs so far has ended.
-        rest: of each motif: ticks until all has ended.
-        base: of each motif: ticks by which it is more urgent than its rest says, beside what its op
-            is.
+        busy: By resource: intervals of constant use, in order, as rows of begin, end, and use of
+            the whole.
+        stretches: For each resource: number of intervals.
+        full: By resource: rows of an interval, a minimal length, and a minimal share, by kinds: no
+            such motif can start in it. It stays valid, because no motif is removed.
+        key: For each motif: priority, the smallest first.
+        ready: For each motif: end of its dependencies.
+        waits: For each motif: number of unfinished dependencies, including its op.
+        queue: Ready motifs, as a heap.
+        op_waits: For each op: number of unfinished ops that it depends on.
+        op_ready: For each op: end of these.
+        left: For each op: number of unplaced motifs.
+        op_done: For each op: end of the last of its placed motifs.
+        rest: For each motif: remaining path in ticks.
+        base: For each motif: additional urgency in ticks, next to that of its op.
     """
 
     busy: Rows
@@ -296,16 +294,16 @@ def _begun(step: StepArrays, choice: Whole, offset: Whole, room: PlacingRoom) ->
 def serially(  # noqa: PLR0913, PLR0917 - loops
     step: StepArrays, choice: Whole, offset: Whole, starts: Whole, room: PlacingRoom, most: int
 ) -> int:
-    """Place all motifs, those with the longest rest first among those whose turn it can be.
+    """Place all motifs by serial generation: among ready motifs, the longest remaining path first.
 
     Args:
-        offset: of each op, ticks by which it is more urgent than its rest says.
-        starts: of each motif: written where its option is taken.
-        room: that was made for the step.
-        most: ticks; placing ends where some rest goes beyond that.
+        offset: For each op, additional urgency in ticks.
+        starts: Start of each motif of a chosen option. Updated.
+        room: Work space for the step.
+        most: Ticks at which placing gives up.
 
     Returns:
-        The tick by which all has ended; beyond the most: it was given up.
+        Tick of the last end. Larger than ``most``: it gave up.
     """
     count, finish = _begun(step, choice, offset, room), 0
     while count:

@@ -1,4 +1,4 @@
-"""Plans of workloads on fabrics: options, what they make of the step, bounds, and a search."""
+"""Plan workloads on fabrics: options, problem, bounds, and search."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sccl.train.tables import CostTable
 from sccl.train.windows import Repeated, repeated
 
 Told = Callable[[str, int | None, int | None], None]
-"""Is told what is being done, and the period and the bound by then, in nanoseconds."""
+"""Function that receives progress, and the current period and bound in nanoseconds."""
 
 _SHARE = 0.25
 """The part of all that is done that bounds have at the most, and the search at the least."""
@@ -44,23 +44,23 @@ ABOUT = {
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
-    """How a plan is looked for.
+    """Settings of a plan's search.
 
     Attributes:
-        search: one of :data:`SEARCHES`.
-        seconds: how much is done in all, about: the same everywhere. Options come first, whatever
-            they take. Then bounds, whose CP-SAT has a quarter at the most. The search has what is
-            left, a quarter at the least, and as much again where collectives may be merged.
-        max_motifs: into how many a collective is split at the most.
-        memory_bytes: what held results may take at once. 0: any.
-        bitwise: whether collectives reduce in the order that they have as they are.
-        measured: times instead of those that are reckoned.
-        planner: of schedules of small machines whose ranks have links to one another. None: none.
-        merge_bytes: up to which size collectives may be merged into one. 0: none.
+        search: One of :data:`SEARCHES`.
+        seconds: Approximate budget, which does not depend on the machine. Options come first, at
+            any cost. Then bounds, with at most a quarter for CP-SAT. The search has the rest, at
+            least a quarter, and the same again if collectives may be merged.
+        max_motifs: Largest number of parts of a collective.
+        memory_bytes: Limit for held results. 0: none.
+        bitwise: Whether collectives keep their order of reduction.
+        measured: Measured times instead of modelled ones.
+        planner: Planner of schedules for small machines with links between ranks. None: none.
+        merge_bytes: Largest size of collectives that may be merged. 0: none.
 
     Raises:
-        ParameterError: there is no such search, or a number is none.
-        UnknownNameError: likewise.
+        ParameterError: A value is out of range.
+        UnknownNameError: There is no such search.
     """
 
     search: str = "sgs"
@@ -123,14 +123,14 @@ def require_bound_holds(plan: TrainingPlan) -> TrainingPlan:
 
 
 class Planner:
-    """A plan that is being looked for.
+    """A search for a plan.
 
     Attributes:
-        best: what was found so far, and its period. None: nothing.
-        baseline_ns: of what is issued as it is submitted, each collective by its fastest option.
-        bound_ns: that no plan takes less than.
-        binding: what shows it.
-        book: what is offered for collectives. None: nothing was looked for yet.
+        best: Best plan and its period so far. None: none.
+        baseline_ns: Period if ops are issued in the order of submission with their fastest options.
+        bound_ns: Lower bound on the period.
+        binding: Constraint that gives the bound.
+        book: Options of collectives. None: not derived yet.
     """
 
     def __init__(  # noqa: PLR0913 - what is known already
@@ -143,11 +143,11 @@ class Planner:
         book: OptionBook | None = None,
         bound_ns: int | None = None,
     ) -> None:
-        """Prepare to look for a plan.
+        """Prepare a search.
 
         Args:
-            book: what is offered. None: that is looked for.
-            bound_ns: that no plan takes less than. None: that is looked for, too.
+            book: Options. None: they are derived.
+            bound_ns: Lower bound on the period. None: it is computed.
         """
         self.book, self._bounded = book, bound_ns is not None
         self.workload, self.fabric, self.settings, self._told = workload, fabric, settings, told
@@ -158,12 +158,14 @@ class Planner:
         self._left = settings.seconds
 
     def run(self) -> None:
-        """Look for a plan; what there is when this is interrupted is kept, if only the baseline.
+        """Search for a plan.
+
+        After an interrupt, the best plan so far remains, at least the baseline.
 
         Raises:
-            InputError: the workload does not fit the fabric, an operation has no option, or there
+            InputError: The workload does not fit the fabric, an operation has no option, or there
                 are too many of them for CP-SAT alone.
-            KeyboardInterrupt: the user interrupted.
+            KeyboardInterrupt: The user interrupted.
         """
         try:
             self.prepare()

@@ -1,7 +1,7 @@
-"""What frameworks and other systems do: rules by which a step is planned, one beside the other.
+"""Implement the rules of frameworks and other systems.
 
-Each takes the iteration as it is, from its first computation to its last, and starts, whenever
-something ends, what can start, by its own order. Then that is what each window does.
+Each rule takes one iteration, from its first computation to its last, and applies list scheduling
+with its own order. Every window then repeats the result.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Policy:
     """A rule.
 
     Attributes:
-        about: what it does, and whose it is.
-        run: tells the plans that it makes.
+        about: Description and source.
+        run: Function that reports its plans.
     """
 
     about: str
@@ -52,7 +52,7 @@ class Policy:
 
 
 def as_submitted(problem: CyclicProblem) -> CyclicPlan:
-    """Return what is issued in the order of submission, each op by its fastest option."""
+    """Return the plan in the order of submission, with the fastest option of each op."""
     window = window_as_it_is(problem)
     choice, starts = fastest(window.step), _room(window.step)
     in_order(window.step.arrays, choice, starts)
@@ -60,7 +60,7 @@ def as_submitted(problem: CyclicProblem) -> CyclicPlan:
 
 
 def _issued(window: StepWindow, choice: Whole, starts: Whole) -> CyclicPlan:
-    """Return the plan that issues ops in the order of a step, whatever their motifs' starts."""
+    """Return the plan that issues ops in the order of a step, ignoring starts of motifs."""
     plan = window.step.plan_of(choice, starts)
     rows = tuple((own, k) for n, own in enumerate(window.ops) for k in range(len(plan.starts[n])))
     return replace(window.cyclic(plan), order=rows, shifts=(0,) * len(rows))
@@ -91,20 +91,20 @@ def _by_order(keys: Callable[[StepWindow], Sequence[tuple[float, ...]]], *, cut:
 
 
 def _last_first(window: StepWindow) -> list[tuple[float, ...]]:
-    """Return keys by which what was submitted last goes first."""
+    """Return keys that put the last submission first."""
     return [(-own,) for own in window.ops]
 
 
 def _needed_first(window: StepWindow) -> list[tuple[float, ...]]:
-    """Return keys by which what the next computations wait for goes first.
+    """Return keys that put inputs of the next computations first.
 
-    Of parameters: the layer that the next iteration comes to first.
+    For parameters this is the first layer of the next iteration.
     """
     return [(*user,) for user in _first_users(window)]
 
 
 def _unlocking(window: StepWindow) -> list[tuple[float, ...]]:
-    """Return keys by which what lets most computation start goes first."""
+    """Return keys that put the ops first that enable the most computation."""
     ops = window.step.ops
     unlocked = [0] * len(ops)
     for op in ops:

@@ -29,13 +29,13 @@ MAX_TICKS = 2**50
 
 @dataclass(frozen=True, slots=True)
 class StepMotif:
-    """What is issued as one.
+    """A part of an op that is issued as one.
 
     Attributes:
-        ticks: that it takes.
-        uses: the resources that it has meanwhile, by their numbers.
-        after: motifs of the same option that end before it begins.
-        shares: of each resource that it uses, how much of it, of :data:`WHOLE`. Empty: all.
+        ticks: Its duration.
+        uses: Numbers of the resources that it uses.
+        after: Motifs of the same option that end before it begins.
+        shares: Share of each used resource, in units of 1/:data:`WHOLE`. Empty: all of it.
     """
 
     ticks: int
@@ -51,11 +51,11 @@ class StepMotif:
 
 @dataclass(frozen=True, slots=True)
 class StepOption:
-    """One way to do an op.
+    """An alternative for an op.
 
     Attributes:
-        name: its recipe, and what carries it.
-        motifs: each after those that it waits for.
+        name: Its recipe and carriers.
+        motifs: Motifs, each after its dependencies.
     """
 
     name: str
@@ -92,9 +92,9 @@ class StepOp:
     """A computation or a collective.
 
     Attributes:
-        options: of which one is taken.
-        after: ops that end before it begins.
-        communicates: whether it is a collective; what computes has one option.
+        options: Alternatives, of which one is chosen.
+        after: Ops that end before it begins.
+        communicates: Whether it is a collective. A computation has one option.
     """
 
     name: str
@@ -152,11 +152,11 @@ class StepProblem:
     """A step.
 
     Attributes:
-        resources: by name.
-        ops: in the order in which the host submits them: each after those that it waits for.
+        resources: Names of the resources.
+        ops: Ops in the order of submission, each after its dependencies.
 
     Raises:
-        ParameterError: something waits for what comes later, or uses what there is not.
+        ParameterError: An op depends on a later one, or uses an unknown resource.
     """
 
     resources: tuple[str, ...]
@@ -213,7 +213,7 @@ class StepProblem:
 
     @cached_property
     def alone(self) -> tuple[tuple[int, ...], ...]:
-        """Return of each op what each of its options takes alone."""
+        """Return the duration of each option of each op alone."""
         known: dict[int, tuple[int, ...]] = {}  # ops that are alike have the same options
         for op in self.ops:
             if id(op.options) not in known:
@@ -258,7 +258,7 @@ class StepProblem:
         )
 
     def plan_of(self, choice: Whole, starts: Whole) -> StepPlan:
-        """Return the plan of what loops have: options of each op, and starts of all motifs."""
+        """Return the plan from the arrays of compiled loops."""
         first = self.arrays.motif_first
         rows = self.arrays.option_first[:-1] + choice
         spans = zip(first[rows].tolist(), first[rows + 1].tolist(), strict=True)
@@ -270,11 +270,11 @@ class StepProblem:
 
 @dataclass(frozen=True, slots=True)
 class StepPlan:
-    """What each op takes, and when.
+    """A plan: the option of each op, and the starts of its motifs.
 
     Attributes:
-        options: of each op, which.
-        starts: of each op, the ticks at which the motifs of that option start.
+        options: Option of each op.
+        starts: For each op, start ticks of the motifs of that option.
     """
 
     options: tuple[int, ...]

@@ -1,7 +1,7 @@
-"""What no plan takes less than, shown again: the judge of training plans believes no bound.
+"""Prove the bound of a training plan again, because the verifier trusts no bound.
 
-Options are offered again as the plan says that they were. It takes some of these, and its bound is
-no more than what is proved of all of them, which is checked from the proof in whole numbers.
+Options are derived again with the plan's settings. The plan uses some of these. Its bound must not
+exceed the proved bound for all of them, which is checked from the proof in integer arithmetic.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from sccl.train.tables import CostTable
 def wrong_bound(
     plan: TrainingPlan, planner: MotifPlanner | None = None, measured: CostTable | None = None
 ) -> str:
-    """Return what is wrong with a plan's bound. Empty: nothing.
+    """Return a violation of a plan's bound. Empty: none.
 
     Args:
-        plan: whose options can be taken.
-        planner: of motifs, where one was asked.
-        measured: the table of costs that it names, if it does.
+        plan: Plan with valid options.
+        planner: Planner of motifs, if one was used.
+        measured: Table of costs that it names, if it does.
 
     Raises:
-        InputError: no options can be offered.
+        InputError: No options can be derived.
     """
     asked = OptionSettings(
         max_motifs=plan.max_motifs, bitwise=plan.bitwise, planner=planner, measured=measured

@@ -1,4 +1,4 @@
-"""Which recipes are tried for a collective: by what it is, and how its group lies on nodes."""
+"""Select recipes for a collective by its kind and the positions of its group on nodes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sccl.core.topology import Topology
 from sccl.motif.extents import work_of
 
 _MOST_WORK = 2**20
-"""Of what executing motifs takes, which the judge does: a second or two."""
+"""Largest cost of executing motifs in verification: a second or two."""
 
 _MOST_SIZES = 200
 """Letters of sizes of groups: recipes of several levels are short enough to be read."""
 
 _EIGHTHS = 8
-"""Into so many parts at the most what lanes carry is divided."""
+"""Largest number of parts for lanes."""
 
 
 def recipes_for(motif: Motif, node: str) -> Iterator[str]:
@@ -72,14 +72,14 @@ def lanes_for(took: Mapping[str, int], levels: str = "") -> Iterator[str]:
 
 
 def ranks_of_node(groups: Iterable[Sequence[int]], machines: Iterable[Topology]) -> str:
-    """Return how many ranks of groups follow one another on each node, as levels are told it.
+    """Return the number of consecutive ranks of groups on each node, in the notation of levels.
 
     Args:
-        machines: of which one may say what nodes there are.
+        machines: Machines, of which one may know the nodes.
 
     Returns:
-        Such as ``8``, or ``3+5``, of nodes that have not as many. Empty: one at the most on each,
-        or all on one, or groups differ.
+        Such as ``8``, or ``3+5`` for nodes of different sizes. Empty: one rank per node, one node,
+        or groups differ.
     """
     node: dict[int, int] = {}
     for machine in machines:

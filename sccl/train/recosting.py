@@ -1,9 +1,9 @@
-"""What options take, derived again: recipes applied and judged again, motifs carried again.
+"""Derive the costs of a plan's options again.
 
-The judge of training plans believes no option: each motif is to take what its carrier takes, and at
-no time are links, what they share, and streams of ranks to be loaded with more than they carry.
-What is carried on what another collective leaves is offered again. Times of a table of costs are
-taken as they are told, where that is not given with the plan.
+The verifier trusts no option: recipes are applied and verified again, each motif must take the time
+of its carrier, and links, shared resources, and streams of ranks must never be overloaded. Options
+on remainders of other collectives are derived again. Times from a table of costs are trusted if the
+table is not given.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from sccl.train.options import OptionBook
 from sccl.train.tables import BESIDE, CostTable
 
 Loads = NDArray[np.int64]
-"""Of each pipe of a fabric, in thousandths."""
+"""Load of each pipe of a fabric, in thousandths."""
 
 _BY_NAME = {carrier.name: carrier for carrier in CARRIERS}
 
 
 @dataclass
 class Recosted:
-    """What motifs of a plan take.
+    """The recomputed costs of a plan's motifs.
 
     Attributes:
-        loads: of each collective and motif, where it is known.
-        wrong: what differs from what the plan says: its kind, and a sentence.
+        loads: Loads of each collective and motif, if known.
+        wrong: Differences to the plan: kind and sentence.
     """
 
     loads: dict[tuple[str, int], Loads] = field(default_factory=dict)
@@ -51,11 +51,11 @@ def recosted(
     planner: MotifPlanner | None = None,
     measured: CostTable | None = None,
 ) -> Recosted:
-    """Return what motifs of a plan take, or of what is offered.
+    """Return the costs of motifs of a plan, or of offered options.
 
     Args:
-        planner: what plans motifs that say that it did. None: none may say so.
-        measured: the table of costs that the plan names. None: it names none, or it is not given.
+        planner: Planner of motifs that name it. None: no motif may.
+        measured: Table of costs that the plan names. None: it names none, or it is not given.
     """
     finder = OptionFinder(plan.fabric, OptionSettings(measured=measured))
     found, costs, as_told = Recosted(), finder.costs, bool(plan.costs) and measured is None
@@ -100,13 +100,13 @@ def _costs_of(  # noqa: PLR0913 - an option, and what it is carried by
     *,
     as_told: bool,
 ) -> list[MotifCost]:
-    """Return what each motif of an option takes.
+    """Return the costs of each motif of an option.
 
     Args:
-        as_told: whether carriers take what the option says.
+        as_told: Whether the option's times of carriers are trusted.
 
     Raises:
-        InputError: its recipe does not make these motifs, or cannot be carried so.
+        InputError: Its recipe does not make these motifs, or they cannot be carried like this.
     """
     made, size = motifs_made(op, option), ITEM_BYTES[op.dtype]
     if not made:
@@ -131,7 +131,7 @@ def _is_beside(option: Option) -> bool:
 def _offered(
     plan: TrainingPlan | OfferedOptions, planner: MotifPlanner, measured: CostTable | None
 ) -> OptionBook:
-    """Return what is offered for a plan's collectives: on what others leave, too."""
+    """Return the options of a plan's collectives, including those on remainders."""
     asked = OptionSettings(
         max_motifs=plan.max_motifs, bitwise=plan.bitwise, planner=planner, measured=measured
     )
@@ -140,13 +140,13 @@ def _offered(
 
 
 def motifs_made(op: CommOp, option: Option) -> tuple[Motif, ...]:
-    """Return what an option's recipe makes of a collective, in the order of its motifs.
+    """Return the motifs of an option's recipe for a collective, in order.
 
     Returns:
-        Nothing, where nothing moves.
+        Empty if nothing moves.
 
     Raises:
-        InputError: it does not make these motifs.
+        InputError: It does not make these motifs.
     """
     wholes = wholes_of(op)
     if wholes is None:
@@ -167,10 +167,10 @@ def motifs_made(op: CommOp, option: Option) -> tuple[Motif, ...]:
 
 
 def believed(*, as_told: bool) -> Iterator[str]:
-    """Yield what of a plan is taken as it is told, in sentences.
+    """Yield sentences on values of a plan that are trusted without verification.
 
     Args:
-        as_told: whether times of carriers are.
+        as_told: Whether times of carriers are among them.
     """
     if as_told:
         yield (

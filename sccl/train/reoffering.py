@@ -1,4 +1,4 @@
-"""Options offered again: what a file says of them is believed by nobody."""
+"""Verify offered options by deriving them again."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ def wrong_in_offered(
     planner: MotifPlanner | None = None,
     measured: CostTable | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield what differs from what is offered again: its kind, and a sentence.
+    """Yield differences to options that are derived again: kind and sentence.
 
-    Where the table of costs that they are of is not given, times are taken as told.
+    If their table of costs is not given, its times are trusted.
 
     Args:
-        planner: of motifs, where one was asked.
-        measured: the table of costs that they name, if they do.
+        planner: Planner of motifs, if one was used.
+        measured: Table of costs that they name, if they do.
 
     Raises:
-        InputError: no options can be offered.
+        InputError: No options can be derived.
     """
     if measured is not None and measured.digest != offered.costs:
         told = f"a table of costs with the digest {offered.costs}" if offered.costs else "no table"
@@ -59,7 +59,7 @@ def wrong_in_offered(
 
 
 def _other(told: Sequence[Option], offered: Sequence[Option]) -> str:
-    """Return what differs between options as they are told and as they are offered."""
+    """Return the first difference between given and derived options."""
     for number, (one, other) in enumerate(zip(told, offered, strict=False)):
         if one != other:
             return (

@@ -1,9 +1,8 @@
-"""What motifs share of a fabric: links, bandwidths that links share, and streams of ranks.
+"""Model the resources that motifs share: links, shared bandwidths, and streams of ranks.
 
-There are as many of these as a machine has links, and few that matter: what is loaded alike by all
-that may run is one resource, and what is never loaded more than another one needs no look, as
-whatever fits there fits here. So ranks that do the same have the same resources, and those of two
-stages of a pipeline have others.
+A machine has many of these, but few matter. Resources with equal loads of all motifs are one, and a
+resource whose loads never exceed those of another needs no check. So ranks with the same work share
+resources, and ranks of two pipeline stages have different ones.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from sccl.core.training_plan import WHOLE_LOAD
 Whole = NDArray[np.int64]
 
 PipeKind = tuple[object, ...]
-"""What pipes that are alike are called together, and what else they have in common."""
+"""Common name of equal pipes, and their common properties."""
 
 _ANY_NUMBER = re.compile(r" ?[0-9]+")
 
@@ -39,17 +38,17 @@ _ALL_LINKS = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FabricPipes:
-    """The links of a fabric, what they share, and the streams of its ranks.
+    """The links of a fabric, its shared bandwidths, and the streams of its ranks.
 
     Attributes:
-        names: of all.
-        kinds: of all.
-        link: numbers of links, those of a channel after those of the channel before ..
-        pipe: .. and a pipe that each is one of.
-        first_link: of each channel. One more at the end.
-        first_stream: of each channel, the pipe of the streams of rank 0.
-        capacity: bytes in a microsecond, of each but streams, each as a numerator and ..
-        parts: .. a denominator.
+        names: Names of all pipes.
+        kinds: Kinds of all pipes.
+        link: Numbers of links, those of a channel after those of the previous channel ...
+        pipe: ... and a pipe that each belongs to.
+        first_link: First link of each channel, and the total.
+        first_stream: For each channel, the pipe of the streams of rank 0.
+        capacity: Bytes per microsecond of each pipe except streams, as a numerator ...
+        parts: ... and a denominator.
     """
 
     names: tuple[str, ...]
@@ -62,7 +61,7 @@ class FabricPipes:
     parts: Whole
 
     def carried(self, channel: int, of_links: Whole) -> Whole:
-        """Return what each pipe carries, from what the links of a channel do."""
+        """Return the load of each pipe from the loads of a channel's links."""
         here = self._of(channel)
         found = np.zeros(len(self.capacity), np.int64)
         np.add.at(found, self.pipe[here], of_links[self.link[here] - self.first_link[channel]])
@@ -87,7 +86,7 @@ class FabricPipes:
 
 
 def pipes_of(fabric: Fabric) -> FabricPipes:
-    """Return the pipes of a fabric: links first, then what they share, then streams."""
+    """Return the pipes of a fabric: links first, then shared bandwidths, then streams."""
     names, kinds, speeds = list[str](), list[PipeKind](), list[Fraction]()
     pairs, place, first_link = list[tuple[int, int]](), list[dict[Edge, int]](), [0]
     for channel in fabric.channels:
@@ -132,9 +131,10 @@ def pipes_of(fabric: Fabric) -> FabricPipes:
 
 
 def stream_load(channel: Channel) -> int:
-    """Return what a motif takes of its channel's streams: so much that no more fit than there are.
+    """Return a motif's load of its channel's streams, so that at most all streams are used.
 
-    Thousandths: where a thousand cannot be parted so, fewer fit.
+    It is in thousandths. If 1,000 is not divisible by the number of streams, the load is rounded
+    up.
     """
     part, left = divmod(WHOLE_LOAD, channel.streams)
     return part if part * (channel.streams + 1) > WHOLE_LOAD else part + bool(left)
@@ -189,9 +189,9 @@ def classes_of(
 
 
 def _needed(loads: Whole) -> list[int]:
-    """Return the columns that have to be looked at: of those that are alike the first.
+    """Return the columns that must be checked: the first of equal ones.
 
-    None is that is never larger than another one: whatever fits there fits here.
+    A column that never exceeds another one is left out: its constraint is implied.
     """
     columns, first = np.unique(loads.T, axis=0, return_index=True)
     kept = []
@@ -204,7 +204,7 @@ def _needed(loads: Whole) -> list[int]:
 
 
 def _kind(channel: Channel, link: Link) -> PipeKind:
-    """Return what links have in common that are of one kind: costs, and what they join."""
+    """Return a key that is equal for links of one kind: costs and types of ends."""
     topology = channel.topology
     stems = [_stem(topology, node) or "rank" for node in link.edge]
     name = f"{channel.name}: {' to '.join(stems)}, {link.lanes * link.gb_per_s:g} GB/s"
@@ -214,7 +214,7 @@ def _kind(channel: Channel, link: Link) -> PipeKind:
 
 
 def _said(topology: Topology, edge: Edge) -> str:
-    """Return what a link is called: by its ends."""
+    """Return the name of a link by its ends."""
     return " to ".join(
         f"rank {topology.label(node)}"
         if node < topology.ranks

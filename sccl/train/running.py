@@ -1,8 +1,8 @@
-"""Plans as they run: an event after the other, in plain Python.
+"""Run plans event by event, in plain Python.
 
-It is what the judge and the views go by, and shares nothing with what searches run: whatever can
-start does so at once, communication in the order of the plan, computation in that of its stream.
-Where channels slow computations down, these end later, to the next whole nanosecond.
+The verifier and the views use this. It shares no code with the compiled loops of searches. Work
+starts as soon as possible, communication in the order of the plan, and computation in the order of
+its stream. Slowed computations end later, at the next whole nanosecond.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _LONGEST_CYCLE = 4
 
 
 def timeline_of(plan: TrainingPlan) -> StepTimeline:
-    """Return a plan as it runs, until its iterations repeat.
+    """Run a plan until its iterations repeat.
 
     Raises:
-        InputError: it stops for ever, or leaves out what it is to do.
+        InputError: It deadlocks, or leaves out work.
     """
     ahead = max((issue.shift for issue in plan.order), default=0)
     waits = all_waits(plan.workload, plan.memory_bytes)
@@ -62,10 +62,10 @@ def timeline_of(plan: TrainingPlan) -> StepTimeline:
 
 
 def _joined(plan: TrainingPlan, waits: Iterable[Dependency]) -> dict[str, str]:
-    """Return of each operation one that stands for all that it has to do with.
+    """Return for each operation a representative of its connected component.
 
-    They wait for one another, use the same stream, or communicate, so that one order has them. What
-    has nothing to do with the rest may repeat sooner than that.
+    Operations are connected if they depend on each other, use the same stream, or communicate,
+    because one order then covers them. A separate component may repeat sooner than the rest.
     """
     lanes = {op.id: stream_of(op) for op in plan.workload.computation()}
     near: dict[object, list[object]] = defaultdict(list)
@@ -102,20 +102,20 @@ def _steady(starts: list[list[int]], back: int, cycle: int) -> tuple[int, int] |
 
 
 _Key = tuple[str, int, int]
-"""Of what runs: an operation, a motif of its option, an iteration."""
+"""A running task: an operation, a motif of its option, and an iteration."""
 
 
 @dataclass(slots=True)
 class _Machine:
-    """What is going on.
+    """The state of a run.
 
     Attributes:
-        ends: of what has started, when it ends.
-        left: of an operation and an iteration, how many motifs have not ended.
-        used: of each resource, how much of it is in use.
-        running: what will end, by time, as it was when that was noted: it may be later by now.
-        busy: of each mark, how many motifs set it.
-        computing: what each computation takes alone from a time on, and that time.
+        ends: End of each started task.
+        left: For an operation and an iteration, number of unfinished motifs.
+        used: Current use of each resource.
+        running: Ends by time, as recorded. An end may have been postponed since.
+        busy: For each mark, number of motifs that set it.
+        computing: For each computation: remaining time alone from a time on, and that time.
     """
 
     now: int = 0
@@ -130,14 +130,14 @@ class _Machine:
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What is run.
+    """The work of a plan.
 
     Attributes:
-        ns: of each operation and motif.
-        loads: likewise.
-        after: likewise: motifs of the same operation.
-        before: of each operation: others with lags.
-        role: of each computation.
+        ns: Duration of each operation and motif.
+        loads: Loads of each operation and motif.
+        after: For each operation and motif: motifs of the same operation that it depends on.
+        before: For each operation: operations that it depends on, with lags.
+        role: Role of each computation.
     """
 
     ns: dict[tuple[str, int], int]
@@ -202,7 +202,7 @@ def _run(plan: TrainingPlan, iterations: int) -> dict[_Key, tuple[int, int]]:
 
 
 def _queue(plan: TrainingPlan, stream: str | None, iterations: int, ahead: int) -> Iterator[_Key]:
-    """Yield what is started one after the other: a stream's computations, or what communicates."""
+    """Yield sequential work: a stream's computations, or the communication."""
     of = {op.id: stream_of(op) for op in plan.workload.ops if isinstance(op, ComputeOp)}
     own: list[Issue] = [issue for issue in plan.order if of.get(issue.op) == stream]
     for window in range(-ahead, iterations):
@@ -264,7 +264,7 @@ def _slow(machine: _Machine, work: _Work, role: str, before: dict[Mark, int]) ->
 
 
 def _waited(machine: _Machine, work: _Work, key: _Key) -> _Key | None:
-    """Return what something still waits for. None: nothing."""
+    """Return an unfinished dependency of a task. None: none."""
     op, motif, iteration = key
     if iteration and (op, motif, iteration - 1) not in machine.done:
         return op, motif, iteration - 1
@@ -280,7 +280,7 @@ def _waited(machine: _Machine, work: _Work, key: _Key) -> _Key | None:
 
 
 def _ended(machine: _Machine, work: _Work) -> bool:
-    """Note what has ended by now; return whether anything has."""
+    """Record the tasks that have ended. Return whether there are any."""
     found = False
     while machine.running and machine.running[0][0] <= machine.now:
         end, key = heapq.heappop(machine.running)
@@ -298,7 +298,7 @@ def _ended(machine: _Machine, work: _Work) -> bool:
 
 
 def _circle(machine: _Machine, work: _Work, stuck: list[_Key]) -> str:
-    """Return, in words, what waits for what where a plan stops for ever."""
+    """Return a description of the cycle of dependencies in a deadlock."""
     lines = []
     for key in stuck[:6]:
         waited = _waited(machine, work, key)

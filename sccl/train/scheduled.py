@@ -1,7 +1,7 @@
-"""What a synthesiser's schedules send, for simulations beside other motifs.
+"""Convert a synthesizer's schedules to messages, for simulations with other motifs.
 
-Each transfer goes as soon as what it sends is there, and no longer at the time that the schedule
-has for it, as links may be busy with others.
+Each transfer starts as soon as its data are there, not at the time in the schedule, because links
+may be busy with other motifs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ScheduledMessages:
 
 
 def scheduled(schedule: Schedule, machine: Topology) -> ScheduledMessages:
-    """Return what a schedule sends, on a machine of which its own may leave out links."""
+    """Return the messages of a schedule on a machine that contains its links."""
     made = Messages.of_schedule(schedule)
     place = {one.edge: k for k, one in enumerate(machine.links)}
     places = np.array([place[one.edge] for one in schedule.topology.links], np.int64)

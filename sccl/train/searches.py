@@ -1,4 +1,4 @@
-"""Searches for plans of a step: ours, the published one, and what frameworks do by themselves."""
+"""Search plans of a step: our search, the published one, and the default order of frameworks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_CHOICES = 500
 """Options of all ops together that are tried each."""
 
 Told = Callable[[int], None]
-"""Is told what the best takes, in ticks."""
+"""Function that receives the best completion time, in ticks."""
 
 Kept = Callable[[StepPlan], bool]
 """Is given the best by then, now and then and where the user interrupts: is it enough?"""
@@ -43,7 +43,7 @@ def fastest(problem: StepProblem) -> Whole:
 
 
 def first_in_first_out(problem: StepProblem) -> StepPlan:
-    """Return what runs in the order of submission, each op by its fastest option."""
+    """Return the plan in the order of submission, with the fastest option of each op."""
     choice, starts = fastest(problem), np.zeros(len(problem.arrays.ticks), dtype=np.int64)
     in_order(problem.arrays, choice, starts)
     return problem.plan_of(choice, starts)
@@ -58,16 +58,16 @@ def published(
 ) -> StepPlan:
     """Return the best plan of SYNDICATE's search.
 
-    Source: SYNDICATE (NSDI 2023) section 4 and its appendix: Metropolis over options, each judged
-    by a greedy list schedule.
+    Source: SYNDICATE (NSDI 2023) section 4 and its appendix: Metropolis over options, each
+    evaluated by a greedy list schedule.
 
     Args:
-        beta: of the acceptance, per tick. 0: ln 2 over a thousandth of what the first takes, as
-            the paper gives none.
-        kept: is given what is better, and where the user interrupts.
+        beta: Inverse temperature per tick. 0: ln 2 over a thousandth of the first completion time,
+            because the paper gives none.
+        kept: Function that receives better plans, also on interrupts.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     step, choice = problem.arrays, fastest(problem)
     starts = np.zeros(len(step.ticks), dtype=np.int64)
@@ -98,16 +98,15 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
 ) -> StepPlan:
     """Return the best plan of annealing over options and urgencies, by serial generation.
 
-    It begins with what rules for all ops alike make of the step (:func:`openings`).
+    It begins with the results of rules for all ops alike (:func:`openings`).
 
     Args:
-        enough: ticks: a lower bound, with which nothing better is looked for.
-        told: whenever there is something better.
-        kept: is given what is better, the more seldom the longer a run is, and where the user
-            interrupts.
+        enough: Lower bound in ticks, at which it stops.
+        told: Function that receives each improvement.
+        kept: Function that receives better plans, more rarely in longer runs, also on interrupts.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     step, alike = problem.arrays, _alike(problem)
     room = room_of(step)
@@ -150,7 +149,7 @@ def serial(  # noqa: PLR0913, PLR0917 - what is told, and when
 def _placed(
     problem: StepProblem, room: PlacingRoom
 ) -> list[tuple[int, int, Whole, Whole, Whole, Whole]]:
-    """Return what to begin with, the shortest first: ticks, its number, what it is, and starts."""
+    """Return warm starts, the shortest first: ticks, number, options, urgencies, and starts."""
     begun = []
     for number, (choice, offset, base) in enumerate(openings(problem)):
         starts = np.zeros(len(problem.arrays.ticks), dtype=np.int64)
@@ -173,12 +172,12 @@ def _alike(problem: StepProblem) -> Whole:
 
 
 def openings(problem: StepProblem) -> Iterator[tuple[Whole, Whole, Whole]]:
-    """Yield options and urgencies of ops and of motifs to begin with: each rule for all ops alike.
+    """Yield warm starts: options and urgencies from rules for all ops alike.
 
-    Of options: the fastest, those that are the least on any resource, and those of one recipe; of
-    few collectives all there are, as from one choice there may be no way to another. Of the
-    order: by the longest rest; what was submitted last first, as gradients are, and that in
-    which a list has motifs.
+    Options: the fastest, those with the smallest load of a resource, and those of one recipe. With
+    few collectives all choices, because annealing may not reach one from another. Orders: the
+    longest remaining path, the last submission first (as for gradients), and the order of a list
+    schedule.
     """
     none = np.zeros(len(problem.ops), dtype=np.int64)
     step, room = problem.arrays, room_of(problem.arrays)

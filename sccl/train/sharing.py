@@ -1,6 +1,6 @@
-"""Resources of which motifs have shares while time goes on: no motif starts before one that has.
+"""Track shared resources over time, when motifs start in order of time.
 
-So of each resource nothing need be known but when what has it now will have ended.
+For each resource only the ends of its current users are needed.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from sccl.train.problem import WHOLE, Whole
 
 
 class SharedUse(NamedTuple):
-    """Who has resources.
+    """The current users of resources.
 
     Attributes:
-        ends: by resource: when motifs end that have some of it.
-        parts: by resource: their shares, of :data:`WHOLE`.
-        having: of each resource: how many these are.
-        served: of each resource: when the last of them started.
+        ends: By resource: ends of its users.
+        parts: By resource: their shares, in units of 1/:data:`WHOLE`.
+        having: For each resource: number of its users.
+        served: For each resource: start of the last of them.
     """
 
     ends: NDArray[np.int64]
@@ -91,7 +91,7 @@ def free_for(  # noqa: PLR0913, PLR0917 - loops
 def take(  # noqa: PLR0913, PLR0917 - loops
     room: SharedUse, use: Whole, share: Whole, first: int, last: int, start: int, end: int
 ) -> None:
-    """Enter that a motif has its shares, and forget what has ended."""
+    """Record the shares of a motif, and drop motifs that have ended."""
     for k in range(first, last):
         own, kept = use[k], 0
         for other in range(room.having[own]):

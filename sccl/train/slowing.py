@@ -25,11 +25,11 @@ def slows(fabric: Fabric) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Slowing:
-    """What slows down what.
+    """The slowdown of computations by communication.
 
     Attributes:
-        parts: by which part computations take longer, of each mark.
-        marks: that each motif sets while it is under way, by its collective and number.
+        parts: Relative slowdown for each mark.
+        marks: Marks that each motif sets while it runs, by collective and number.
     """
 
     parts: dict[Mark, Fraction]

@@ -1,21 +1,21 @@
-"""Waits and loads together: what no plan repeats faster than, by spans of a stream.
+"""Bound the period by dependencies and loads together, by spans of a stream.
 
-Take any plan, and of all it does the mean over iterations. For each span that is a length. For each
-op, resource and span, how much of the op's work on the resource is done there. For each op, the
-part of iterations in which it takes each option (one of them, always), and when it begins, relative
-to its iteration. These numbers satisfy, with T for the period:
+Take the mean of any plan over iterations. This gives a length for each span. For each op, resource,
+and span, the amount of the op's work on the resource there. For each op, the fraction of iterations
+with each option (always one of them), and its begin relative to its iteration. With the period T,
+these numbers satisfy:
 
-- work in a span is no more than its length, on each resource;
-- a computation's span is as long as that. A gap is what lies between two;
-- an op's work lies in the spans in which it can be, and is that of the options it takes;
-- an op waits until others have ended, each as long as the options it takes are, alone.
+- The work in a span is at most its length, on each resource.
+- A computation's span has its length. A gap lies between two computations.
+- The work of an op lies in its possible spans, and is that of its options.
+- An op waits for its dependencies, each with the length of its options alone.
 
-So the least T of all such numbers is a bound: options are the same in loads and in waits, so that
-what is fast by loading much, or slow by loading little, pays for it. That is a linear program. A
-solution of its dual is a price for each resource in each span and a flow along waits, and proves a
-bound by itself: each op costs what its cheapest option does, in the cheapest of its spans. Here
-GLOP proposes them, and the bound is computed from them in whole numbers: whatever they are, rounded
-and with flows completed to circles, it is proved.
+So the smallest T of all such numbers is a lower bound. Options have the same fractions in loads and
+in dependencies, so a fast option with a high load, or a slow option with a low load, costs
+something. This is a linear program. A solution of its dual is a price for each resource in each
+span, and a flow along dependencies. It proves a bound: each op costs its cheapest option, in the
+cheapest of its spans. GLOP proposes prices and flows, and the bound is computed from them in
+integers. Rounded prices, and flows completed to cycles, still prove it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from sccl.train.problem import WHOLE
 from sccl.train.spans import ComputeSpans
 
 _EFFORT = 60.0
-"""Of GLOP: deterministic time, a unit near a second."""
+"""Limit of GLOP: deterministic time, about seconds."""
 
 _PARTS = 720_720
-"""Of which prices and flows are whole multiples."""
+"""Denominator of prices and flows."""
 
 Key = tuple[int, int]
 """A resource and a span."""
@@ -46,12 +46,12 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class SpanProgram:
-    """What is to be bounded.
+    """The bounded problem.
 
     Attributes:
-        spans: of the stream.
-        lengths: of each op, the ticks of each of its options alone.
-        arcs: what else is known: that something begins so much later than something else.
+        spans: Spans of the stream.
+        lengths: For each op, duration of each option alone.
+        arcs: Further known minimal distances between begins.
     """
 
     problem: CyclicProblem
@@ -95,11 +95,12 @@ class SpanProgram:
 
 @dataclass(frozen=True)
 class SpanPrices:
-    """What proves a bound: whole multiples of one unit.
+    """The proof of a bound, in multiples of one unit.
 
     Attributes:
-        prices: of resources in spans.
-        flows: along the waits of :meth:`SpanProgram.ways`, and then along what else is known.
+        prices: Prices of resources in spans.
+        flows: Flows along the dependencies of :meth:`SpanProgram.ways`, and then along further
+            arcs.
     """
 
     prices: Mapping[Key, int]
@@ -107,10 +108,10 @@ class SpanPrices:
 
 
 def span_bound(program: SpanProgram) -> tuple[int, SpanPrices]:
-    """Return a bound of the period, and what proves it. 0: no solution was found in time.
+    """Return a lower bound on the period, with its proof. 0: no solution in time.
 
     Raises:
-        KeyboardInterrupt: the user interrupted.
+        KeyboardInterrupt: The user interrupted.
     """
     prices = _Proposed(program).prices()
     return proved_by(program, prices), prices
@@ -182,10 +183,10 @@ def _completed(arcs: Sequence[Arc], flow: Sequence[int], count: int, centre: int
 
 @dataclass
 class _Proposed:
-    """The dual, to be solved by GLOP.
+    """The dual linear program, for GLOP.
 
-    Columns: a flow for each way. A price of each resource in each span. The cheapest price over
-    windows of spans; what each op costs.
+    Columns: a flow for each dependency. A price of each resource in each span. The cheapest price
+    over windows of spans. The cost of each op.
     """
 
     program: SpanProgram
@@ -220,7 +221,7 @@ class _Proposed:
         self.upper.append(upper)
 
     def _gaps(self) -> list[tuple[Arc, int]]:
-        """Return of each price in a gap what it flows along."""
+        """Return for each price in a gap the arc that it flows along."""
         row = self.program.spans.row
         return [
             (Arc(row[span // 2 - 1], row[span // 2], 0, int(span == 0)), column)
@@ -229,7 +230,7 @@ class _Proposed:
         ]
 
     def _flows(self) -> None:
-        """Say that none is lost, and that what goes around comes to 1."""
+        """Add flow conservation, and the normalization of cycles to 1."""
         kept: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
         around: dict[int, float] = {}
         arcs = zip([*self.ways, *self.program.arcs], self.flow, strict=True)
@@ -244,7 +245,7 @@ class _Proposed:
         self._row(around, -np.inf, 1.0)
 
     def _ops(self) -> None:
-        """Say what each op costs at the most: what each of its options does."""
+        """Add the bound on the cost of each op by each of its options."""
         program = self.program
         out: dict[int, list[int]] = defaultdict(list)
         for arc, column in [*zip(self.ways, self.flow, strict=False), *self._gaps()]:
@@ -294,7 +295,7 @@ class _Proposed:
         return found
 
     def prices(self) -> SpanPrices:
-        """Return what GLOP proposes."""
+        """Return the proposal of GLOP."""
         row, column, value = zip(*self.coefficients, strict=True)
         result = lp.solve_sparse(
             lp.SparseProgram(

@@ -1,9 +1,9 @@
-"""Spans of a stream: between which of its computations every plan does what.
+"""Divide time by the computations of a stream, and locate ops in the spans of every plan.
 
-A stream whose computations wait for one another in a row, the first for the last of the iteration
-before, divides time: into its computations, and the gaps before each. Where they are in time is
-open. In which order is not. So what waits for one of them and is waited for by a later one lies in
-the gaps and computations between, in every plan.
+If the computations of a stream depend on one another in a row, the first on the last of the
+previous iteration, they divide time into computations and gaps. Their times are open, but their
+order is fixed. An op that depends on one of them, and that a later one depends on, therefore lies
+in the gaps and computations between, in every plan.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a motif leaves of a channel: as a machine, of which others are planned beside it.
+"""Compute the remainder of a channel next to a motif, as a machine for other collectives.
 
-Of each link, and of what links share, that is the part that it does not load; around a switch, of
-the port of a rank. Parts are cut down to eighths, and what has less is not there.
+For each link and each shared bandwidth it is the unused fraction. Around a switch, that of a rank's
+port. Fractions are rounded down to eighths, and links with less are removed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _EIGHTH = WHOLE_LOAD // 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SpareChannel:
-    """What is left of a channel.
+    """The remainder of a channel.
 
     Attributes:
-        channel: its number.
-        machine: the links that are left, as fast as they are then.
-        left: of each pipe of the fabric but streams, in thousandths.
+        channel: Its number.
+        machine: Remaining links with their remaining speed.
+        left: Remaining load of each pipe of the fabric except streams, in thousandths.
     """
 
     channel: int
@@ -40,18 +40,18 @@ class SpareChannel:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Return what tells it from others."""
+        """Return a key that identifies it."""
         return (self.channel, self.left.tobytes())
 
     def fitted(self, ns: int, loads: Whole) -> tuple[int, Whole]:
-        """Return what loads no pipe with more than is left of it, as late as that takes.
+        """Return time and loads that fit the remainder, with the time stretched if necessary.
 
         Args:
-            ns: that it takes, if it may.
-            loads: of each pipe meanwhile.
+            ns: Time without the limit.
+            loads: Load of each pipe meanwhile.
 
         Raises:
-            ParameterError: it loads what there is nothing left of.
+            ParameterError: It loads a pipe without any remainder.
         """
         own = loads[: len(self.left)]
         if (own > 0)[self.left <= 0].any():
@@ -68,10 +68,10 @@ class SpareChannel:
 def spare_of(
     fabric: Fabric, pipes: FabricPipes, channel: int, loads: Sequence[Whole]
 ) -> SpareChannel | None:
-    """Return what motifs leave of a channel, whichever of them is under way. None: all, or nothing.
+    """Return the remainder of a channel next to any of several motifs. None: all or nothing.
 
     Args:
-        loads: of each motif: of each pipe.
+        loads: For each motif: load of each pipe.
     """
     links = pipes.first_stream[0]
     used = np.stack(loads).max(axis=0)[:links]

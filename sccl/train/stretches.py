@@ -1,11 +1,10 @@
-"""Stretches of a stream, solved by themselves: what is done there in every plan takes so long.
+"""Bound stretches of a stream by solving them separately.
 
-A stretch goes from the end of one of the stream's computations to the begin of a later one. What
-waits for the one and is waited for by the other lies in it whole, in every plan, and the
-computations between do. As a step of its own it leaves out all else, and waits for what it leaves
-out, so what no plan of that takes less than, the stretch is not shorter than. Differences of when
-computations begin add up along a circle, whether or not stretches have anything in common: so
-they are arcs like any other.
+A stretch goes from the end of one of the stream's computations to the begin of a later one. An op
+that depends on the first, and that the second depends on, lies completely in it, in every plan, and
+so do the computations between. As a step of its own, a stretch leaves out all other work and
+dependencies, so a lower bound for the step is a lower bound for the stretch. Differences of begins
+add up along a cycle, whether or not stretches overlap, so they are arcs like any other.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from sccl.train.searches import serial
 from sccl.train.spans import ComputeSpans
 
 MOST_MOTIFS = 120
-"""Of all options of a stretch, up to which CP-SAT is asked."""
+"""Largest number of motifs of all options of a stretch for CP-SAT."""
 
 _LONGEST = 8
 """Computations within a stretch, at the most."""
 
 _PROPOSALS = 200
 _UNITS = 0.5
-"""Of annealing before CP-SAT, and what that may spend on a stretch."""
+"""Budget of annealing before CP-SAT, and of CP-SAT for a stretch."""
 
 
 def stretches(problem: CyclicProblem, spans: ComputeSpans, effort: Effort) -> list[Arc]:
@@ -74,7 +73,10 @@ def stretches(problem: CyclicProblem, spans: ComputeSpans, effort: Effort) -> li
 
 
 def by_first_span(spans: ComputeSpans) -> list[list[tuple[int, int, int]]]:
-    """Return of each span of iteration 0 what may begin there: which, of when, until which span."""
+    """Return, for each span of iteration 0, the ops that may begin there.
+
+    Each is given by its number, its iteration, and its last span.
+    """
     found: list[list[tuple[int, int, int]]] = [[] for _ in range(spans.count)]
     for op, window in enumerate(spans.windows):
         if window is not None:
@@ -87,9 +89,9 @@ def by_first_span(spans: ComputeSpans) -> list[list[tuple[int, int, int]]]:
 def inside_of(
     spans: ComputeSpans, placed: list[list[tuple[int, int, int]]], first: int, last: int
 ) -> list[tuple[int, int]]:
-    """Return what is done whole from the gap before one computation to that before another.
+    """Return the ops that lie between the gap before one computation and that before another.
 
-    Each by its iteration and its number: so what waits comes after what it waits for.
+    Each is given by iteration and number, so that it comes after its dependencies.
     """
     found: list[tuple[int, int]] = []
     for span in range(2 * first, 2 * last + 1):
@@ -103,7 +105,7 @@ def inside_of(
 
 
 def _least(step: StepProblem, spending: Spending) -> int:
-    """Return what no plan of a stretch takes less than."""
+    """Return a lower bound on the time of a stretch."""
     bound = least_finish(step).ticks
     motifs = sum(len(option.motifs) for op in step.ops for option in op.options)
     left = spending.left(_UNITS)

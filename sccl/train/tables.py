@@ -1,8 +1,8 @@
-"""Costs as they were measured: tables of collectives, instead of what is reckoned.
+"""Read tables of measured costs of collectives, which replace modelled ones.
 
-A row says how long a collective of a group took with an option, which is a channel and what carries
-it: ``gpu ring``. Between sizes that were measured times are interpolated along straight lines of
-logarithms; what is larger or smaller by more than twice is refused.
+A row has the time of a collective of a group with an option, which is a channel and its carrier:
+``gpu ring``. Between measured sizes, times are interpolated linearly in logarithms. Sizes outside
+by more than a factor of two are refused.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ from sccl.train.carriers import CARRIERS
 COLUMNS = ("collective", "option", "ranks", "bytes", "us")
 
 BESIDE = " beside "
-"""In names of carriers, between what carries a motif and what leaves it the rest of a channel."""
+"""Separator in names of carriers between a motif's carrier and the one that leaves the
+remainder.
+"""
 
 _PLANNED = ("tacos",)
-"""Synthesisers that plan motifs: what jobs measure of these may be told, too."""
+"""Synthesizers that plan motifs, whose measurements are accepted as well."""
 
 _BEYOND = 2
-"""By so many times what is asked may lie outside of what was measured."""
+"""Factor by which a size may lie outside the measured ones."""
 
 _MOST_ROWS = 10**6
 
@@ -65,12 +67,12 @@ class CostTable:
         return f"sha256:{sha256(chr(10).join(lines).encode()).hexdigest()}"
 
     def us(self, motif: Motif, channel: str, carrier: str, item_bytes: int) -> float | None:
-        """Return what a motif takes, its launch included. None: the table has nothing like it.
+        """Return the time of a motif with its launch. None: the table has nothing similar.
 
-        Parts of the pattern of an alltoall are none of its collectives.
+        Parts of the pattern of an alltoall are not among its collectives.
 
         Raises:
-            ParameterError: it is larger or smaller by more than twice than all that was measured.
+            ParameterError: It is outside the measured sizes by more than a factor of two.
         """
         key = (motif.collective, f"{channel} {carrier}", motif.places)
         if motif.offsets or key not in self.rows:
@@ -114,13 +116,13 @@ class CostTable:
 
 
 def cost_table_of_text(text: str, where: str) -> CostTable:
-    """Return the table that CSV has, the first line of which names its columns.
+    """Return the table in a CSV text, whose first line names its columns.
 
     Args:
-        where: what to call it in a message: its file.
+        where: Its file, for messages.
 
     Raises:
-        FormatError: it has none, and which line.
+        FormatError: It has none. The message names the line.
     """
     lines = csv.reader(StringIO(text))
     rows: dict[Key, dict[int, float]] = {}
@@ -153,11 +155,11 @@ def cost_table_of_text(text: str, where: str) -> CostTable:
 
 
 def _row(line: list[str]) -> tuple[Key, int, float]:
-    """Return what a line says.
+    """Parse a line.
 
     Raises:
-        ParameterError: it does not say that.
-        UnknownNameError: there is no such collective.
+        ParameterError: It is not valid.
+        UnknownNameError: There is no such collective.
     """
     if len(line) != len(COLUMNS):
         raise ParameterError(f"it has {len(line)} fields, expected {len(COLUMNS)}")

@@ -1,13 +1,11 @@
-"""Shares that say more: of motifs that cannot have a resource at once, each has all of it.
+"""Tighten shares: motifs that exclude each other on a resource get all of it.
 
-What has more than half of a resource excludes all else that has so, though the shares of what is
-there one after the other come to less than the whole. Bounds add up shares, so they are told:
-shares are replaced by others under a function under which those that fit together still do
-(a dual feasible function, as bounds of bin packing have them). For some p above a half, that is all
-of it for shares of p or more, nothing for those that may be there beside such a one, and the share
-itself for those between. Where there is nothing that may be, no plan is left out and none comes in;
-elsewhere the shares under p of a little more than a half stand beside those as they are, as if of
-a resource more.
+A share above one half excludes all others above one half, although sequential shares add up to less
+than the whole. Bounds add up shares, so shares are replaced by a dual feasible function, as in
+bounds for bin packing: shares that fit together still do. For some p above one half, it gives the
+whole for shares of p or more, nothing for shares that fit next to such a one, and the share itself
+in between. If no share becomes nothing, the tightened problem has the same plans. Otherwise the
+changed shares are added as another resource.
 """
 
 from __future__ import annotations

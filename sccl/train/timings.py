@@ -1,10 +1,9 @@
-"""What a plan takes by other models than its own: its computations and motifs, as these see them.
+"""Time a plan in other models than its own.
 
-A plan claims what it takes if each motif has its shares of resources to itself
-(:mod:`sccl.train.running`). Beside that stand what it takes where motifs share bandwidth as fluids
-do (:func:`fluid_timing`), and where all that they send goes over links, message by message
-(:mod:`sccl.train.link_timing`). The order is the same in all: a motif starts as soon as it is
-issued, what it waits for has ended, and each of its ranks has a stream of the channel for it.
+A plan claims its time with reserved shares of resources (:mod:`sccl.train.running`). The other
+models are fluid sharing of bandwidth (:func:`fluid_timing`), and all messages over links
+(:mod:`sccl.train.link_timing`). The order is the same in all: a motif starts when it is issued, its
+dependencies have ended, and each of its ranks has a free stream of the channel.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ Key = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class StepTiming:
-    """What a plan takes by a model.
+    """The times of a plan in a model.
 
     Attributes:
-        ends_ns: of each iteration that was run, when it and all before it have ended.
+        ends_ns: For each iteration, the end of it and all before it.
     """
 
     ends_ns: tuple[float, ...]
 
     @property
     def period_ns(self) -> float:
-        """Return what is from an iteration to the next: the mean of the later half of them."""
+        """Return the time between iterations: the mean over the second half."""
         half = len(self.ends_ns) // 2
         return (self.ends_ns[-1] - self.ends_ns[half - 1]) / (len(self.ends_ns) - half)
 
@@ -66,13 +65,13 @@ class StepTask:
 
 
 def step_tasks(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> list[StepTask]:
-    """Return what some iterations do, and those that are on the way beside them, in order of issue.
+    """Return the work of some iterations, and concurrent work of others, in order of issue.
 
-    Streams are first in, first out: a motif comes after those that had the streams of its ranks
-    before. It gets the streams that are free first as the plan claims.
+    Streams are first in, first out: a motif comes after those that used the streams of its ranks
+    before. It gets the streams that are free first in the claimed timeline.
 
     Args:
-        timeline: of the plan, as it claims.
+        timeline: Claimed timeline of the plan.
     """
     ahead = max((issue.shift for issue in plan.order), default=0)
     keys = list(_issued(plan, ahead, iterations + ahead + 1))
@@ -108,14 +107,13 @@ def step_tasks(plan: TrainingPlan, timeline: StepTimeline, iterations: int) -> l
 def fluid_timing(
     plan: TrainingPlan, timeline: StepTimeline, iterations: int = ITERATIONS
 ) -> StepTiming:
-    """Return what a plan takes where motifs share bandwidth as fluids do.
+    """Time a plan with motifs that share bandwidth like fluids.
 
-    No shares are kept for anybody: all that load a resource are slowed down fairly
-    (:mod:`sccl.sim.fluid`).
+    No shares are reserved: all users of a resource are slowed down fairly (:mod:`sccl.sim.fluid`).
 
     Args:
-        timeline: of the plan, as it claims: motifs are on the same streams of channels here.
-        iterations: that are run, 2 or more.
+        timeline: Claimed timeline of the plan. Motifs use the same streams of channels here.
+        iterations: Number of iterations, at least 2.
     """
     tasks = step_tasks(plan, timeline, iterations)
     fluid = _slowed(plan, tasks, _fluid(tasks))
@@ -169,7 +167,7 @@ def _slowed(
 
 
 def _loads(motif: OptionMotif, resources: dict[str, int]) -> dict[int, Fraction]:
-    """Return what a motif loads, but for streams, which it has to itself."""
+    """Return the loads of a motif, without its exclusive streams."""
     own = f"{motif.channel}: streams"
     return {
         resources.setdefault(name, len(resources)): Fraction(load, WHOLE_LOAD)

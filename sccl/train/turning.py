@@ -1,9 +1,9 @@
-"""Windows of a step that repeats: where an iteration is taken to begin, and what is done ahead.
+"""Choose windows of a step that repeats: the begin of an iteration, and the work done ahead.
 
-A window may begin with any computation: those before it are then of the iteration that comes. A
-collective is of the same iteration as what it waits for and what waits for it, unless a wait leads
-to a later one; where it may be either, it is done as early or as late as it may. What waits within
-a window makes a step of it, whose plan is one of all windows.
+A window may begin with any computation. The computations before it then belong to the next
+iteration. A collective belongs to the iteration of its dependencies and dependents, unless a
+dependency leads to a later one. If several are possible, it is done as early or as late as
+possible. Dependencies within a window make a step, and its plan is the plan of every window.
 """
 
 from __future__ import annotations

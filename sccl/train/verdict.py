@@ -19,11 +19,11 @@ from sccl.train.tables import CostTable
 
 
 class PlanFault(NamedTuple):
-    """What is wrong with a plan.
+    """A violation of a plan.
 
     Attributes:
         kind: ``ranks``, ``operations``, ``order``, ``waits``, ``memory``, ``period``, ``bound``,
-            ``recipe``, ``cost``, ``load`` or ``merge``.
+            ``recipe``, ``cost``, ``load``, or ``merge``.
     """
 
     kind: str
@@ -31,11 +31,11 @@ class PlanFault(NamedTuple):
 
 
 class PlanVerdict(NamedTuple):
-    """What the judge says of a plan.
+    """The result of verifying a plan.
 
     Attributes:
-        faults: all that is wrong. Empty: nothing.
-        timeline: of the plan as it runs. None: it does not.
+        faults: All violations. Empty: none.
+        timeline: Timeline of the plan's run. None: it does not run.
     """
 
     faults: tuple[PlanFault, ...]
@@ -60,15 +60,15 @@ def verdict_on(
     *,
     options: bool = True,
 ) -> PlanVerdict:
-    """Return all that is wrong with a plan, and how it runs.
+    """Verify a plan, and return all violations and its timeline.
 
-    The order is one for all ranks, so that those of a group issue alike.
+    The order is one for all ranks, so the ranks of a group issue alike.
 
     Args:
-        planner: what plans motifs that say that it did. None: these are believed.
-        measured: the table of costs that it was made by. None: of none, or times are believed.
-        options: whether those are derived again, and what links carry at once. Otherwise they are
-            taken as they are.
+        planner: Planner of motifs that name it. None: these are trusted.
+        measured: Table of costs of the plan. None: there is none, or times are trusted.
+        options: Whether options and simultaneous loads of links are derived again. Otherwise they
+            are trusted.
     """
     if odd := _outside(plan):
         return PlanVerdict((odd,))
@@ -97,7 +97,7 @@ def verdict_on(
 
 
 def _outside(plan: TrainingPlan) -> PlanFault | None:
-    """Return what of a plan its fabric or its workload does not have."""
+    """Return a violation for parts that the fabric or the workload does not have."""
     workload, fabric = plan.workload, plan.fabric
     if workload.ranks > fabric.ranks:
         return PlanFault(

@@ -1,9 +1,8 @@
-"""Ways of messages over a channel: the fastest, by what they take on each link in turn.
+"""Find fastest paths of messages over a channel, by their times on each link.
 
-A message of some bytes takes on a link its latency and the bytes over the bandwidth, so within a
-node it goes over NVLink, though a network joins the same ranks by as many links. Of several that
-are equally fast a pair of nodes takes one by a hash of the pair at every node on the way, as
-:mod:`sccl.sim.routes` does.
+A message takes on each link its latency and its bytes over the bandwidth. Within a node it
+therefore uses NVLink, even if a network joins the same ranks by as many links. Among equally fast
+paths, a hash of the pair of nodes selects one at every node, as in :mod:`sccl.sim.routes`.
 """
 
 from __future__ import annotations
@@ -52,13 +51,13 @@ class FastestWays:
         self._tables_of: dict[int, tuple[Whole, Whole, Whole]] = {}
 
     def of(self, source: Whole, target: Whole, size: int) -> RankWays:
-        """Return the way of each pair for messages of some bytes.
+        """Return the path of each pair for messages of some bytes.
 
         Args:
-            size: bytes of each; what counts is how many binary digits it has.
+            size: Bytes of each. Only the number of binary digits matters.
 
         Raises:
-            UnreachableError: none leads from some source to its target.
+            UnreachableError: No path leads from some source to its target.
         """
         far, cost, only = self._tables(max(1, size).bit_length())
         lengths = np.empty(len(source), np.int64)
@@ -79,7 +78,7 @@ class FastestWays:
         return RankWays(np.concatenate([[0], np.cumsum(lengths)]), link[:used])
 
     def _tables(self, digits: int) -> tuple[Whole, Whole, Whole]:
-        """Return of sizes of so many binary digits what :func:`_walked` reads."""
+        """Return the tables of :func:`_walked` for sizes with this number of binary digits."""
         if digits not in self._tables_of:
             clock = Clock.of(self._topology, 2 ** (digits - 1))
             cost = np.array(clock.alpha, np.int64) + np.array(clock.beta[0], np.int64)
@@ -106,15 +105,15 @@ def _distances(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbe
     row: Whole,
     waiting: NDArray[np.bool_],
 ) -> None:
-    """Write into ``far`` what it takes from each node to a rank.
+    """Write the distance from each node to a rank into ``far``.
 
     Args:
-        cost: of each link.
-        first: of each node, where those that lead to it begin in ``entering``.
-        source: of each link, where it comes from.
-        far: so large that nothing takes as long.
-        row: one longer than ``far``; nodes from which ways got shorter.
-        waiting: as long as ``far``, all False; whether a node is in the row.
+        cost: Cost of each link.
+        first: For each node, index of its first incoming link in ``entering``.
+        source: Source of each link.
+        far: Initialized with values larger than any distance.
+        row: Work space, one longer than ``far``: nodes with improved distances.
+        waiting: Work space, as long as ``far``, all False: whether a node is in the row.
     """
     far[rank] = 0
     row[0] = rank
@@ -136,13 +135,13 @@ def _distances(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbe
 
 @compiled_in_place
 def _find_only(far: Whole, cost: Whole, first: Whole, to: Whole, only: Whole) -> None:
-    """Write into ``only`` by which link fastest ways go on, where they all go by one.
+    """Write the next link of fastest paths into ``only``, if it is unique.
 
     Args:
-        far: by rank, what it takes from each node to it.
-        first: of each node, where the links that leave it begin.
-        to: of each link, where it leads.
-        only: by rank and node; as it is where there are several.
+        far: By rank, distance of each node to it.
+        first: For each node, index of its first outgoing link.
+        to: Target of each link.
+        only: By rank and node. Unchanged if there are several.
     """
     for end in range(far.shape[0]):
         for here in range(far.shape[1]):
@@ -187,16 +186,16 @@ def _walked(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbers
     lengths: Whole,
     path: Whole,
 ) -> int:
-    """Write the links of a fastest way of each pair; return how many in all, -1: too many.
+    """Write the links of a fastest path of each pair. Return their number, -1: too many.
 
     Args:
-        far: by rank, what it takes from each node to it.
-        cost: what each link takes.
-        only: what :func:`_find_only` wrote.
-        first: of each node, where the links that leave it begin.
-        to: of each link, where it leads.
-        lengths: of each pair, how many links. -1: there is no way.
-        path: all of them, pair after pair.
+        far: By rank, distance of each node to it.
+        cost: Cost of each link.
+        only: Result of :func:`_find_only`.
+        first: For each node, index of its first outgoing link.
+        to: Target of each link.
+        lengths: For each pair, number of links. -1: there is no path. Updated.
+        path: All links, pair after pair. Updated.
     """
     hop = 0
     for row in range(len(source)):

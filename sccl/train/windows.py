@@ -1,10 +1,10 @@
-"""What a plan of a step that repeats comes to: windows one after the other, and its period.
+"""Compute the windows of a plan of a step that repeats, and its period.
 
 In a window communication starts in the plan's order, each motif no earlier than those before it, as
-soon as what it waits for has ended and its shares of resources are free. Resources serve in the
-plan's order, so that computations run in the order of their stream. So each window is told by those
-before it. Once all of it is as much later as what it depends on, it is so for ever: that is the
-period.
+soon as its dependencies have ended and its shares of resources are free. Resources serve in the
+plan's order, so computations keep the order of their stream. Each window thus follows from those
+before it. Once a window is a shifted copy of an earlier one, with everything that it depends on,
+windows repeat forever, and the shift gives the period.
 """
 
 from __future__ import annotations
@@ -31,15 +31,14 @@ Windows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """What a plan comes to.
+    """The behavior of a plan.
 
     Attributes:
-        period: ticks from a window to the next, once it repeats; rounded up.
-        steady: whether it was seen to repeat. Otherwise the period is that of the last windows.
-        window: from which on it repeats.
-        cycle: after how many windows it repeats.
-        starts: of each window that was run, by place in the order. -1: of an iteration before the
-            first.
+        period: Ticks from a window to the next, once it repeats, rounded up.
+        steady: Whether repetition was observed. Otherwise the period is that of the last windows.
+        window: First window that repeats.
+        cycle: Number of windows after which it repeats.
+        starts: Starts in each window, by place in the order. -1: of an iteration before the first.
     """
 
     period: int
@@ -59,7 +58,7 @@ class Repeated:
 
 
 def repeated(problem: CyclicProblem, plan: CyclicPlan) -> Repeated:
-    """Return what a plan comes to, which is not wrong."""
+    """Return the behavior of a valid plan."""
     arrays = _arrays(problem, plan)
     back = int(arrays.waits[1].max()) + 1
     windows = max(_WINDOWS, 4 * back)
@@ -77,11 +76,11 @@ def repeated(problem: CyclicProblem, plan: CyclicPlan) -> Repeated:
 
 
 def _steady(starts: Windows, back: int, cycle: int, apart: Whole) -> Repeated | None:
-    """Return what repeats after some windows, if as many do so at the end as any depends on.
+    """Return the repetition after some windows, if enough windows at the end repeat.
 
     Args:
-        apart: of each place, the first of those that it has to do with: what has nothing to do with
-            the rest may repeat sooner than that.
+        apart: For each place, the first of its connected component. Separate components may repeat
+            sooner than the rest.
     """
     later = starts[cycle:] - starts[:-cycle]
     same = (later == later[:, apart]).all(axis=1) & (later == later[-1]).all(axis=1)
@@ -119,7 +118,7 @@ class _Arrays(NamedTuple):
 
 
 def _arrays(problem: CyclicProblem, plan: CyclicPlan) -> _Arrays:
-    """Return a window, whose motifs wait for the last ones of what their op waits for."""
+    """Return the arrays of a window, whose motifs depend on the last motifs of other ops."""
     step, order = problem.step.arrays, np.array(plan.order, dtype=np.int64).reshape(-1, 2)
     choice, shifts = (np.array(row, dtype=np.int64) for row in (plan.options, plan.shifts))
     own = order[:, 0].copy()

@@ -493,7 +493,7 @@ def test_the_interpreter_sees_two_at_one_slot() -> None:
 def test_a_rejected_algorithm_is_never_lowered() -> None:
     (algorithm, *_) = frontier("ring:4", "allgather")
     bad = replace(algorithm, sends=algorithm.sends[1:])
-    with pytest.raises(JudgeError, match="judge rejects"):
+    with pytest.raises(JudgeError, match="fails verification"):
         lower(bad, Landing.OUTPUT)
 
 

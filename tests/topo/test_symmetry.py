@@ -108,7 +108,7 @@ def test_the_error_names_the_image_that_breaks() -> None:
             ring,
             allgather,
             (1, 0, 2, 3),
-            "link 0->3 with 1 lane goes to 1->3, which does not",
+            "link 0->3 with 1 lane maps to 1->3, which does not",
         ),
         (ring, allgather, (0, 0, 1, 2), "each rank from 0 to 3 once"),
         (

@@ -96,7 +96,7 @@ def test_kineto_says_that_splits_are_cut(ranks: int, cut: bool) -> None:
     found = workload_of(trace([one], ranks))
     (op,) = found.workload.collectives()
     assert bool(op.splits) is not cut
-    line = "splits of an alltoall are cut after 30 of 40: as much to each"
+    line = "splits of an alltoall are cut after 30 of 40: equal parts for each"
     assert (line in found.assumed) is cut
 
 

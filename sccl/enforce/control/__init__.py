@@ -1,9 +1,9 @@
-"""How running jobs come to another plan: who decides, who tells, and when all ranks switch.
+"""Bring running jobs to another plan: decisions, messages, and the moment of the switch.
 
-A rank has a :class:`Follower`, to which a :class:`Listener` listens in a thread of its own, and at
-boundaries between iterations asks it what to contribute to the ranks' agreement. A controller has a
-:class:`Coordinator`. Both know a store, such as the TCPStore of every job of torchrun, by a
-:class:`Ledger`, which says what lies where. Nothing here waits.
+A rank has a :class:`Follower`. A :class:`Listener` calls it in its own thread. At boundaries
+between iterations the follower contributes to the ranks' agreement. A controller has a
+:class:`Coordinator`. Both use a store, such as the TCPStore of every torchrun job, through a
+:class:`Ledger`, which defines its keys. Nothing here blocks.
 """
 
 from sccl.enforce.control.blobs import key_of

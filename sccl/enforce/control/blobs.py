@@ -1,9 +1,9 @@
-"""Plans as they lie in a store: packed, in parts, with a digest, and signed if there is a key.
+"""Store plans packed, in parts, with a digest, and signed if there is a key.
 
-A store's keys and values come from whoever reaches its port. So sizes are limited before anything
-is unpacked, what is read is data, and with a key in ``SCCL_PLAN_KEY`` only signed plans are taken.
-A signature is of the plan and of the place where it lies, so that no old plan passes for a new one.
-Votes and decisions are signed likewise, each with the digest of the plan that it is about.
+Anyone who reaches a store's port can write its keys and values. Therefore sizes are limited before
+unpacking, the content is only data, and with a key in ``SCCL_PLAN_KEY`` only signed plans are
+accepted. A signature covers the plan and its location, so that no old plan passes for a new one.
+Votes and decisions are signed in the same way, each with the digest of its plan.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ KEY = "SCCL_PLAN_KEY"
 PART_BYTES = 1 << 20
 MOST_PARTS = 16
 MOST_BYTES = 64 << 20
-"""Of a plan, unpacked."""
+"""Largest unpacked plan, in bytes."""
 
 _LEAST_KEY = 16
 
 
 class BlobHead(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is said of a plan. It is written last, so all of the plan is there by then."""
+    """The header of a stored plan. It is written last, so all parts are present by then."""
 
     schema: int = 1
     sha256: str
@@ -77,10 +77,10 @@ def seal(content: bytes, where: str, key: bytes | None) -> tuple[bytes, list[byt
 
 
 def head_of(text: bytes, where: str, key: bytes | None) -> BlobHead:
-    """Return what is said of a plan.
+    """Return the header of a stored plan.
 
     Raises:
-        FormatError: it is damaged, too large, or not signed with the key.
+        FormatError: It is damaged, too large, or not signed with the key.
     """
     try:
         head = msgspec.json.decode(text, type=BlobHead)

@@ -1,7 +1,7 @@
-"""Who decides: plans written down, votes counted, decisions logged and then told.
+"""Coordinate plans: write them, count votes, log decisions, and announce them.
 
-A coordinator keeps nothing that it cannot find again. Another, or the same one after its death,
-finds in the store what was written, and goes on with it.
+A coordinator keeps no private state. Another one, or the same one after a restart, continues from
+the store.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _LOGGED = {CoordinatorState.COMMIT_LOGGED: COMMIT, CoordinatorState.ABORT_LOGGED
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided of a plan, and told.
+    """An announced decision on a plan.
 
     Attributes:
-        why: of an abort, which rank does not want it, or that some have not voted in time.
+        why: For an abort: the rank that refuses it, or that some have not voted in time.
     """
 
     version: int
@@ -74,13 +74,13 @@ class Coordinator:
         return version
 
     def look(self) -> list[Decision]:
-        """Go on with all plans as far as that is possible, and return what was told.
+        """Take all possible steps for all plans, and return the announced decisions.
 
-        A plan with a decision that no coordinator has written is given up: no rank switches to it
-        unless all have heard of a commit that one has written.
+        A plan with a decision that no coordinator wrote is given up. No rank switches to it unless
+        all have received a commit that a coordinator wrote.
 
         Raises:
-            StoreError: the store cannot be reached.
+            StoreError: The store cannot be reached.
         """
         decisions = []
         for version in range(1, self._ledger.versions() + 1):

@@ -1,8 +1,8 @@
-"""What ranks measure under a plan, and when that calls for another one.
+"""Evaluate the measurements of ranks under a plan, and decide when to plan again.
 
-Source: SYNDICATE (NSDI 2023) section 4.4, Replanning: planned again where waits add up to more than
-5 % of iterations, consistently. That a claim may be off, that a gain must be worth a switch, and
-that a plan which is not faster is taken back, is ours.
+Source: SYNDICATE (NSDI 2023) section 4.4, Replanning: plan again if waits consistently add up to
+more than 5 % of iterations. Tolerances for claims, the minimal gain of a switch, and the return to
+the previous plan are additions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Us = Annotated[float, Meta(ge=0, le=MOST_US)]
 
 
 class MotifTime(msgspec.Struct, frozen=True, kw_only=True):
-    """What motifs that are alike took on a rank: a row of a table of costs."""
+    """The time of equal motifs on a rank: a row of a table of costs."""
 
     collective: Annotated[str, Meta(max_length=40)]
     option: Annotated[str, Meta(max_length=120)]
@@ -43,11 +43,11 @@ class MotifTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IterationReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rank measured in an iteration.
+    """The measurements of a rank in an iteration.
 
     Attributes:
-        waited_us: for the head of the order, while nothing else was sent.
-        idle_us: while nothing was sent, for the head or as there was nothing to send.
+        waited_us: Time in which nothing was sent because the head of the order was missing.
+        idle_us: Time in which nothing was sent, for this reason or because nothing was submitted.
     """
 
     iteration: Annotated[int, Meta(ge=0)]
@@ -74,11 +74,11 @@ class IterationSeen:
 
 
 class FeedbackReader:
-    """Reads what ranks have written; what cannot be read is left out.
+    """Reads the reports of ranks, and ignores unreadable ones.
 
     Attributes:
-        motifs: the last times of motifs, by collective, option, ranks and bytes.
-        unread: reports that could not be read.
+        motifs: Latest times of motifs, by collective, option, ranks, and bytes.
+        unread: Number of unreadable reports.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -107,7 +107,7 @@ class FeedbackReader:
         return found
 
     def costs(self) -> str:
-        """Return the medians of what motifs took, as a table of costs for ``sccl plan``."""
+        """Return the median times of motifs, as a table of costs for ``sccl plan``."""
         lines = ["collective,option,ranks,bytes,us"]
         for key, times in sorted(self.motifs.items()):
             if "," not in key[0] + key[1] and '"' not in key[0] + key[1]:
@@ -137,7 +137,7 @@ def _seen(iteration: int, reports: Iterable[IterationReport]) -> IterationSeen:
 
 
 class Wish(Enum):
-    """What measurements call for."""
+    """The action that measurements call for."""
 
     NOTHING = "nothing"
     PLAN = "plan anew"
@@ -146,7 +146,7 @@ class Wish(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do, and why, as a clause."""
+    """An action, with its reason as a clause."""
 
     wish: Wish
     why: str = ""
@@ -181,7 +181,7 @@ class Replanning:
         self._skip, self._told = WARM_UP, False
 
     def saw(self, seen: IterationSeen) -> Advice:
-        """Return what an iteration calls for, with those before it: each wish is said once."""
+        """Return the action after an iteration. Each action is advised once."""
         if seen.version != self._version:
             return Advice(Wish.NOTHING)
         if self._skip:

@@ -1,4 +1,4 @@
-"""A rank's part in coming to another plan: it votes, hears what is decided, and switches."""
+"""Represent a rank in the change to another plan: vote, receive decisions, and switch."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SIZE = 2 * _SLOTS
 
 
 class Follower(Generic[P]):
-    """What a rank knows of plans. A thread listens, and the job's own asks at boundaries.
+    """The plans that a rank knows. A thread listens, and the job's thread asks at boundaries.
 
     Args:
-        fit: reads a plan, with its version, and judges whether this rank can run it. An InputError
-            says why not. None: that is not known yet, and is asked again.
-        key: with which plans and decisions must be signed, and votes are. None: they need not be.
-        drop: is told of each plan that is not kept any more.
+        fit: Function that reads a plan with its version, and decides whether this rank can run it.
+            An InputError has the reason if not. None: not known yet, ask again.
+        key: Key of signatures of plans, decisions, and votes. None: no signatures.
+        drop: Function that receives each plan that is no longer kept.
     """
 
     def __init__(
@@ -56,13 +56,13 @@ class Follower(Generic[P]):
         self.active = 0
 
     def listen(self) -> None:
-        """Look once at what is written: vote for what is new, hear what is decided.
+        """Read the store once: vote on new plans, and receive decisions.
 
-        A vote that cannot be written is kept, and written the next time.
+        A vote that cannot be written is written the next time.
 
         Raises:
-            StoreError: it cannot be reached, or has what it should not: then this rank goes on
-                under its plan, and as it contributes no other, so do all.
+            StoreError: The store cannot be reached, or has invalid content. Then this rank
+                continues under its plan, and so do all others, because it contributes no other.
         """
         self._send_votes()
         wrong: StoreError | None = None
@@ -136,7 +136,7 @@ class Follower(Generic[P]):
         return 1 + int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
 
     def states(self) -> dict[int, RankState]:
-        """Return what each version is to this rank."""
+        """Return the state of each version on this rank."""
         with self._lock:
             return dict(self._states)
 

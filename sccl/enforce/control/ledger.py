@@ -1,7 +1,7 @@
-"""What the store of a job has: who takes part, plans by version, votes, decisions, measurements.
+"""Define the keys of a job's store: participants, plans by version, votes, and decisions.
 
-All keys lie under the run and its generation, which a restart of the job changes: what was written
-for ranks that are gone is not heard by those that come after.
+All keys contain the run and its generation, which a restart of the job changes. Messages for ranks
+that are gone thus never reach later ones.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ COMMIT, ABORT = b"commit", b"abort"
 
 
 class JobWire(msgspec.Struct, frozen=True, kw_only=True):
-    """The job that a store belongs to, as its rank 0 writes it down.
+    """The job of a store, as its rank 0 writes it.
 
     Attributes:
-        generation: which life of it, as each restart of ranks or of their group begins one.
-        plan: digest of the plan that it is started under. Empty: there is none.
-        workload: digest of what that plan is of.
+        generation: Generation of the job. Each restart of ranks or of their group begins one.
+        plan: Digest of the plan at its start. Empty: none.
+        workload: Digest of the workload of that plan.
     """
 
     run: str
@@ -46,10 +46,10 @@ class JobWire(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class RankVote:
-    """What a rank says of a plan.
+    """A rank's vote on a plan.
 
     Attributes:
-        why: of a no, a sentence.
+        why: Reason of a refusal, as a sentence.
     """
 
     yes: bool
@@ -208,7 +208,7 @@ class Ledger:
     def log(
         self, version: int, decision: bytes, digest: str = "", key: bytes | None = None
     ) -> bytes:
-        """Decide, if nobody has yet; return what is decided."""
+        """Log a decision unless there is one. Return the logged decision."""
         where = self._logged(version)
         content = self.store.first(where, self._sealed(where, decision, digest, key))
         return self._decision(content, where, digest, key)
@@ -216,24 +216,24 @@ class Ledger:
     def logged(
         self, version: int, key: bytes | None = None, digest: str | None = None
     ) -> bytes | None:
-        """Return what is decided. None: nothing yet.
+        """Return the logged decision. None: none yet.
 
         Args:
-            digest: Digest of the plan that a commit has to be of. None: of the one in the store.
+            digest: Digest of the plan of a commit. None: that of the plan in the store.
         """
         return self._found(self._logged(version), version, key, digest)
 
     def tell(
         self, version: int, decision: bytes, digest: str = "", key: bytes | None = None
     ) -> None:
-        """Tell all ranks what is decided."""
+        """Announce a decision to all ranks."""
         where = self._told(version)
         self.store.set(where, self._sealed(where, decision, digest, key))
 
     def told(
         self, version: int, key: bytes | None = None, digest: str | None = None
     ) -> bytes | None:
-        """Return what was told, likewise. None: nothing yet."""
+        """Return the announced decision. None: none yet."""
         return self._found(self._told(version), version, key, digest)
 
     def write_report(self, rank: int, number: int, report: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What is shared: keys and values that all ranks and coordinators of a job read and write."""
+"""Access the keys and values that all ranks and coordinators of a job share."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sccl.errors import ParameterError, ToolError
 T = TypeVar("T")
 
 MOST_BYTES = 4 << 20
-"""Of a value: torch's store closes the connection of whoever sends 8 MiB."""
+"""Largest value: torch's store closes the connection of a client that sends 8 MiB."""
 
 
 class StoreError(ToolError):
-    """The store of a job cannot be reached, or has what it should not."""
+    """The store of a job cannot be reached, or has invalid content."""
 
 
 class DecisionError(StoreError):

@@ -1,23 +1,22 @@
-"""How all ranks come to another plan in the same iteration: one table, for the code and its model.
+"""Define how all ranks switch to another plan in the same iteration, as tables for code and model.
 
-A plan has a *version*, a number that grows. A coordinator writes it down for all to read (PREPARE).
-Each rank looks whether it can run it and votes. The decision is logged, and then told (COMMIT or
-ABORT). So far nothing has changed in the job, and nobody in it has waited. Ranks switch by
-agreements of their own, ACTIVATE: at some boundaries between iterations each contributes the
-versions that it can run and knows to be committed, to a MIN all-reduce, and at the next of these
-all switch to the highest that all have contributed. Which boundary is the next is a part of what
-they agree on, so all come to it alike, and there a rank waits only for who has not come to the one
-before.
+A plan has a *version*, a growing number. A coordinator writes it for all to read (PREPARE). Each
+rank tests whether it can run it, and votes. The decision is logged, and then announced (COMMIT or
+ABORT). So far the job is unchanged, and none of its ranks has waited. Ranks switch by their own
+agreements (ACTIVATE). At some boundaries between iterations each contributes the versions that it
+can run and knows to be committed, to a MIN all-reduce. At the next such boundary all switch to the
+highest version that all contributed. The next boundary is part of the agreement, so it is the same
+for all. There a rank waits only for ranks that have not reached the previous one.
 
-Why not as published (SYNDICATE, NSDI 2023, section 5: two-phase commit, then "switch ... from the
-subsequent training iteration"): ranks hear of a commit at different times, so one is in the next
-iteration under the new plan while another still is under the old one. A commit that names an
-iteration only moves this: whoever hears it later than that is late. A test walks through every
-interleaving of this table, and of both of these (``tests/enforce/test_switch.py``).
+The published protocol (SYNDICATE, NSDI 2023, section 5: two-phase commit, then "switch ... from the
+subsequent training iteration") is not used: ranks receive a commit at different times, so one may
+start the next iteration under the new plan while another one still uses the old plan. A commit that
+names an iteration only shifts this problem to ranks that receive it later. A test explores every
+interleaving of this table, and of both alternatives (``tests/enforce/test_switch.py``).
 
-Why it cannot fail: a rank contributes only versions that it can run, and keeps these until a later
-one is active. So each can run what comes out, and all get the same. That holds whatever is written
-in the store: a forged decision can delay a switch, and cannot make ranks run different plans.
+The protocol is safe: a rank contributes only versions that it can run, and keeps them until a later
+one is active. So each rank can run the result, and all get the same result. This holds for any
+content of the store: a forged decision can delay a switch, but not make ranks run different plans.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from enum import IntEnum
 
 
 class RankState(IntEnum):
-    """What a version of the plan is to a rank."""
+    """The state of a version of the plan on a rank."""
 
     UNKNOWN = 0
     READY = 1
@@ -42,7 +41,7 @@ class RankState(IntEnum):
 
 
 class RankEvent(IntEnum):
-    """What a rank hears of a version."""
+    """An event of a version on a rank."""
 
     PREPARE_FIT = 0
     """The plan, which this rank can run."""
@@ -57,7 +56,7 @@ class RankEvent(IntEnum):
 
 
 class Vote(IntEnum):
-    """What a rank answers to PREPARE."""
+    """A rank's answer to PREPARE."""
 
     NONE = 0
     YES = 1
@@ -108,7 +107,7 @@ RANK: dict[tuple[RankState, RankEvent], tuple[RankState, Vote]] = {
     (_P, _ABORT): (_P, Vote.NONE),
     (_P, _LATER): (_P, Vote.NONE),
 }
-"""What becomes of a version, and what is answered. What is not here cannot happen."""
+"""The next state of a version, and the answer. Missing entries cannot occur."""
 
 COUNTED = frozenset({RankState.COMMITTED, RankState.ACTIVE})
 """Versions in these states are known to be committed: a rank contributes the highest of them."""
@@ -118,7 +117,7 @@ HELD = frozenset({RankState.READY, RankState.COMMITTED, RankState.ACTIVE})
 
 
 class CoordinatorState(IntEnum):
-    """What a version is to a coordinator. It is lost when that dies."""
+    """The state of a version in a coordinator. It is lost when the coordinator dies."""
 
     IDLE = 0
     ASKED = 1
@@ -131,7 +130,7 @@ class CoordinatorState(IntEnum):
 
 
 class CoordinatorEvent(IntEnum):
-    """What a coordinator does, or sees."""
+    """An action or an observation of a coordinator."""
 
     ASK = 0
     """It writes down a new plan, with the next version."""
@@ -143,7 +142,7 @@ class CoordinatorEvent(IntEnum):
     NOT_ALL_YES = 5
     """A rank has voted no, or the time is over."""
     LOG_HAS_COMMIT = 6
-    """What the log has once it has tried to write its choice: the first to do so decides."""
+    """Content of the log after an attempt to write a choice. The first write decides."""
     LOG_HAS_ABORT = 7
     TELL = 8
 
@@ -164,4 +163,4 @@ COORDINATOR: dict[tuple[CoordinatorState, CoordinatorEvent], CoordinatorState] =
     (_S.COMMIT_LOGGED, _E.TELL): _S.COMMIT_TOLD,
     (_S.ABORT_LOGGED, _E.TELL): _S.ABORT_TOLD,
 }
-"""What a coordinator comes to. What is not here it does not do."""
+"""The next state of a coordinator. It does not take actions that are missing here."""
