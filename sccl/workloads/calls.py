@@ -1,6 +1,6 @@
-"""The collectives of a step, from what each rank's trace tells of its calls.
+"""Merge the calls of ranks to the collectives of a step.
 
-Ranks of a group call its collectives in the same order, as PyTorch demands: so the k-th call of a
+Ranks of a group call its collectives in the same order, as PyTorch requires. So the k-th call of a
 group is the same operation on each of them.
 """
 
@@ -27,9 +27,9 @@ class MergedCalls:
     """The collectives of a step.
 
     Attributes:
-        ops: in order.
-        of_rank: of each rank that was traced, the operation of each of its calls.
-        assumed: what was taken for granted, in sentences.
+        ops: Collectives in order.
+        of_rank: For each traced rank, the operation of each of its calls.
+        assumed: Assumptions, as sentences.
     """
 
     ops: tuple[CommOp, ...]
@@ -149,7 +149,7 @@ def _check_all_call(
 
 
 def _said(call: Call, ranks: int) -> str:
-    """Return what all ranks of a group have to say alike."""
+    """Return a description of the properties that must be equal on all ranks of a group."""
     count = "" if call.collective == "alltoall" else f" of {_elements(call, ranks)}"
     root = "" if call.root is None else f" from place {call.root}"
     return f"{_word(call)}{count} {call.dtype}{root if call.end is None else ''}"
@@ -211,10 +211,10 @@ def _op(op_id: str, key: _Key, of_rank: Mapping[int, Call], assumed: dict[str, N
 def _splits(
     op_id: str, group: Sequence[int], of_rank: Mapping[int, Call], assumed: dict[str, None]
 ) -> tuple[tuple[int, ...], ...]:
-    """Return what each rank gives to each. Empty: as much, or it is unknown.
+    """Return the elements from each rank to each. Empty: equal parts, or unknown.
 
     Raises:
-        ParameterError: ranks contradict one another.
+        ParameterError: Ranks contradict one another.
     """
     told = {rank: _row(call, len(group), op_id) for rank, call in of_rank.items()}
     if call := next((one for one in of_rank.values() if one.splits_unknown), None):
@@ -244,7 +244,7 @@ def _splits(
 
 
 def _row(call: Call, ranks: int, op_id: str) -> tuple[int, ...]:
-    """Return what a rank gives to each. Empty: it is unknown, and cannot be as much to each."""
+    """Return a rank's elements for each rank. Empty: unknown, and not equal parts."""
     if call.collective != "alltoall":
         return ()
     if not call.gives:

@@ -1,7 +1,7 @@
-"""What ranks without a trace do, where the user says that they do as those with one do.
+"""Complete traces: give ranks without a trace the behavior of a traced one, if the user permits it.
 
-Groups are those of a mesh, as jobs have them: a group whose ranks lie a stride apart is one of as
-many as fill up the job, and a rank without a trace is in that of these which it falls into.
+Groups are those of a mesh: a group whose ranks have a constant stride represents as many groups as
+fill the job. A rank without a trace belongs to the one that contains it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sccl.errors import InputError, TooLargeError
 from sccl.workloads.readers.rank_trace import Call, RankTrace, TraceEvent
 
 MOST_EVENTS = 2**20
-"""Of all ranks together, where ranks are given what another does."""
+"""Largest number of events of all completed ranks together."""
 
 _SHOWN = 8
 
@@ -60,7 +60,10 @@ def _of_all(call: Call, world: int) -> bool:
 
 
 def _as(trace: RankTrace, model: int, rank: int, world: int) -> RankTrace:
-    """Return the trace of a rank that does as another; what each gets is by what is given then."""
+    """Return the trace of a rank that behaves like another.
+
+    Its received elements follow from the sends.
+    """
     events: list[TraceEvent] = [
         replace(_shifted(one, model, rank, world, trace.where), gets=())
         if isinstance(one, Call)

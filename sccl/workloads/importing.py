@@ -22,15 +22,17 @@ _IN_ORDER = "ranks of the traces are 0, 1, and so on, in the given order (not in
 
 @dataclass(frozen=True, slots=True)
 class TraceHints:
-    """What the user says beside the traces.
+    """Options for traces.
 
     Attributes:
-        format: a reader's name. ``auto``: that which knows a trace as its own.
-        rank: of several traces that of this rank alone; of one that does not say it, its rank.
-        ranks: how many the job has, where no trace says it.
-        step: which is taken. None: one in the middle.
-        alike: whether ranks without a trace do as those with one. Otherwise they are asked for.
-        host_time: whether what the host does between calls is kept, as a stream of its own.
+        format: Name of a reader. ``auto``: the one that recognizes the trace.
+        rank: With several traces, the only rank to use. With one trace that lacks its rank, the
+            rank.
+        ranks: Number of ranks of the job, if no trace has it.
+        step: Step to use. None: one in the middle.
+        alike: Whether ranks without a trace behave like those with one. Otherwise they are
+            required.
+        host_time: Whether the host's time between calls is kept, as its own stream.
     """
 
     format: str = "auto"
@@ -48,13 +50,13 @@ class TraceHints:
 
 @dataclass(frozen=True, slots=True)
 class ReadWorkload:
-    """A workload, and how it was come by.
+    """A workload from traces.
 
     Attributes:
-        formats: names of the readers, in the order of the traces.
-        understood: what the traces say, in lines.
-        assumed: what they do not say, and what was taken for it.
-        unread: what they hold and no reader uses.
+        formats: Names of the readers, in the order of the traces.
+        understood: Content of the traces, in lines.
+        assumed: Assumed values that the traces lack.
+        unread: Content that no reader uses.
     """
 
     workload: Workload
@@ -124,7 +126,7 @@ def _check_steps(found: Sequence[RankTrace]) -> None:
 
 
 def _understood(trace: RankTrace) -> str:
-    """Return what a trace says of its rank, in a line."""
+    """Return a description of a rank's trace, in a line."""
     calls = trace.calls()
     every = [event for event in trace.events if isinstance(event, Kernel)]
     kernels = [kernel for kernel in every if kernel.thread != HOST]
@@ -149,13 +151,13 @@ def _understood(trace: RankTrace) -> str:
 def _read(
     traces: Iterable[tuple[str, bytes]], hints: TraceHints
 ) -> tuple[list[RankTrace], GroupList | None]:
-    """Return what each trace tells, and the list of groups among them.
+    """Return the traces, and the list of groups among them.
 
-    Traces with times come first, by whose step the others go. Traces are large: one with times is
-    let go of as soon as it is read.
+    Traces with times come first, because they select the step. Traces are large, so one with times
+    is released as soon as it is read.
 
     Raises:
-        InputError: one cannot be read, or two files list groups.
+        InputError: One cannot be read, or two files list groups.
     """
     found: list[RankTrace] = []
     others: list[tuple[TraceReader, str, bytes]] = []
@@ -297,10 +299,10 @@ def _check_groups(trace: RankTrace) -> None:
 def _world(
     found: Sequence[RankTrace], listed: GroupList | None, hints: TraceHints
 ) -> tuple[int, tuple[str, ...]]:
-    """Return how many ranks the job has, and what was assumed for that.
+    """Return the number of ranks of the job, and the assumptions about it.
 
     Raises:
-        InputError: no trace tells it.
+        InputError: No trace has it.
     """
     for one in found:
         if one.world and not one.of_all:

@@ -1,9 +1,9 @@
-"""One workload of what several ranks did: who waits for whom, by the streams of the device.
+"""Merge the traces of several ranks into one workload, with dependencies by device streams.
 
-A collective waits for what its thread launched last before the call, on the stream that it launched
-it on; what the thread launches next after a wait, waits for the collective, and with it all that
-follows on that stream. Computation between two lines of a program is one operation for each stream.
-Where it is known what the host does, what it calls and launches after a line comes after that.
+A collective depends on the last work that its thread launched before the call, on the stream of
+that work. The next work that the thread launches after a wait depends on the collective, and with
+it everything after it on that stream. Computation between two lines of a program is one operation
+for each stream. If host work is known, calls and launches after it depend on it.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ _Gaps = dict[tuple[int, str], float]
 
 @dataclass(frozen=True, slots=True)
 class MergedWorkload:
-    """A workload, and what was taken for granted for it, in sentences."""
+    """A workload, with its assumptions as sentences."""
 
     workload: Workload
     assumed: tuple[str, ...]
 
 
 def merged(traces: Mapping[int, RankTrace], world: int, name: str, traced: int) -> MergedWorkload:
-    """Return the workload of what ranks do.
+    """Return the workload of ranks.
 
     Args:
-        traces: of all ranks, in ascending order, or of one, as which all others do.
-        world: how many ranks the job has.
-        traced: how many of them were traced.
+        traces: Traces of all ranks, in ascending order, or of one that represents all.
+        world: Number of ranks of the job.
+        traced: Number of traced ranks.
 
     Raises:
-        InputError: ranks disagree, or traces do not tell enough.
+        InputError: Ranks disagree, or traces lack data.
     """
     where = next(iter(traces.values())).where
     calls = merged_calls(traces, world)
@@ -97,7 +97,7 @@ def merged(traces: Mapping[int, RankTrace], world: int, name: str, traced: int) 
 
 
 def _median(told: Iterable[float | None]) -> float | None:
-    """Return the median of what ranks tell. None: none of them does."""
+    """Return the median of the ranks' values. None: none has one."""
     known = [one for one in told if one is not None]
     return round(median(known), 3) if known else None
 
@@ -139,10 +139,10 @@ def _named_roles(of_ranks: Sequence[Sequence[int]], world: int) -> list[Role]:
 
 
 def _gaps(programs: Sequence[Sequence[Line]]) -> _Gaps:
-    """Return how long computation takes, the median over ranks.
+    """Return the durations of computations, the median over ranks.
 
-    Where it is told of steps which all ranks took together, it is the median over steps of what the
-    slowest rank took: the others wait for it, whichever it is this time.
+    If the trace has steps that all ranks took together, it is the median over steps of the slowest
+    rank, because the others wait for it.
     """
     found: list[dict[tuple[int, str], list[Kernel]]] = []
     for lines in programs:
@@ -171,14 +171,15 @@ def _middle(of_ranks: Sequence[Sequence[Kernel]], steps: int) -> float:
 
 @dataclass(slots=True)
 class _Part:
-    """The computation of a role, and what waits for what on its streams.
+    """The computation of a role, with dependencies on its streams.
 
     Attributes:
-        pending: by stream, collectives that what is next there waits for, and of how long ago.
-        last: by stream, what was there last.
-        first: by stream, what is there first: what is pending in the end, it waits for.
-        marks: what was last on a stream when a mark was set there, and what it waited for since.
-        launched_first: before the first line, when the host has done all of the step before.
+        pending: By stream, collectives that its next work depends on, with lags.
+        last: By stream, the last work.
+        first: By stream, the first work. It depends on the pending collectives at the end.
+        marks: Last work on a stream when a mark was set, and the collectives that it waited for
+            since.
+        launched_first: Time before the first line after the host finished the previous step.
     """
 
     role: str
@@ -251,10 +252,10 @@ class _Part:
 
 
 def _streams(lines: Sequence[Line]) -> list[str]:
-    """Return the stream that each call and each wait is about.
+    """Return the stream of each call and each wait.
 
-    Of a call that on which its thread launched something last, of a wait that on which it does so
-    next; where it does not, the other of the two, or whatever stream computes first.
+    For a call it is the stream of the thread's last launch, for a wait that of its next launch. If
+    there is none, the other one, or else the first stream that computes.
     """
     kernels = (line for line in lines if isinstance(line, Kernel))
     default = next((one.stream for one in kernels if one.thread != HOST), "device")

@@ -12,10 +12,10 @@ from sccl.workloads.readers.rank_trace import Awaited, Call, RankTrace
 
 
 def paired(timed: RankTrace, named: RankTrace) -> RankTrace:
-    """Return the trace that has times with what the other tells of calls and waits.
+    """Return the trace with times, completed with the calls and waits of the other trace.
 
     Raises:
-        InputError: they are not of the same step.
+        InputError: They are not of the same step.
     """
     others = [event for event in named.events if isinstance(event, (Call, Awaited))]
     own = [event for event in timed.events if isinstance(event, (Call, Awaited))]
@@ -47,7 +47,7 @@ def paired(timed: RankTrace, named: RankTrace) -> RankTrace:
 
 
 def _said(event: Call | Awaited) -> str:
-    """Return what both traces tell of an event."""
+    """Return the properties of an event that both traces have."""
     if isinstance(event, Call):
         return f"{event.collective} of {event.given} {event.dtype}"
     return "a wait"

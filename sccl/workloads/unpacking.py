@@ -1,4 +1,4 @@
-"""What is in files of traces: plain, packed by gzip, or several in an archive or a folder."""
+"""Unpack trace files: plain, compressed with gzip, or several in an archive or a folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sccl.errors import FormatError, InputError, TooLargeError
 from sccl.workloads.readers import MAX_BYTES
 
 _ARCHIVE = b"ustar"
-"""What an archive holds from its byte 257 on."""
+"""Bytes of a tar archive at offset 257."""
 _MAX_FILES = 2**16
 _TRACES = (".json", ".json.gz", ".et", ".et.gz", ".txt")
 """How names of traces end, in a folder, where other things may lie beside them."""
@@ -26,13 +26,13 @@ _SHOWN = 5
 def contents(
     path: Path, on_skipped: Callable[[str], None] | None = None
 ) -> Iterator[tuple[str, bytes]]:
-    """Return what is in a file, an archive (.tar, .tar.gz) or a folder: names and bytes, unpacked.
+    """Yield the names and unpacked bytes in a file, an archive (.tar, .tar.gz), or a folder.
 
     Args:
-        on_skipped: Takes the line that names files of a folder or an archive that are no traces.
+        on_skipped: Receives a line with the names of files that are no traces.
 
     Raises:
-        InputError: it cannot be read, is cut off, empty, or larger than is read.
+        InputError: It cannot be read, is cut off, empty, or too large.
     """
     if is_folder(path):
         entries = sorted(path.iterdir())

@@ -22,7 +22,7 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    """What follows on the thread waits for a call, of so many steps ago."""
+    """A wait: later work of the thread depends on a call, some steps ago."""
 
     call: int
     lag: int
@@ -33,18 +33,18 @@ Line = Submitted | Waited | Kernel | StreamEvent
 
 
 def program_of(trace: RankTrace) -> tuple[tuple[Line, ...], tuple[str, ...]]:
-    """Return what a rank does, each wait with its call, and what was taken for granted for that.
+    """Return the program of a rank, with the call of each wait, and the assumptions.
 
-    Where a trace does not tell for which call a wait is, one that follows a call of its thread at
-    once is for that, of broadcasts for the oldest, as DistributedDataParallel keeps two of them in
-    flight. Any other is for the oldest call of the thread that none was for, if need be of the step
-    before.
+    If a trace does not match waits with calls, a wait right after a call of its thread is for that
+    call, and for broadcasts for the oldest one, because DistributedDataParallel keeps two of them
+    in flight. Any other wait is for the oldest unmatched call of the thread, if necessary of the
+    previous step.
 
-    A call that nothing in the step waits for is waited for where the thread that runs the steps
-    goes on, if another made it (as gradients are, once backward is done). Otherwise at its end.
+    A call without any wait in the step is awaited at the next line of the main thread, if another
+    thread made it (like gradients, after the backward pass). Otherwise at the end of the step.
 
     Raises:
-        InputError: a wait is for nothing.
+        InputError: A wait has no call.
     """
     calls = trace.calls()
     places = _places(trace, calls)

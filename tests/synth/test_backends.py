@@ -148,10 +148,10 @@ def test_a_contradiction_between_solvers_is_loud_and_keeps_the_instance(
     wrong = Unsat("a defect", "liar", 0.0)
     portfolio._require_agreement(instance, [sat])
     portfolio._require_agreement(instance, [wrong])
-    with pytest.raises(SolverError, match="liar says unsat of the same instance"):
+    with pytest.raises(SolverError, match="liar answers unsat for the same instance"):
         portfolio._require_agreement(instance, [wrong, sat])
     monkeypatch.setattr(portfolio, "_rest", lambda _: [wrong])
-    with pytest.raises(SolverError, match="liar says unsat of the same instance"):
+    with pytest.raises(SolverError, match="liar answers unsat for the same instance"):
         portfolio.answer(instance, backends.Effort())
     (kept,) = tmp_path.iterdir()
     assert instance_of_wire(parse(kept.read_text(), InstanceWire, "kept"), "kept") == instance

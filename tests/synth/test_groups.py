@@ -232,7 +232,7 @@ def test_claims_about_multiples_of_the_least_c_are_refused(tmp_path: Path) -> No
     twice["chunks"], twice["num_chunks"] = 2 * twice["chunks"], 2 * twice["num_chunks"]
     claims.pop("digest", None)
     file.write_text(json.dumps(claims))
-    with pytest.raises(InputError, match="it is at 2 chunks, expected 1, the least"):
+    with pytest.raises(InputError, match="it has 2 chunks, expected 1, the smallest"):
         list(check_folder(tmp_path))
 
 

@@ -271,7 +271,7 @@ def any_(value: Any) -> Any:
         ({"pre": {0: 0}, "post": {0: True}}, "post is given (0, True)"),
         ({"pre": 3, "post": 4}, "pre is 3, expected a dict or None"),
         ({"pre": {}, "post": {}}, "$.pre"),
-        ({"pre": {0: 0}, "post": {0: [1, 2]}, "combining": True}, "wanted on 2 ranks"),
+        ({"pre": {0: 0}, "post": {0: [1, 2]}, "combining": True}, "has 2 destinations"),
     ],
 )
 def test_a_collective_that_contradicts_itself_is_a_sentence(given_: Any, says: str) -> None:

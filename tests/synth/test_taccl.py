@@ -164,7 +164,7 @@ def test_one_alpha_is_paid_where_all_links_cost_alike() -> None:
 def test_bounds_say_whether_chunks_may_be_sent_together() -> None:
     alone = planned("line:2", "broadcast", 4096, chunks=4, alpha="occupies", together=False)
     assert alone.proved
-    assert alone.bound.scope == "4 chunks of 1024 bytes, each sent by itself"
+    assert alone.bound.scope == "4 chunks of 1024 bytes, each sent separately"
     assert "itself" not in planned("line:2", "broadcast", 4096, chunks=4).bound.scope
 
 

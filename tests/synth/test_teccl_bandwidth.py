@@ -341,19 +341,19 @@ STAR = Topology(
 @pytest.mark.parametrize(
     ("topology", "told", "bandwidth", "kind", "says"),
     [
-        (PAIR, {}, less(0.5, None), UnreachableError, r"b.json: nothing comes .* \('to_us'\)"),
+        (PAIR, {}, less(0.5, None), UnreachableError, r"b.json: no data reach .* \('to_us'\)"),
         (PAIR, {"model": "astar"}, less(0, None), UnreachableError, "for more than 281 s"),
         (
             PAIR,
             {},
             less(1, None),
             UnreachableError,
-            r"2 chunks .* go out of rank 0, .* pass 1, and",
+            r"2 chunks .* go out of rank 0, .* carry 1, and",
         ),
         (PAIR, {"model": "milp"}, less(1, None), UnreachableError, "and then nothing forever"),
         (PAIR, {}, less(1, 2, 0, ((0, 2),)), TopologyError, "link 0->2 is not a link of"),
         (PAIR, {"model": "continuous"}, less(1, 2), ParameterError, "expected milp or astar"),
-        (PAIR, {"model": "lp"}, less(1, 2), ParameterError, "model lp does not know"),
+        (PAIR, {"model": "lp"}, less(1, 2), ParameterError, "model lp does not support"),
         (PAIR, {"priorities": (1, 2)}, less(1, 2), ParameterError, "leave one of the two out"),
         (PAIR, {"combine": "direct"}, less(1, 2), ParameterError, "expected auto or reversal"),
         (STAR, {}, less(1, 2), ParameterError, "give --switch nocopy"),

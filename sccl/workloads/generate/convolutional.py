@@ -27,16 +27,16 @@ _STEM = 32
 
 @dataclass(frozen=True, kw_only=True)
 class ConvolutionalJob(ParallelJob):
-    """A convolutional net, and how it is trained.
+    """A convolutional net, and its training.
 
     Attributes:
-        depths: blocks of each stage.
-        widths: of each stage, whose first block halves height and breadth.
-        group_width: channels of a group.
-        expansion: how much wider a block is within.
-        picture: pixels of height and of breadth.
-        batch: pictures of a rank.
-        classes: what pictures are told apart into.
+        depths: Number of blocks of each stage.
+        widths: Width of each stage, whose first block halves height and breadth.
+        group_width: Channels of a group.
+        expansion: Factor of the width inside a block.
+        picture: Height and breadth in pixels.
+        batch: Pictures per rank.
+        classes: Number of classes.
     """
 
     dtype: str = "float32"

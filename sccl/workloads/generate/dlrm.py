@@ -1,9 +1,9 @@
-"""Recommendation models (DLRM): tables shared out to ranks, perceptrons that all ranks have alike.
+"""Generate recommendation models (DLRM): tables divided among ranks, and replicated perceptrons.
 
-Of T tables with rows of E elements, each rank has T / N, and N ranks look up in them for all of the
-batch, B samples of each rank, L rows a sample. What they find, B T E elements a rank, goes to whose
-samples it is (all-to-all), and its gradients go back. The batch itself, the lengths and indices of
-its lookups (B T and B T L numbers of 8 bytes), is exchanged an iteration ahead.
+Each of N ranks has T / N of T tables with rows of E elements. Lookups are for the whole batch: B
+samples of each rank, L rows per sample. The results, B T E elements per rank, go to the ranks of
+their samples (all-to-all), and gradients go back. The batch itself, with lengths and indices of its
+lookups (B T and B T L numbers of 8 bytes), is exchanged one iteration ahead.
 """
 
 from __future__ import annotations
@@ -30,22 +30,21 @@ INDEX = "int64"
 
 @dataclass(frozen=True, kw_only=True)
 class DlrmJob(Processor):
-    """A recommendation model, and how it is trained.
+    """A recommendation model, and its training.
 
     Attributes:
-        ranks: each has tables of its own, and all of the perceptrons.
-        batch: samples of each rank.
-        tables: that rows are looked up in.
-        dimension: elements of a row.
-        pooling: rows that are looked up in a table for a sample, and added up.
-        bottom: widths of the perceptron that dense features go through: products of each with the
-            next.
-        top: likewise, of that which what is looked up and dense features go through together.
-        interaction_mflops: 10^6 operations a sample between the two, forward.
+        ranks: Number of ranks. Each has its own tables, and all of the perceptrons.
+        batch: Samples per rank.
+        tables: Number of tables.
+        dimension: Elements of a row.
+        pooling: Rows per table and sample, which are summed.
+        bottom: Widths of the perceptron for dense features, from layer to layer.
+        top: Widths of the perceptron for lookups and dense features together.
+        interaction_mflops: 10^6 operations per sample between the two, forward.
         zero: 3: perceptrons are gathered layer by layer (FSDP). 0: each rank keeps them.
-        prefetch: layers whose parameters are gathered ahead.
-        data_prefetch: whether the next batch is exchanged while this one is trained on.
-        overlap_next: each layer waits for its gradients in the next iteration.
+        prefetch: Number of layers whose parameters are gathered ahead.
+        data_prefetch: Whether the next batch is exchanged during training on this one.
+        overlap_next: Whether each layer waits for its gradients in the next iteration.
     """
 
     dtype: str = "float32"
@@ -134,9 +133,9 @@ class _Program:
     """The program of all ranks.
 
     Attributes:
-        bottom: names and parameters of layers.
-        gathers: what is gathered for each layer, forward and then backward; none: all is there.
-        visits: layers gone through so far.
+        bottom: Names and parameters of layers.
+        gathers: Gather of each layer, forward and then backward. Empty: none.
+        visits: Number of layers visited so far.
     """
 
     def __init__(self, job: DlrmJob, role: RoleWriter) -> None:

@@ -69,7 +69,7 @@ class MoeJob(TransformerJob):
 
     @property
     def layout(self) -> RankLayout:
-        """Return which ranks do what together."""
+        """Return the layout of rank groups."""
         return RankLayout(self.tp, self.dp, self.pp, self.ep)
 
     @property
@@ -128,7 +128,7 @@ def _exchange(job: MoeJob, name: str) -> BlockCall:
 
 
 def _whole(job: MoeJob, name: str) -> tuple[BlockStep, ...]:
-    """Return what brings parts of the sequence together where ranks of a tensor group want all."""
+    """Return the steps that gather the sequence if ranks of a tensor group need all of it."""
     if job.tp == 1 or job.sequence_parallel:
         return ()
     return (BlockCall(name, "allgather", Among.TENSORS, job.activations),)

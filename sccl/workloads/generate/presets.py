@@ -13,8 +13,8 @@ class Preset:
     """Parameters of a job.
 
     Attributes:
-        family: of models.
-        about: where they are from, and what was assumed.
+        family: Family of models.
+        about: Sources and assumptions.
     """
 
     name: str

@@ -1,8 +1,8 @@
-"""Programs of pipeline stages: 1F1B, with gradients and parameters shared out as ZeRO does.
+"""Generate programs of pipeline stages: 1F1B, with gradients and parameters sharded as in ZeRO.
 
-A stage begins with as many forward passes as there are stages behind it, then goes forward and back
-in turn (one forward, one backward), and ends with the backward passes that are left. What it is to
-be sent for its next pass it asks for before it begins with this one.
+A stage begins with as many forward passes as there are stages after it. Then it alternates one
+forward and one backward pass, and ends with the remaining backward passes. It requests the inputs
+of its next pass before it begins the current one.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class BlockCompute:
     """Computation of a block.
 
     Attributes:
-        experts: whether experts do it, and not what replicas have alike.
-        behind: whether it needs nothing of the collective before it, as gradients of weights do.
+        experts: Whether experts do it, instead of replicated parts.
+        behind: Whether it does not depend on the collective before it, like gradients of weights.
     """
 
     name: str
@@ -63,15 +63,15 @@ BlockStep = BlockCompute | BlockCall
 
 @dataclass(frozen=True, slots=True)
 class ModelBlock:
-    """A layer of a model, or what is before or behind them, as one rank has it.
+    """A layer of a model, or a part before or after the layers, on one rank.
 
     Attributes:
-        forward: what it does, in order.
-        backward: likewise.
-        parameters: that replicas have alike.
-        expert_parameters: those of the rank's experts.
+        forward: Steps of the forward pass, in order.
+        backward: Steps of the backward pass, in order.
+        parameters: Number of replicated parameters.
+        expert_parameters: Number of parameters of the rank's experts.
         tied_parameters: Number of parameters of another block that this block uses, too. The other
-            block reduces their gradients and updates them; ZeRO-3 gathers them for both.
+            block reduces their gradients and updates them. ZeRO-3 gathers them for both.
     """
 
     name: str
@@ -136,7 +136,10 @@ class _Bucket:
 
 
 def buckets(blocks: Sequence[ModelBlock], item: int, bucket_bytes: float) -> list[_Bucket]:
-    """Return the blocks whose gradients go together, backward, each with what it comes to."""
+    """Return the buckets of blocks whose gradients are reduced together.
+
+    They are in backward order, each with its size.
+    """
     found: list[_Bucket] = []
     names: list[str] = []
     parameters = 0
@@ -317,7 +320,7 @@ class _Stage:
                         yield _Gather(op, at * len(self.blocks) + place, experts)
 
     def _gathered(self, visit: int) -> list[_Gather]:
-        """Submit what is gathered for a visit and those behind it, and return those of it."""
+        """Submit the gathers of a visit and of the following ones. Return those of the visit."""
         while self.submitted < len(self.gathers):
             gather = self.gathers[self.submitted]
             if gather.visit > visit + self.job.prefetch:
@@ -329,7 +332,7 @@ class _Stage:
     # Gradients and the optimizer.
 
     def _reduce(self, block: ModelBlock, one: PipelinePass) -> None:
-        """Submit what is complete of gradients once a block has gone backward."""
+        """Submit the complete gradients after the backward pass of a block."""
         if self.job.zero < 2 and one.microbatch < self.job.microbatches - 1:
             return
         word = self._id("reduce", one) if self.job.zero > 1 else "reduce"
@@ -380,7 +383,7 @@ class _Stage:
                 self.role.wait(_gathered(bucket))
 
     def _from_last_iteration(self, block: ModelBlock) -> None:
-        """Wait for what the iteration before did about the parameters of a block."""
+        """Wait for the previous iteration's work on the parameters of a block."""
         if not self.job.overlap_next:
             return
         for bucket in self.complete[block.name]:

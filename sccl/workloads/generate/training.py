@@ -21,7 +21,7 @@ MOST_MEMBERS = 2**24
 """A guard against slips of the finger: ranks of the groups of all collectives together."""
 
 MOST_VISITS = 50_000
-"""Likewise: layers that are gone through."""
+"""Largest number of visited layers."""
 
 _MOST_WIDTHS = 10_000
 
@@ -29,8 +29,9 @@ MODEL_VARIANT = {"model variant": True}
 """Metadata of a parameter that is reported only if it differs from its default."""
 
 OPTIMIZER_BYTES = 28
-"""What Adam moves for each parameter: its gradient is read, parameter and both moments are read and
-written in 32 bits. With 16 bits the copy that is written and the smaller gradient are as much."""
+"""Bytes that Adam moves per parameter: it reads the gradient, and reads and writes parameter and
+both moments, in 32 bits. With 16 bits, the additional copy and the smaller gradient cancel out.
+"""
 
 
 def check_whole(least: int, **values: int) -> None:
@@ -74,13 +75,13 @@ def multiple(number: int, of: int) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class Processor:
-    """What each rank computes with.
+    """The processor of each rank.
 
     Attributes:
-        dtype: of parameters, gradients and activations.
-        tflops: 10^12 operations per second, at its peak.
-        efficiency: the part of the peak that is reached.
-        memory_gb_per_s: of its memory.
+        dtype: Type of parameters, gradients, and activations.
+        tflops: Peak rate in 10^12 operations per second.
+        efficiency: Attained fraction of the peak.
+        memory_gb_per_s: Memory bandwidth.
     """
 
     dtype: str = "bfloat16"
@@ -161,25 +162,26 @@ def widths_of(text: str, what: str) -> tuple[int, ...]:
 
 
 def source(what: str, job: Processor, about: str) -> str:
-    """Return where a workload is from: what it is of, and by which parameters."""
+    """Return the source of a workload: its model and its parameters."""
     return f"sccl workload make: {what} of {job.told()}{'. ' if about else ''}{about}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelJob(Processor):
-    """A job of several ranks, by how its model, data and states are spread over them.
+    """A job of several ranks, with the distribution of model, data, and states.
 
     Attributes:
-        tp: ranks that share the tensors of a layer.
-        pp: stages of the pipeline, each of as many layers.
-        dp: replicas, each with data of its own.
-        zero: what replicas share out among them: 0 nothing, 1 states of the optimizer, 2 gradients
-            too, 3 parameters too.
-        microbatches: in an iteration, one after the other.
-        sequence_parallel: ranks of a tensor group have a part of the sequence between blocks.
-        bucket_mb: gradients of blocks are reduced together from so many 10^6 bytes on.
-        prefetch: blocks whose parameters are gathered ahead.
-        overlap_next: what the next iteration needs, it waits for block by block.
+        tp: Ranks that share the tensors of a layer.
+        pp: Stages of the pipeline, with equal numbers of layers.
+        dp: Replicas, each with its own data.
+        zero: Sharding among replicas: 0 none, 1 optimizer states, 2 also gradients, 3 also
+            parameters.
+        microbatches: Microbatches of an iteration, in sequence.
+        sequence_parallel: Whether ranks of a tensor group have a part of the sequence between
+            blocks.
+        bucket_mb: Size from which on gradients of blocks are reduced together, in 10^6 bytes.
+        prefetch: Number of blocks whose parameters are gathered ahead.
+        overlap_next: Whether the next iteration waits for its inputs block by block.
     """
 
     tp: int = 1
@@ -222,10 +224,10 @@ Groups = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class RankLayout:
-    """Which ranks do what together.
+    """The groups of ranks.
 
     Attributes:
-        ep: ranks that share the experts of a layer: next to one another in a stage.
+        ep: Ranks that share the experts of a layer. They are consecutive in a stage.
     """
 
     tp: int

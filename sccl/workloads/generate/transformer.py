@@ -37,23 +37,24 @@ RECOMPUTE = ("none", "selective", "full")
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerJob(ParallelJob):
-    """A transformer, and how it is trained.
+    """A transformer, and its training.
 
     Attributes:
-        layers: of all stages together.
-        hidden: the width.
-        heads: of attention.
-        sequence: tokens.
-        batch: sequences in a microbatch of a replica.
-        vocabulary: words, for which there are an embedding before the layers and a matrix behind
-            them. 0: neither.
-        recompute: what is computed again, backward: none of it, attention itself (selective), or
-            all of each layer (full), with its collectives.
-        split_backward: gradients of weights are computed while those of inputs are on their way.
+        layers: Layers of all stages together.
+        hidden: Width.
+        heads: Number of attention heads.
+        sequence: Number of tokens.
+        batch: Sequences in a microbatch of a replica.
+        vocabulary: Number of words, for an embedding before the layers and a matrix after them. 0:
+            neither.
+        recompute: Recomputation in the backward pass: none, attention (selective), or all of each
+            layer with its collectives (full).
+        split_backward: Whether gradients of weights are computed while those of inputs are in
+            flight.
         mlp_width: Width of the perceptron, f. None: four times ``hidden``.
         kv_heads: Number of key/value heads (grouped-query attention). None: as many as ``heads``.
         gated_mlp: Whether the perceptron has a third matrix, for its gate (SwiGLU, GeGLU).
-        tied_embeddings: Whether the embedding is the matrix behind the layers, too.
+        tied_embeddings: Whether the embedding is also the matrix after the layers.
     """
 
     layers: int
@@ -123,7 +124,7 @@ class TransformerJob(ParallelJob):
 
     @property
     def layout(self) -> RankLayout:
-        """Return which ranks do what together."""
+        """Return the layout of rank groups."""
         return RankLayout(self.tp, self.dp, self.pp)
 
 
@@ -146,7 +147,7 @@ def of_layers(
     layout: RankLayout,
     named: tuple[str, str],
 ) -> Workload:
-    """Return the workload of layers, shared out to stages, with what is before and behind them."""
+    """Return the workload of layers divided among stages, with the parts before and after them."""
     each = job.layers // job.pp
     stages = [list(layers[at : at + each]) for at in range(0, job.layers, each)]
     if job.vocabulary:
@@ -165,9 +166,9 @@ def attention_us(job: TransformerJob) -> tuple[float, float]:
 def shared(
     job: TransformerJob, name: str, steps: tuple[BlockStep, ...], *, backward: bool
 ) -> tuple[BlockStep, ...]:
-    """Return what ranks of a tensor group compute together, with its collectives.
+    """Return the joint computation of a tensor group, with its collectives.
 
-    The sum of what each has comes to all, or, where the sequence is shared out, to whose it is.
+    The sum goes to all ranks, or, with a sharded sequence, to the owner of each part.
     """
     if job.tp == 1:
         return steps
@@ -187,11 +188,11 @@ def shared(
 def backward_of(
     job: TransformerJob, name: str, weights: float, itself: float, *, experts: bool = False
 ) -> tuple[BlockCompute, ...]:
-    """Return the backward pass of what takes so long forward: twice that, in one or two parts.
+    """Return the backward pass of a computation: twice the forward time, in one or two parts.
 
     Args:
-        weights: of products with weights, microseconds.
-        itself: of what has none; computed again first, if that is wanted.
+        weights: Time of products with weights, microseconds.
+        itself: Time of products without weights. It is recomputed first, if requested.
     """
     again = itself if job.recompute == "selective" else 0.0
     if not job.split_backward:
@@ -201,7 +202,7 @@ def backward_of(
 
 
 def recomputed(job: TransformerJob, forward: tuple[BlockStep, ...]) -> tuple[BlockStep, ...]:
-    """Return what a backward pass begins with: the forward pass again, if all is recomputed."""
+    """Return the recomputation at the begin of a backward pass: the forward pass, if it is full."""
     if job.recompute != "full":
         return ()
     found: list[BlockStep] = []

@@ -1,7 +1,7 @@
-"""Workloads written down program by program: what a role computes, submits and waits for, in turn.
+"""Write workloads program by program: the computation, submissions, and waits of a role, in order.
 
-What is computed after a wait needs what was waited for, and a collective needs what its role
-computed, or waited for, last. Each role computes on one stream.
+A computation after a wait depends on the awaited collective. A collective depends on the last
+computation or wait of its role. Each role computes on one stream.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _Need = tuple[str, int]
 
 @dataclass(slots=True)
 class JobWriter:
-    """What all roles write into.
+    """The common state of all roles.
 
     Attributes:
-        calls: collectives, by their ids.
-        members: ranks of all of their groups together.
+        calls: Collectives by id.
+        members: Ranks of all their groups together.
     """
 
     calls: dict[str, CommOp] = field(default_factory=dict)
@@ -112,8 +112,8 @@ class RoleWriter:
     """The program of a role.
 
     Attributes:
-        lines: what is computed and submitted, in order.
-        needs: what whatever comes next needs.
+        lines: Computations and submissions, in order.
+        needs: Dependencies of the next line.
     """
 
     job: JobWriter
@@ -125,10 +125,10 @@ class RoleWriter:
     given: dict[str, tuple[_Need, ...]] = field(default_factory=dict)
 
     def compute(self, op_id: str, us: float, *uses: str) -> None:
-        """Compute, by what was waited for.
+        """Add a computation after the last waits.
 
         Args:
-            uses: collectives waited for before whose results it needs, too.
+            uses: Further collectives, awaited earlier, whose results it needs.
         """
         op = ComputeOp(op_id, self.role.name, STREAM, round(us, 3))
         before = self.computed[-1:]
@@ -143,7 +143,7 @@ class RoleWriter:
         """Submit a collective.
 
         Args:
-            after: what it needs. None: what was computed or waited for last.
+            after: Its dependencies. None: the last computation or wait.
         """
         needs = tuple(self.needs if after is None else after)
         assert op.id not in self.given
@@ -163,7 +163,7 @@ class RoleWriter:
         self.events.append(HostEvent(HostAction.WAIT, op_id, lag))
 
     def close(self) -> None:
-        """Let the next iteration's first computation wait for what was waited for in the end."""
+        """Let the next iteration's first computation depend on the last waits."""
         for name, lag in self.needs:
             if self.computed and name != self.computed[-1]:
                 self.job.deps[Dependency(name, self.computed[0], lag + 1)] = None

@@ -1,11 +1,11 @@
-"""Text workloads of ASTRA-sim: a line for each layer, with times and collectives of three passes.
+"""Read text workloads of ASTRA-sim: a line per layer, with times and collectives of three passes.
 
-A layer has a forward pass, and backward the gradients of its inputs and of its weights. Each of
-these computes for some time and then calls a collective, or none. What is model-parallel waits for
-it at once, forward, and before the next layer, backward; gradients of weights are waited for by the
-forward pass of the next iteration. HYBRID_DLRM exchanges what the first layer looks up, and waits
-for it at the last bottom layer. A transformer with checkpoints computes again, backward, what is
-forward of a checkpoint.
+A layer has a forward pass, and backward passes for gradients of its inputs and of its weights. Each
+computes for some time and then calls a collective or none. Model-parallel collectives are awaited
+at once in the forward pass, and before the next layer in the backward pass. Gradients of weights
+are awaited in the forward pass of the next iteration. HYBRID_DLRM exchanges the lookups of the
+first layer, and waits for them at the last bottom layer. A transformer with checkpoints repeats
+forward work of a checkpoint in the backward pass.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ fc -1 7488 NONE 0 7488 NONE 0 3648 ALLREDUCE 65536 749
 
 MAX_LAYERS = 20_000
 MAX_LINES = 2**19
-"""Of what is computed, called and waited for in an iteration."""
+"""Largest number of computations, calls, and waits of an iteration."""
 
 _MODEL_FIRST = ("MODEL", "HYBRID_DATA_MODEL", "HYBRID_MODEL_DATA", "HYBRID_TRANSFORMER")
 _RECOMPUTING = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
@@ -67,7 +67,7 @@ _WORD = re.compile(r"([A-Za-z_][A-Za-z_0-9]*):([^:]*)(?=\s[A-Za-z_]|\s*$)")
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """A pass of a layer: how long it computes, nanoseconds, and what it calls. Empty: nothing."""
+    """A pass of a layer: computation in nanoseconds, and collective. Empty: none."""
 
     time: int
     collective: str
@@ -115,10 +115,10 @@ def sniff(content: bytes) -> bool:
 
 
 def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
-    """Return what every rank does in an iteration.
+    """Return the iteration of every rank.
 
     Raises:
-        InputError: it is no such text, or a step is wanted.
+        InputError: It is no such text, or a step is requested.
     """
     wanted.place([], where)
     try:
@@ -207,7 +207,7 @@ def _listed(name: str, line: str, where: str) -> frozenset[int]:
 
 
 def _unread(header: _Header, lines: list[str]) -> Iterator[str]:
-    """Yield what the text holds and is not used."""
+    """Yield unused content of the text."""
     if header.unread:
         words = ", ".join(f"{word!a:.42}"[1:-1] for word in header.unread)
         yield f"ignored words of line 1, which may change the behavior of ranks: {words}"
@@ -257,7 +257,7 @@ def _number(word: str, most: int, what: str, where: str, line: int) -> int:
 
 
 def _program(header: _Header, layers: int) -> Iterator[_Line]:
-    """Yield what is computed, called and waited for, in order."""
+    """Yield computations, calls, and waits, in order."""
     if header.mode == "DATA":
         yield from _data_parallel(layers)
     elif header.mode in _DLRM:

@@ -1,9 +1,9 @@
-"""Chakra execution traces (MLCommons), those of 2023 without a first record, too.
+"""Read Chakra execution traces (MLCommons), including those of 2023 without a first record.
 
-A node computes or calls a collective, and names the nodes whose results it needs. Here they come in
-an order in which that is so: collectives as soon as they can, and before each node waits for the
-collectives that it needs, also by way of what the host does. Where any node is of a device, what
-the host does takes no time. Sends and receives are those of two ranks.
+A node computes or calls a collective, and names the nodes that it depends on. Events are put in a
+valid order: collectives as early as possible. Before each node come waits for the collectives that
+it depends on, also through host nodes. If any node belongs to a device, host nodes take no time.
+Sends and receives are those of two ranks.
 """
 
 from __future__ import annotations
@@ -76,10 +76,10 @@ def sniff(content: bytes) -> bool:
 
 
 def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
-    """Return what a rank does, by the nodes of its trace.
+    """Return the events of a rank from the nodes of its trace.
 
     Raises:
-        InputError: it is no such trace, is cut off, or is that of an algorithm.
+        InputError: It is no such trace, is cut off, or is that of an algorithm.
     """
     wanted.place([], where)
     as_json = content.lstrip()[:1] in (b"{", b"[")
@@ -124,7 +124,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
 
 
 def _unread(nodes: Mapping[int, ChakraNode], *, follows_control: bool) -> Iterator[str]:
-    """Yield what nodes hold and is not used."""
+    """Yield unused content of nodes."""
     names = sorted({name for node in nodes.values() for name in node.unread})
     if names:
         shown = ", ".join(f"{name!a:.62}"[1:-1] for name in names[:_SHOWN])
@@ -144,7 +144,7 @@ def _unread(nodes: Mapping[int, ChakraNode], *, follows_control: bool) -> Iterat
 def _events(
     nodes: Mapping[int, ChakraNode], where: str, *, on_device: bool
 ) -> Iterator[TraceEvent]:
-    """Yield what nodes do, in an order in which each comes after those that it names."""
+    """Yield the events of nodes in an order in which each follows its dependencies."""
     needs: dict[int, frozenset[int]] = {}
     named = 0
     for node in _in_order(nodes, where):

@@ -1,9 +1,9 @@
-"""Nodes of Chakra's execution traces in its two forms of JSON.
+"""Read the nodes of Chakra execution traces in two JSON forms.
 
-One is what ``chakra_jsonizer`` makes of a trace: objects one after the other, the first of them of
-the version, with all that the trace tells. The other is what feeders of simulators take: a list
-``workload_graph``, whose nodes have attributes as fields, and of a collective may leave out what it
-is (then its name tells it, as Chakra's converter has it) or how large it is.
+One is the output of ``chakra_jsonizer``: a sequence of objects, the first with the version, with
+the complete trace. The other is the input of simulator feeders: a list ``workload_graph``, whose
+nodes have attributes as fields. Collectives may lack their type (then their name gives it, as in
+Chakra's converter) or their size.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _TYPES = {
     "scatter": 4,
     "reduce": 1,
 }
-"""By what a name has in it: the first that it has."""
+"""Types by parts of names. The first match counts."""
 
 
 def is_json_of_chakra(content: bytes) -> bool:
@@ -94,7 +94,7 @@ def _objects(content: bytes, where: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _values(content: bytes, where: str) -> Iterator[object]:
-    """Yield what stands in a file, one after the other."""
+    """Yield the values in a file, one after another."""
     try:
         text = content.decode()
         decoder, at = json.JSONDecoder(), 0

@@ -1,14 +1,14 @@
-"""What a reader of traces is: a module of this folder.
+"""Define the contract of trace readers, which are the modules of this folder.
 
-It states ``NAME`` (as in ``--format``), ``ABOUT`` (what it reads, in a line), ``SOURCE`` (where the
-format is described, and for which versions), ``EXAMPLE`` (a small trace that it reads), and has
+A reader defines ``NAME`` (as in ``--format``), ``ABOUT`` (its format, in a line), ``SOURCE``
+(description of the format, and its versions), ``EXAMPLE`` (a small valid trace), and
 
-- ``sniff(content) -> bool``: whether bytes are of this format; quick, and of any bytes;
-- ``read(content, where, wanted) -> RankTrace``: what a rank did in one step of the trace. An
-  :class:`~sccl.errors.InputError` says in a sentence what is wrong, and what to do.
+- ``sniff(content) -> bool``: whether bytes are in this format. It is fast, and accepts any bytes.
+- ``read(content, where, wanted) -> RankTrace``: events of a rank in one step of the trace. An
+  :class:`~sccl.errors.InputError` has the fault and the remedy in a sentence.
 
-Traces come from strangers: a reader neither hangs nor fails otherwise on any bytes, and takes no
-more than the limits below.
+Traces are untrusted: a reader must not hang or raise other errors on any bytes, and must obey the
+limits below.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from sccl.errors import InputError
 from sccl.workloads.readers.rank_trace import RankTrace
 
 MAX_BYTES = 2**31
-"""Of a trace, unpacked; of all in one archive, too."""
+"""Largest unpacked trace, and largest sum of all traces in an archive, in bytes."""
 
 MAX_EVENTS = 10**7
-"""Of a trace: events of a profiler, or nodes of a graph."""
+"""Largest number of events of a profiler, or nodes of a graph, in a trace."""
 
 MAX_DEPTH = 64
-"""Of lists in lists among the arguments of an event."""
+"""Largest depth of nested lists in the arguments of an event."""
 
 MAX_RANKS = 2**16
-"""Of a traced job: each collective of a workload lists its ranks."""
+"""Largest number of ranks of a job, because each collective of a workload lists its ranks."""
 
 NO_MARKS = "there are no marks of steps: all that was traced is taken for one"
 
 
 @dataclass(frozen=True, slots=True)
 class WantedStep:
-    """Which step is wanted of a trace.
+    """The requested step of a trace.
 
     Attributes:
-        number: None: one in the middle.
-        marked: whether a trace without marks of steps is refused where a number is given.
-        host: whether what the host does while the device does nothing is kept.
+        number: Number of the step. None: one in the middle.
+        marked: Whether a trace without marks of steps is refused if a number is given.
+        host: Whether host work is kept while the device is idle.
     """
 
     number: int | None = None
@@ -84,12 +84,12 @@ class TraceReader(Protocol):
         ...
 
     def read(self, content: bytes, where: str, wanted: WantedStep) -> RankTrace:
-        """Return what a rank did in one step.
+        """Return the events of a rank in one step.
 
         Args:
-            where: what to call the trace in a message.
+            where: Name of the trace, for messages.
 
         Raises:
-            InputError: it is not of this format, or larger than is read, or has no such step.
+            InputError: It is not in this format, exceeds a limit, or has no such step.
         """
         ...

@@ -18,7 +18,7 @@ from sccl.workloads.readers.contract import MAX_RANKS
 _LIST_NAMES = ("comm_group.json", "comm_groups.json")
 _LIST_BEGINNING = re.compile(rb'\s*\{\s*"[^"\\]{1,200}"\s*:\s*\[\s*[0-9]')
 _MOST_MEMBERS = 2**22
-"""Of all groups of a list together."""
+"""Largest number of members of all groups of a list together."""
 
 
 @dataclass(frozen=True, slots=True)

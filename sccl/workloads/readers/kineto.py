@@ -1,11 +1,11 @@
-"""Traces of PyTorch's profiler (Kineto), with metadata of collectives and without.
+"""Read traces of PyTorch's profiler (Kineto), with or without metadata of collectives.
 
-Since 2.3 PyTorch says of each collective its name, elements, type, group and splits. Before, there
-is a node ``record_param_comms`` around each call and each wait, with the dimensions of its tensors
-and within it an event such as ``nccl:all_to_all``. Waits name no call there, and are matched with
-calls by their order. Where a profiler was told to (enable_cuda_sync_events), it says which stream
-waits for which. Gloo tells no waits but those of calls that are not asynchronous. Computation
-is in the order in which the host launched it.
+Since 2.3, PyTorch records for each collective its name, elements, type, group, and splits. Earlier
+versions have a node ``record_param_comms`` around each call and each wait, with the dimensions of
+its tensors, and inside it an event such as ``nccl:all_to_all``. Waits name no call there, and are
+matched with calls by order. With enable_cuda_sync_events, the trace shows which stream waits for
+which. Gloo shows only the waits of synchronous calls. Computation is in the order in which the host
+launched it.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def sniff(content: bytes) -> bool:
 
 
 def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
-    """Return what a rank did in one step.
+    """Return the events of a rank in one step.
 
     Raises:
-        InputError: it is no such trace, is cut off, or has no such step.
+        InputError: It is no such trace, is cut off, or has no such step.
     """
     trace = profiled(content, where)
     place = wanted.place([mark.number for mark in trace.marks], where)
@@ -122,7 +122,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
 def _unread(
     trace: ProfiledRank, communication: Sequence[Launched], calls: Sequence[HostCall]
 ) -> Iterator[str]:
-    """Yield what the trace holds and is not used."""
+    """Yield unused content of the trace."""
     for name, number in sorted(trace.unread.items()):
         yield f"{counted(number, 'event')} of {name}"
     if trace.attributes:
@@ -174,7 +174,7 @@ def _marked(
 def _of_host(
     calls: list[HostCall], begin: float, main: str, took: float
 ) -> list[tuple[float, TraceEvent]]:
-    """Return what threads of the host do between calls and waits, as computation."""
+    """Return the host's work between calls and waits as computation."""
     found: list[tuple[float, TraceEvent]] = []
     free: dict[str, float] = {main: begin}
     streams: dict[str, str] = {}

@@ -1,9 +1,9 @@
-"""Calls of collectives and waits for them among the events of Kineto.
+"""Find calls of collectives and waits for them among the events of Kineto.
 
-Around each there is a node ``record_param_comms``, with what is known of it, or it has within it an
-event of the backend, such as ``nccl:all_to_all``; Gloo has that event alone, on a thread of its
-own, once the operator has begun that called it (``c10d::alltoall_base_``). Newer operators say
-whether they are asynchronous; of one that is not, nothing else tells that its thread waits.
+Around each is a node ``record_param_comms`` with its properties, or it contains an event of the
+backend, such as ``nccl:all_to_all``. Gloo has only that event, on its own thread, after the begin
+of the calling operator (``c10d::alltoall_base_``). Newer operators record whether they are
+asynchronous. Otherwise nothing shows that a synchronous call blocks its thread.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ Window = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What tells of a call or of a wait.
+    """The events of a call or a wait.
 
     Attributes:
-        named: the event of the backend, which has the name of the collective.
-        operator: that of c10d which made it, if it is in the trace.
+        named: Event of the backend, with the name of the collective.
+        operator: Operator of c10d that made it, if it is in the trace.
     """
 
     node: ProfiledEvent
@@ -86,12 +86,12 @@ def host_calls(
     """Return calls of collectives and waits for them within a window, in order.
 
     Args:
-        host: what the host did, all of it.
-        kernels: those of collectives, as they were launched.
-        groups: ranks of process groups, by name.
+        host: All events of the host.
+        kernels: Kernels of collectives, in order of launch.
+        groups: Ranks of process groups, by name.
 
     Raises:
-        FormatError: a call does not tell enough.
+        FormatError: A call lacks data.
     """
     buckets: dict[str, list[ProfiledEvent]] = defaultdict(list)
     for event in host:
@@ -118,7 +118,7 @@ def host_calls(
 
 
 def _made(host: Sequence[ProfiledEvent]) -> Iterator[_Made]:
-    """Yield the calls and waits, with what tells of them. Those of Gloo by their operators."""
+    """Yield the calls and waits with their events. Those of Gloo come with their operators."""
     threads: dict[str, list[ProfiledEvent]] = defaultdict(list)
     operators: list[ProfiledEvent] = []
     for event in host:
@@ -194,7 +194,7 @@ def _during(kernels: list[Launched], node: ProfiledEvent) -> list[Launched]:
 
 
 def _with_kernels(call: Call, ran: list[Launched]) -> Call:
-    """Return a call with what its kernels tell: how long they took, and what combines elements."""
+    """Return a call with the duration and the reduction operator from its kernels."""
     told = next((found[1] for one in ran if (found := _REDUCTION.search(one.name))), "")
     took = sum(one.duration_us for one in ran) if ran else None
     return replace(call, duration_us=took, reduce=REDUCTIONS.get(told, ""))
@@ -231,13 +231,13 @@ def inexact_reduction(kernel: str) -> str:
 def _call(
     node: ProfiledEvent, named: ProfiledEvent | None, thread: str, where: str
 ) -> Call | Awaited:
-    """Return what a node is: a call, or a wait.
+    """Return the call or the wait of a node.
 
     Args:
-        named: the event within it that has the name of its collective, if there is one.
+        named: Event inside it with the name of its collective, if there is one.
 
     Raises:
-        FormatError: it is a call of what is no collective, or of nobody knows what.
+        FormatError: It is a call of something that is no collective, or unknown.
     """
     args = node.args
     place = f"{where}: the call at {node.ts:.3f} us"
@@ -301,7 +301,7 @@ def _request(concrete: object) -> int | None:
 
 
 def _described(call: Call, fields: EventArguments, place: str) -> Call:
-    """Return a call with what the dimensions and types of its tensors tell."""
+    """Return a call with the dimensions and types of its tensors."""
     elements = elements_of_dims(value_of(fields.dims, place))
     types = value_of(fields.types, place)
     word = types[0] if isinstance(types, list) and types and isinstance(types[0], str) else ""
@@ -313,10 +313,10 @@ def _described(call: Call, fields: EventArguments, place: str) -> Call:
 
 
 def _told(call: Call, args: EventArguments, place: str) -> Call:
-    """Return a call with what the metadata of collectives tell. Without, it stays as it is.
+    """Return a call with the metadata of collectives. Without metadata it is unchanged.
 
     Raises:
-        FormatError: neither tells the type of its elements.
+        FormatError: The type of its elements is missing.
     """
     word = value_of(args.dtype, place)
     dtype = dtype_of(word, place) if isinstance(word, str) and word else call.dtype

@@ -42,7 +42,7 @@ _EPOCH_US = 1e17
 
 
 class EventArguments(msgspec.Struct, frozen=True):
-    """What stands beside an event, undecoded: types of it differ between versions."""
+    """The undecoded arguments of an event, because their types differ between versions."""
 
     stream: msgspec.Raw = _NONE
     device: msgspec.Raw = _NONE
@@ -101,7 +101,7 @@ class _Trace(msgspec.Struct):
 
 
 _OPERATORS = frozenset({"cpu_op", "operator"})
-"""Categories of what a process of the job calls itself."""
+"""Categories of calls by a process of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +116,15 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """What ran on the device: when and by which thread it was launched.
+    """A kernel or copy on the device, with its launch.
 
     Attributes:
-        launched: by the clock of the host. Its own begin where its launch is not in the trace.
-        thread: empty: likewise.
-        began: to run, by the clock of the device.
-        device: its number, as the trace has it.
-        correlation: the number of its launch, as the trace has it.
-        has_stream: whether the trace tells its stream.
+        launched: Launch time by the host's clock. Its begin if the launch is not in the trace.
+        thread: Launching thread. Empty if the launch is not in the trace.
+        began: Begin by the device's clock.
+        device: Number of the device in the trace.
+        correlation: Number of its launch in the trace.
+        has_stream: Whether the trace has its stream.
     """
 
     launched: float
@@ -140,11 +140,11 @@ class Launched:
 
 @dataclass(frozen=True, slots=True)
 class StreamWait:
-    """A stream waits for what another had been given until a mark, by the clock of the host.
+    """A wait of a stream for the work of another up to a mark, by the host's clock.
 
     Attributes:
-        marked: when the mark was set.
-        waited: when the wait was called.
+        marked: Time of the mark.
+        waited: Time of the wait's call.
     """
 
     marked: float
@@ -155,16 +155,16 @@ class StreamWait:
 
 @dataclass(frozen=True, slots=True)
 class ProfiledRank:
-    """A trace, sorted.
+    """A sorted trace.
 
     Attributes:
-        marks: of steps, in order.
-        device: what ran there, as it was launched.
-        host: what the host did of its own, in order.
-        waits: of streams for one another; none: the trace does not tell.
-        groups: ranks of process groups, by name.
-        unread: how many events of each category, or kind, are not read.
-        attributes: names of metadata of collectives that are not used, in order.
+        marks: Marks of steps, in order.
+        device: Work on the device, in order of launch.
+        host: Events of the host, in order.
+        waits: Waits between streams. Empty: not in the trace.
+        groups: Ranks of process groups, by name.
+        unread: Number of ignored events of each category or kind.
+        attributes: Names of ignored metadata of collectives, in order.
     """
 
     rank: int | None
@@ -302,15 +302,15 @@ def _refuse_times(name: str, began: float, took: float, where: str) -> NoReturn:
 
 
 def check_streams(on_device: Sequence[Launched], where: str) -> None:
-    """Check that a stream does one thing after the other, but for what was launched at once.
+    """Check that the work of a stream is sequential, except for joint launches.
 
-    Kernels of a graph have one launch, and may run side by side.
+    Kernels of a graph have one launch, and may run in parallel.
 
     Args:
         on_device: Kernels and copies of the step, in any order.
 
     Raises:
-        FormatError: two of one stream overlap by more than rounding.
+        FormatError: Two of one stream overlap by more than rounding.
     """
     whole_times = all(one.began.is_integer() and one.duration_us.is_integer() for one in on_device)
     clock = _WHOLE_CLOCK_US if whole_times else _CLOCK_US

@@ -1,8 +1,8 @@
-"""Time of a step in which the device did nothing, and what the host did then.
+"""Compute the time of a step in which the device was idle, and the host's work then.
 
-Where that is kept, the host is a stream that computes between one call or wait and the next. While
-it was blocked, as ``cudaDeviceSynchronize`` says, it did nothing, and from the next line on waits
-for what the device had been given. On which stream that was is unknown, so it is all.
+If it is kept, the host is a stream that computes between one call or wait and the next. While it
+was blocked, for example in ``cudaDeviceSynchronize``, it did nothing, and from the next line on it
+depends on the work that the device had. The stream of that work is unknown, so it is all streams.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def idle_us(device: Sequence[Launched], begin: float, took: float) -> float:
 def host_time(
     host: Sequence[ProfiledEvent], calls: Sequence[HostCall], streams: Sequence[str], window: Window
 ) -> tuple[list[_Timed], list[_Timed]]:
-    """Return for what the host waits before lines, and what it does after each.
+    """Return the waits of the host before lines, and its work after each.
 
     Args:
-        host: what it did, all of it.
-        calls: and waits, in order.
-        streams: of the device, that compute.
-        window: from when, and until when.
+        host: All events of the host.
+        calls: Calls and waits, in order.
+        streams: Streams of the device that compute.
+        window: Begin and end.
     """
     lines = [window[0], *(call.begin for call in calls), window[1]]
     blocked = _blocked(host, window)

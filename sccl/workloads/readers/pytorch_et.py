@@ -82,7 +82,7 @@ class _Node(msgspec.Struct):
     attrs: list[_Attribute] = []
 
     def attribute(self, name: str) -> Any:
-        """Return what an attribute says. None: there is none."""
+        """Return the value of an attribute. None: there is none."""
         raw = next((one.value for one in self.attrs if one.name == name), None)
         return None if raw is None else value_of(raw, name)
 
@@ -119,10 +119,10 @@ def sniff(content: bytes) -> bool:
 
 
 def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
-    """Return what a rank did in one step.
+    """Return the events of a rank in one step.
 
     Raises:
-        InputError: it is no such trace, is cut off, or has no such step.
+        InputError: It is no such trace, is cut off, or has no such step.
     """
     nodes = _nodes(content, where)
     marks = [(int(told[1]), n) for n in nodes if (told := _STEP.search(n.name))]
@@ -165,7 +165,7 @@ def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
 
 
 def _unread(nodes: list[_Node]) -> Iterator[str]:
-    """Yield what calls hold and is not used."""
+    """Yield unused content of calls."""
     names = {one.name for node in nodes if node.name == COMM_NODE for one in node.attrs}
     if names - _USED:
         shown = sorted(names - _USED)
@@ -370,7 +370,7 @@ def _backend_call(node: _Node, by_id: dict[int, _Node], where: str) -> list[Call
 
 
 def _key(value: Any) -> str:
-    """Return what tells a group from others: the first of name and description, or a number."""
+    """Return a key of a group: the first of name and description, or a number."""
     return str(value[0] if isinstance(value, list) and value else value)
 
 

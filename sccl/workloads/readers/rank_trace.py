@@ -1,7 +1,7 @@
-"""What one rank did in one step, as its trace tells it: what readers return.
+"""Define the result of readers: the events of one rank in one step.
 
-Calls of collectives, waits for them and computation stand in the order in which the host came to
-them. What a trace does not tell is None or empty: merging ranks fills it in, or refuses.
+Calls of collectives, waits for them, and computation are in the order of the host. Values that a
+trace lacks are None or empty. Merging ranks fills them in, or refuses.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 HOST = "host"
-"""A stream of what the host does, and its thread, which calls nothing."""
+"""Stream of host work, and its thread, which makes no calls."""
 
 
 class CallSpan(StrEnum):
@@ -40,29 +40,29 @@ class OtherEnd:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A collective that the rank called, or one end of a send: a broadcast among two ranks.
+    """A collective that the rank called, or one end of a send (a broadcast among two ranks).
 
     Attributes:
-        thread: of the host.
-        collective: its name in :data:`~sccl.core.workload_ops.COLLECTIVES`.
-        dtype: one of :data:`~sccl.core.dtypes.ITEM_BYTES`.
-        given: elements of the tensors that it was given. None: unknown.
-        got: elements of the tensors that it filled. None: unknown.
-        request: the number by which a wait names it. None: unknown.
-        group_name: whatever tells its group from others of the rank. Empty: unknown.
-        group: global ranks in the order of the group. Empty: unknown.
-        first_stride: the first of these and how far each is from the one before. None: unknown.
-        cut_group: whether the trace lists some ranks of its group and not the others.
-        group_size: how many these are. 0: unknown.
-        root: its place in the group. None: it has none, or unknown.
-        reduce: what combines elements. Empty: it combines nothing, or unknown.
-        gives: what goes to each rank of the group, in units of any size. Empty: as much to each.
-        gets: what comes from each, likewise.
-        splits_unknown: why an alltoall tells no splits. Empty: it tells them, or has none.
-        bucket: whether gradients are added up that nobody waits for by itself.
-        duration_us: how long the device took for it. None: unknown.
-        span: of a trace of all ranks, which of them make it.
-        end: of a send between two ranks the other one. None: it is a collective.
+        thread: Host thread.
+        collective: Its name in :data:`~sccl.core.workload_ops.COLLECTIVES`.
+        dtype: One of :data:`~sccl.core.dtypes.ITEM_BYTES`.
+        given: Elements of its input tensors. None: unknown.
+        got: Elements of its output tensors. None: unknown.
+        request: Number by which a wait names it. None: unknown.
+        group_name: Key of its group among those of the rank. Empty: unknown.
+        group: Global ranks in the order of the group. Empty: unknown.
+        first_stride: First rank of the group, and the distance between ranks. None: unknown.
+        cut_group: Whether the trace lists only some ranks of its group.
+        group_size: Number of ranks. 0: unknown.
+        root: Place of the root in the group. None: none, or unknown.
+        reduce: Reduction operator. Empty: none, or unknown.
+        gives: Data for each rank of the group, in units of any size. Empty: equal parts.
+        gets: Data from each rank, in units of any size. Empty: equal parts.
+        splits_unknown: Reason why an alltoall has no splits. Empty: it has them, or needs none.
+        bucket: Whether it sums gradients, without its own wait.
+        duration_us: Duration on the device. None: unknown.
+        span: In a trace of all ranks, the ranks that make it.
+        end: Other rank of a send between two ranks. None: it is a collective.
     """
 
     thread: str
@@ -112,11 +112,11 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class StreamEvent:
-    """A mark that is set on a stream of the device, or for which a stream waits.
+    """A mark on a stream of the device, or a wait of a stream for it.
 
     Attributes:
-        number: of the mark, which is set once; several may wait for it.
-        waits: whether what is behind it on the stream waits for what is before the mark.
+        number: Number of the mark. It is set once, and several streams may wait for it.
+        waits: Whether later work on the stream waits for the work before the mark.
     """
 
     stream: str
@@ -129,24 +129,24 @@ TraceEvent = Call | Awaited | Kernel | StreamEvent
 
 @dataclass(frozen=True, slots=True)
 class RankTrace:
-    """What one rank did in one step.
+    """The events of one rank in one step.
 
     Attributes:
-        where: the file that it is from, for messages.
-        format: the reader's name.
-        events: in the order of the host.
-        rank: None: unknown.
-        world: how many ranks the job has. 0: unknown.
-        main: the thread that runs the steps.
-        step: its number. None: the trace has no marks of steps, and this is all of it.
-        iteration_us: how long it took. None: unknown.
-        left_out_us: of that, time in which the device did nothing, and which no event stands for.
-        timed: whether computation has durations.
-        assumed: what was taken for granted, in sentences.
-        unread: what the trace holds and the reader does not use, in sentences.
-        shared_names: whether a name of a group means the same group in the traces of all ranks.
-        of_all: whether it tells of all ranks, which do the same.
-        model_ranks: how many share a model then, one after the other. 0: all, or unknown.
+        where: Its file, for messages.
+        format: Name of the reader.
+        events: Events in the order of the host.
+        rank: Its rank. None: unknown.
+        world: Number of ranks of the job. 0: unknown.
+        main: Thread that runs the steps.
+        step: Number of the step. None: the trace has no marks of steps, and this is all of it.
+        iteration_us: Duration of the step. None: unknown.
+        left_out_us: Of that, idle time of devices that no event represents.
+        timed: Whether computation has durations.
+        assumed: Assumptions, as sentences.
+        unread: Unused content of the trace, as sentences.
+        shared_names: Whether group names mean the same in the traces of all ranks.
+        of_all: Whether it describes all ranks, which behave alike.
+        model_ranks: Number of consecutive ranks that share a model then. 0: all, or unknown.
     """
 
     where: str

@@ -10,7 +10,9 @@ from sccl.core.files.recording_shapes import AnyRecord, CallRecord, MarkRecord, 
 from sccl.errors import InputError
 
 _MOST_PIECES = 4000
-"""Of which repeats are looked for, the last ones: about as many comparisons as half its square."""
+"""Largest number of pieces, from the end, that are searched for repeats. Comparisons grow with half
+its square.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +24,14 @@ class RecordedStep:
 
 
 def steps_of(events: Sequence[AnyRecord], where: str) -> list[RecordedStep]:
-    """Return steps that are alike, one after the other. The first of many is not among them.
+    """Return consecutive equal steps. The first of many is left out.
 
-    A step that begins by the word of the job goes to the next word. Else pieces between optimizers
-    that repeat are steps; where there is no optimizer, events that do. What comes before and after
-    is no part of them, such as what ranks tell each other at the beginning.
+    With ``sccl.torch.step()``, a step goes from one mark to the next. Otherwise repeating pieces
+    between optimizer steps are steps, and without an optimizer repeating events. Events before and
+    after, such as the set-up of a job, are no part of them.
 
     Raises:
-        InputError: nothing is called, or nothing repeats.
+        InputError: Nothing is called, or nothing repeats.
     """
     if not any(isinstance(event, CallRecord) for event in events):
         raise InputError(f"{where}: there are no calls in it: record a job of several ranks")
@@ -61,7 +63,7 @@ def _pieces(events: Sequence[AnyRecord]) -> list[RecordedStep]:
 
 
 def _key(events: Sequence[AnyRecord], piece: RecordedStep) -> Hashable:
-    """Return what pieces have in common that are alike."""
+    """Return a key that is equal for equal pieces."""
     number = 0  # of the next call, as waits are for those of so many calls ago
     for event in reversed(events[: piece.start]):
         if isinstance(event, CallRecord):

@@ -1,10 +1,10 @@
-"""Recordings of running jobs, as the process group ``sccl`` writes them, one for each rank.
+"""Read recordings of running jobs, one file per rank, as the process group ``sccl`` writes them.
 
-Nothing is guessed about who waits for what. Computation is what the host does between one line and
-the next: on a CPU that is what the job computes. While it is blocked in a wait it does nothing.
-Where a future of a call was asked for, waits are not seen: between two lines between which results
-of such a call came, until an optimizer steps, which needs all of them, a thread computes for as
-long as its own clock says, or since the results were there.
+Dependencies are not guessed. Computation is the host's work between one line and the next, which on
+a CPU is the job's computation. While the host is blocked in a wait, it does nothing. If the future
+of a call was requested, waits are invisible. Between two lines between which the results of such a
+call arrived, and until an optimizer step, which needs all of them, a thread computes for the time
+of its own clock, or since the arrival of the results.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ def sniff(content: bytes) -> bool:
 
 
 def read(content: bytes, where: str, wanted: WantedStep) -> RankTrace:
-    """Return what the rank did in a step, as long as steps that are alike take in the middle.
+    """Return the events of the rank in a step, with median durations over equal steps.
 
     Raises:
-        InputError: it is none, or has no such step.
+        InputError: It is no recording, or has no such step.
     """
     recording = _decoded(content, where)
     steps = steps_of(recording.events, where)
@@ -122,7 +122,7 @@ def _check(event: AnyRecord, recording: RecordingWire, where: str) -> None:
 
 @dataclass(slots=True)
 class _Row:
-    """What a step took: before each of its lines, and in all."""
+    """The durations of a step: before each of its lines, and in all."""
 
     gaps: list[float] = field(default_factory=list)
     took_us: float = 0.0
@@ -197,12 +197,12 @@ def _events(
 
 
 def _kernel(thread: str, gaps: tuple[float, ...]) -> Kernel:
-    """Return what took a thread so long in each step."""
+    """Return the computation of a thread with its duration in each step."""
     return Kernel(thread, "cpu" if thread == _MAIN else thread, round(median(gaps), 3), gaps)
 
 
 def _before_optimizer(unseen: dict[str, list[int]], gaps: tuple[float, ...]) -> list[TraceEvent]:
-    """Return waits for what nobody was seen to wait for, and what is computed then."""
+    """Return waits for calls without a visible wait, and the computation then."""
     found: list[TraceEvent] = [
         Awaited(_MAIN, number) for numbers in unseen.values() for number in numbers
     ]

@@ -1,4 +1,4 @@
-"""Words of PyTorch in traces, and what they are here."""
+"""Translate PyTorch's names in traces."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ BARRIER = "barrier"
 """An allreduce of one element, which NCCL makes of it, too."""
 
 SENDS = {"send": True, "isend": True, "recv": False, "irecv": False}
-"""Of both ends of a send between two ranks, whether it sends. It is read as a broadcast."""
+"""Names of both ends of a send between two ranks, and whether it sends. It is read as a
+broadcast.
+"""
 
 _DTYPES = {
     "int8": "signed char|char|int8",
@@ -60,7 +62,10 @@ _BY_DTYPE = {word: name for name, words in _DTYPES.items() for word in words.spl
 
 
 def sends(name: str) -> bool | None:
-    """Return whether PyTorch sends to one rank in what it calls so. None: nor does it receive."""
+    """Return whether a name is a send (True) or a receive (False) between two ranks.
+
+    None: neither.
+    """
     return SENDS.get(_ENDS.sub("", name.rpartition(":")[2].strip().lower()))
 
 
@@ -115,10 +120,10 @@ def dtype_of(word: str, where: str) -> str:
 
 
 def value_of(raw: msgspec.Raw | bytes | str, where: str) -> Any:
-    """Return what stands in a field, plain lists and numbers. None: nothing.
+    """Return the value of a field: nested lists and numbers. None: it is empty.
 
     Raises:
-        FormatError: lists lie in lists more deeply than is read.
+        FormatError: Lists are nested too deeply.
     """
     if not raw:
         return None
