@@ -62,18 +62,23 @@ from sccl.view.charts import check_picture
 app = typer.Typer(
     name="python -m benchmarks",
     no_args_is_help=True,
-    help="Time sccl beside the SCCL paper and the public msccl (README.md: what a second is).",
-    epilog="Exit code 0: done, 1: an answer contradicts what is published or a bound is not met, "
-    "2: bad input, 3: something was not solved in time.",
+    help="Measure sccl and compare it with published results. See benchmarks/README.md.",
+    epilog="Exit code 0: done, 1: an answer contradicts a published one or misses a bound, "
+    "2: bad input, 3: a row was not solved in time.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-Timeout = Annotated[float, typer.Option(help="Seconds per row and solver.", min=0.001)]
-Repeat = Annotated[int, typer.Option(help="Runs of each, for the median.", min=1)]
-Smoke = Annotated[bool, typer.Option("--smoke", help="Only the smallest, once: does it work?")]
+Timeout = Annotated[
+    float, typer.Option(help="Time limit per row and solver, in seconds.", min=0.001)
+]
+Repeat = Annotated[int, typer.Option(help="Number of runs of each row. The median counts.", min=1)]
+Smoke = Annotated[bool, typer.Option("--smoke", help="Run only the smallest row, once.")]
 Parts = Annotated[
-    str, typer.Option(help="Parts that begin so, with commas between.", show_default="all")
+    str,
+    typer.Option(
+        help="Parts to run, separated by commas; a prefix selects several.", show_default="all"
+    ),
 ]
 
 Case = TypeVar("Case")
@@ -82,18 +87,19 @@ TIMEOUT_S = 120.0
 REPEAT = 3
 
 
-@app.command("table5", help="Time the rows of the paper's Table 5: Gigabyte Z52.")
-@app.command("table4", help="Time the rows of the paper's Table 4: NVIDIA DGX-1.")
+@app.command("table5", help="Time each row of the SCCL paper's Table 5 (Gigabyte Z52).")
+@app.command("table4", help="Time each row of the SCCL paper's Table 4 (NVIDIA DGX-1).")
 @reported
 def table(  # noqa: PLR0913, PLR0917 - one parameter per option
     context: typer.Context,
     solvers: Annotated[
-        str, typer.Option(help="sccl's solvers, with commas between.")
+        str, typer.Option(help="Solvers of sccl, separated by commas.")
     ] = "cpsat,cadical,z3",
     timeout: Timeout = TIMEOUT_S,
     repeat: Repeat = REPEAT,
     msccl: Annotated[
-        str | None, typer.Option(help="The msccl command.", show_default="the one on the path")
+        str | None,
+        typer.Option(help="Path of the msccl command.", show_default="the one on the path"),
     ] = None,
     smoke: Smoke = False,
     output: Output = None,
@@ -108,7 +114,7 @@ def table(  # noqa: PLR0913, PLR0917 - one parameter per option
 @app.command()
 @reported
 def frontier(repeat: Repeat = REPEAT, smoke: Smoke = False, output: Output = None) -> None:
-    """Time "sccl pareto" for allgather on DGX-1 and Z52, k = 5, as a user runs it."""
+    """Time "sccl pareto" for allgather on DGX-1 and Z52 with k = 5, as a whole process."""
     specs, times = (frontiers.SMOKE, 1) if smoke else (frontiers.FULL, repeat)
     record = begin("frontier", writable(output), {"repeat": times, "smoke": smoke}, {})
     results: list[frontiers.FrontierResult] = []
@@ -123,7 +129,7 @@ def frontier(repeat: Repeat = REPEAT, smoke: Smoke = False, output: Output = Non
 @app.command("rooted")
 @reported
 def rooted(smoke: Smoke = False, output: Output = None) -> None:
-    """Time bounds by cuts through time, and what comes near them, beside packings of trees."""
+    """Time lower bounds from cuts and their schedules, and compare with tree packings."""
     specs = near_root.SMOKE if smoke else near_root.SPECS
     record = begin("rooted", writable(output), {"smoke": smoke}, {})
     results: list[near_root.RootedResult] = []
@@ -138,7 +144,7 @@ def rooted(smoke: Smoke = False, output: Output = None) -> None:
 @app.command("trees")
 @reported
 def trees(smoke: Smoke = False, output: Output = None) -> None:
-    """Find limits of allreduce by trees up to 64 ranks, beside what no allreduce beats."""
+    """Compute limits of tree allreduce on up to 64 ranks, and their gaps to the lower bound."""
     specs = allreduce_trees.SMOKE if smoke else allreduce_trees.SPECS
     record = begin("trees", writable(output), {"smoke": smoke}, {})
     results: list[allreduce_trees.TreesResult] = []
@@ -159,7 +165,7 @@ def scaling(
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Time allgather, optimal in both costs, on 8 to 1,024 ranks, with and without symmetry."""
+    """Time optimal allgather on 8 to 1,024 ranks, with and without symmetry."""
     families, times = (scale.SMOKE, 1) if smoke else (scale.FAMILIES, repeat)
     settings = {"timeout_s": timeout, "repeat": times, "smoke": smoke}
     record = begin("scale", writable(output), settings, {})
@@ -180,12 +186,12 @@ def scaling(
 def reaching(
     timeout: Timeout = 60.0,
     others: Annotated[
-        bool, typer.Option("--others", help="On machines without translations.")
+        bool, typer.Option("--others", help="Measure machines without translations.")
     ] = False,
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Time answers without search on up to 40,000 ranks, beside the search that they replace."""
+    """Time constructions on up to 40,000 ranks, and the search that they replace."""
     specs = reach.SMOKE if smoke else reach.OTHERS if others else reach.FULL
     settings = {"timeout_s": timeout, "others": others, "smoke": smoke}
     record = begin("reach", writable(output), settings, {})
@@ -202,15 +208,19 @@ def reaching(
 @reported
 def figures(
     only: Annotated[
-        str, typer.Option(help=f"Of {', '.join(FIGURES)}, with commas between.", show_default="all")
+        str,
+        typer.Option(
+            help=f"Figures, separated by commas: {', '.join(FIGURES)}.", show_default="all"
+        ),
     ] = "",
     largest: Annotated[
-        bool, typer.Option("--largest", help="Also Figure 19's 40,000 ranks and more: minutes.")
+        bool,
+        typer.Option("--largest", help="Also run Figure 19 with 40,000 and more ranks (minutes)."),
     ] = False,
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Make the figures of TACOS (MICRO 2024) anew: schedules, classical algorithms, times."""
+    """Reproduce the figures of TACOS (MICRO 2024) with classical algorithms next to it."""
     cases = chosen(only, smoke=smoke, largest=largest)
     settings = {"only": only, "largest": largest, "smoke": smoke}
     record = begin("tacos", writable(output), settings, {})
@@ -227,7 +237,7 @@ def figures(
 @app.command("growth")
 @reported
 def growing(timeout: Timeout = TIMEOUT_S, smoke: Smoke = False, output: Output = None) -> None:
-    """Time limits of every collective at the fewest steps, on 16 to 1,024 ranks of four kinds."""
+    """Time the limit of every collective at the fewest steps, on 16 to 1,024 ranks."""
     record = begin("growth", writable(output), {"timeout_s": timeout, "smoke": smoke}, {})
     results: list[growth.GrowthResult] = []
     for result in growth.run(smoke=smoke, timeout_s=timeout):
@@ -245,16 +255,16 @@ def growing(timeout: Timeout = TIMEOUT_S, smoke: Smoke = False, output: Output =
 @reported
 def plot(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="What -o of the other verbs wrote.")
+        list[Path], typer.Argument(metavar="FILE", help="Files that -o of other verbs wrote.")
     ],
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="Picture: .svg, .png, .pdf or .html.")
+        Path, typer.Option("-o", "--output", help="Picture file: .svg, .png, .pdf, or .html.")
     ],
     only: Annotated[
-        str, typer.Option(help="Of tacos these figures, with commas between.", show_default="all")
+        str, typer.Option(help="Figures of tacos to draw, separated by commas.", show_default="all")
     ] = "",
 ) -> None:
-    """Draw results of growth, scale, tables 4 and 5, collectives, tacos, taccl, TE-CCL's three."""
+    """Draw a chart from result files of the other verbs."""
     check_picture(output)
     pictures.draw(files, output, [name for name in only.split(",") if name])
 
@@ -273,7 +283,7 @@ def startup(repeat: Repeat = 9, smoke: Smoke = False, output: Output = None) -> 
 @app.command()
 @reported
 def teccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
-    """Schedules of equal chunks, and of any, beside what TE-CCL published."""
+    """Compare schedules and lower bounds with the times that TE-CCL published."""
     rows = _chosen({**least.PARTS, "fig8": least.FIGURE_8}, only, smoke=smoke)
     record = begin("teccl", writable(output), {"only": only, "smoke": smoke}, {})
     results: list[least.LeastTimeResult] = []
@@ -289,7 +299,7 @@ def teccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
 @app.command()
 @reported
 def taccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
-    """TACCL's sketches, by hand and by themselves, beside what it published, and by scale."""
+    """Plan within TACCL's sketches, and compare seconds and times with the published ones."""
     cases = _chosen(sketches.CASES, only, smoke=smoke)
     record = begin("taccl", writable(output), {"only": only, "smoke": smoke}, {})
     results: list[sketches.TacclResult] = []
@@ -306,12 +316,12 @@ def taccl(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
 def frontier_of_published(
     only: Parts = "",
     certificates: Annotated[
-        Path | None, typer.Option(help="Keep the certificates in this folder.", show_default="no")
+        Path | None, typer.Option(help="Folder that keeps the certificates.", show_default="no")
     ] = None,
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Swing, Trivance, Bine and others on rings, tori and hypercubes: are they on the frontier?"""
+    """Test whether published routed algorithms (Swing, Trivance, Bine, ...) are on the frontier."""
     cases = _chosen(published.PARTS, only, smoke=smoke)
     record = begin("routed", writable(output), {"only": only, "smoke": smoke}, {})
     results: list[published.RoutedResult] = []
@@ -327,7 +337,7 @@ def frontier_of_published(
 def rates(
     only: Parts = "", repeat: Repeat = REPEAT, smoke: Smoke = False, output: Output = None
 ) -> None:
-    """What channels of the lab carry, beside the rates that are asked for."""
+    """Measure the rates that channels of the lab reach, and compare with the configured ones."""
     cases = [channels.SMOKE] if smoke else _chosen(channels.PARTS, only, smoke=False)
     times = 1 if smoke else repeat
     record = begin("lab", writable(output), {"only": only, "repeat": times, "smoke": smoke}, {})
@@ -343,14 +353,15 @@ def rates(
 def enforced_jobs(
     only: Parts = "",
     torch: Annotated[
-        Path, typer.Option(help="A Python that has torch.", show_default="what 'make test' made")
+        Path,
+        typer.Option(help="Python interpreter with torch.", show_default="that of 'make test'"),
     ] = jobs.TORCH,
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """PyTorch jobs in the lab: recorded, planned and kept to their plans, beside gloo.
+    """Run PyTorch jobs under their plans in the lab, and compare with gloo.
 
-    Or, by `--only bundles`, calls that bundles serve on one machine.
+    With `--only bundles`, time calls that generated bundles serve on one machine.
     """
     if only == hosted.PART:
         bundles = hosted.measure(torch, writable(output), smoke=smoke)
@@ -378,7 +389,7 @@ def enforced_jobs(
 @app.command("teccl-scale")
 @reported
 def large(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
-    """Many chassis, and process groups: seconds and memory of the whole process."""
+    """Measure time and memory of whole processes for 2 to 32 chassis and for process groups."""
     cases = _chosen(large_runs.CASES, only, smoke=smoke)
     record = begin("teccl-scale", writable(output), {"only": only, "smoke": smoke}, {})
     results: list[large_runs.LargeResult] = []
@@ -392,7 +403,7 @@ def large(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None
 @app.command("teccl-epochs")
 @reported
 def in_epochs(only: Parts = "", smoke: Smoke = False, output: Output = None) -> None:
-    """TE-CCL's models in as many epochs as published, small and large epochs, buffers, A*."""
+    """Solve TE-CCL's epoch models with the published numbers of epochs (Tables 3, 7, 8)."""
     cases = _chosen({"tables": teccl_epochs.CASES, **teccl_figures.FIGURES}, only, smoke=smoke)
     record = begin("teccl-epochs", writable(output), {"only": only, "smoke": smoke}, {})
     results: list[teccl_epochs.EpochResult] = []
@@ -410,12 +421,12 @@ def steps(
     only: Parts = "",
     byte: Annotated[
         Path | None,
-        typer.Option("--bytescheduler", help="Folder bytescheduler of a checkout of byteps."),
+        typer.Option("--bytescheduler", help="Folder bytescheduler of a byteps checkout."),
     ] = None,
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Plan training steps: searches beside proved optima and on whole jobs, systems, options."""
+    """Plan training steps and compare with proved optima, published plans, and other systems."""
     searches = (
         (training, report.steps_table),
         (training_jobs, training_jobs.jobs_table),
@@ -453,12 +464,12 @@ def steps(
 @reported
 def foreign(
     samples: Annotated[
-        Path | None, typer.Option(help="Folder of captured files.", show_default="examples alone")
+        Path | None, typer.Option(help="Folder of captured files.", show_default="examples only")
     ] = None,
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Time the import of machines from each format, and the export of plans to each."""
+    """Time the import of machines from each format and the export of plans to each."""
     record = begin("files", writable(output), {"smoke": smoke}, {})
     results: list[others.FilesResult] = []
     for result in others.run(samples, smoke=smoke):
@@ -474,7 +485,7 @@ def foreign(
 def public(
     folder: Annotated[
         Path | None,
-        typer.Argument(help="Folder of laid files.", show_default="a temporary one"),
+        typer.Argument(help="Folder of the files.", show_default="a temporary one"),
     ] = None,
     mirrors: Annotated[
         Path | None,
@@ -512,7 +523,7 @@ def collectives(
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Time generated host code beside the MPI library's own collectives, 1 B to 4 MiB."""
+    """Time generated host code and the MPI library's collectives, 1 B to 4 MiB."""
     found = find_mpi(mpi)
     ranks, sizes = (
         (runs.SMOKE_RANKS, runs.SMOKE_SIZES) if smoke else (runs.FULL_RANKS, runs.FULL_SIZES)
@@ -530,9 +541,9 @@ def collectives(
 @reported
 def osu(  # noqa: PLR0913, PLR0917 - one parameter per option
     sources: Annotated[
-        Path, typer.Option("--osu", help="Folder of the sources of the OSU micro-benchmarks 5.3.")
+        Path, typer.Option("--osu", help="Folder with the sources of the OSU micro-benchmarks 5.3.")
     ],
-    ranks: Annotated[str, typer.Option(help="Numbers of ranks, with commas between.")] = "2,4,8",
+    ranks: Annotated[str, typer.Option(help="Numbers of ranks, separated by commas.")] = "2,4,8",
     mpi: Annotated[
         Path | None, typer.Option(help="Folder of mpicc and mpirun.", show_default="as sccl run")
     ] = None,
@@ -540,9 +551,9 @@ def osu(  # noqa: PLR0913, PLR0917 - one parameter per option
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Time OSU's benchmarks with and without generated code preloaded, 1 B to 1 MiB.
+    """Time the OSU benchmarks with and without generated host code, 1 B to 1 MiB.
 
-    A run that was stopped goes on where it was, if -o names the same file.
+    A stopped run continues if -o names the same file.
     """
     found = find_mpi(mpi)
     counts = (2,) if smoke else tuple(_number(word) for word in ranks.split(","))
@@ -585,15 +596,15 @@ def codegen(repeat: Repeat = 5, smoke: Smoke = False, output: Output = None) -> 
 @reported
 def certificates(
     folder: Annotated[
-        Path, typer.Argument(help="Where certificates lie.", show_default="those kept here")
+        Path, typer.Argument(help="Folder of certificates.", show_default="benchmarks/certificates")
     ] = kept.KEPT,
     drat_trim: Annotated[
-        Path | None, typer.Option(help="The program.", show_default="the one on the path")
+        Path | None, typer.Option(help="Path of drat-trim.", show_default="the one on the path")
     ] = None,
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Check certificates again, and their proofs also with drat-trim where it is at hand."""
+    """Check certificates, and their DRAT proofs also with drat-trim if it is installed."""
     kept.with_program(drat_trim)
     found = kept.folders(folder)
     if smoke:
@@ -612,12 +623,13 @@ def certificates(
 @reported
 def astra(
     binary: Annotated[
-        Path | None, typer.Option(help="ASTRA-sim's program.", show_default="the one on the path")
+        Path | None,
+        typer.Option(help="Path of ASTRA-sim's program.", show_default="the one on the path"),
     ] = None,
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Simulate with ASTRA-sim, too: the same messages, and when the last of them arrives."""
+    """Compare the completion times of sccl's simulator and ASTRA-sim for the same messages."""
     program = clocks.find(binary)
     record = begin("astra", writable(output), {"smoke": smoke}, {})
     results: list[clocks.AstraResult] = []
@@ -636,15 +648,17 @@ def astra(
 @reported
 def exported(
     binary: Annotated[
-        Path | None, typer.Option(help="ASTRA-sim's program.", show_default="the one on the path")
+        Path | None,
+        typer.Option(help="Path of ASTRA-sim's program.", show_default="the one on the path"),
     ] = None,
     ns3: Annotated[
-        Path | None, typer.Option(help="Its program with ns-3.", show_default="not run")
+        Path | None,
+        typer.Option(help="Path of ASTRA-sim's program with ns-3.", show_default="not run"),
     ] = None,
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Run what "sccl export --format astra-sim" writes of frontier points, and simulate them."""
+    """Run exported frontier points in ASTRA-sim, and compare with the simulator."""
     programs = {False: clocks.find(binary), True: str(ns3 and clocks.find(ns3))}
     record = begin("astra-exported", writable(output), {"smoke": smoke, "ns3": bool(ns3)}, {})
     results: list[astra_exported.ExportedResult] = []
@@ -661,12 +675,13 @@ def exported(
 @reported
 def replayed(
     binary: Annotated[
-        Path | None, typer.Option(help="ASTRA-sim's program.", show_default="the one on the path")
+        Path | None,
+        typer.Option(help="Path of ASTRA-sim's program.", show_default="the one on the path"),
     ] = None,
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Run what "sccl export --format chakra" writes of training plans, and compare iterations."""
+    """Run exported training plans in ASTRA-sim, and compare iteration times."""
     program = clocks.find(binary)
     record = begin("astra-steps", writable(output), {"smoke": smoke}, {})
     results: list[astra_steps.StepResult] = []
@@ -683,24 +698,24 @@ def replayed(
 @reported
 def fuzz(  # noqa: PLR0913, PLR0917 - one parameter per option
     inputs: Annotated[
-        int | None, typer.Option(help="So many in all.", min=1, show_default="no end")
+        int | None, typer.Option(help="Number of inputs.", min=1, show_default="no end")
     ] = None,
     seconds: Annotated[
-        float | None, typer.Option(help="Of the clock.", min=0, show_default="no end")
+        float | None, typer.Option(help="Wall-clock seconds.", min=0, show_default="no end")
     ] = None,
     reader: Annotated[
         list[str] | None,
-        typer.Option(help="Names that begin so: topo, 'plan mscclpp', own; repeatable."),
+        typer.Option(help="Prefix of readers: topo, 'plan mscclpp', own; repeatable."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of all that is chosen.")] = 0,
-    samples: Annotated[
-        Path | None, typer.Option(help="Folder of more files to begin with.")
-    ] = None,
-    found: Annotated[Path, typer.Option(help="Folder for what a reader fails on.")] = Path("fuzz"),
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    samples: Annotated[Path | None, typer.Option(help="Folder of further seed files.")] = None,
+    found: Annotated[Path, typer.Option(help="Folder for inputs on which a reader fails.")] = Path(
+        "fuzz"
+    ),
     smoke: Smoke = False,
     output: Output = None,
 ) -> None:
-    """Give every reader of files changed ones by the million, kept where they reach new lines."""
+    """Feed mutated files to every reader, guided by coverage."""
     from benchmarks import fuzz as fuzzer  # noqa: PLC0415 - starts a sweep
     from benchmarks.fuzz_readers import readers  # noqa: PLC0415
 
@@ -723,10 +738,10 @@ def fuzz(  # noqa: PLR0913, PLR0917 - one parameter per option
 
 
 def _chosen(parts: Mapping[str, Sequence[Case]], only: str, *, smoke: bool) -> list[Case]:
-    """Return the cases of the parts whose names begin so, or the first alone.
+    """Return the cases of the parts with these prefixes, or only the first case.
 
     Raises:
-        UnknownNameError: there is no such part.
+        UnknownNameError: No part has such a prefix.
     """
     begins = [name.strip() for name in only.split(",") if name.strip()]
     for begin_so in begins:
@@ -742,7 +757,7 @@ def _progress(what: str, seconds: float) -> None:
 
 
 def _leave(verdicts: Iterable[Verdict]) -> None:
-    """End with the exit code that the worst of the verdicts asks for."""
+    """Exit with the code of the worst verdict."""
     seen = set(verdicts)
     if "unsat" in seen or "failed" in seen:
         raise typer.Exit(ExitCode.NO)

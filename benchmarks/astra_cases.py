@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import convert
 
 from benchmarks.astra import Case, as_they_come
 from benchmarks.astra_traces import Network
@@ -22,6 +23,7 @@ from sccl.core.topology import Link, Switch, Topology
 from sccl.errors import ScclError
 from sccl.sim import Messages, Stepping, together
 from sccl.sim.messages import NOTHING
+from sccl.solvers.effort import Effort
 from sccl.synth import baselines, registry
 from sccl.synth.ask import ask
 from sccl.synth.baselines import Pattern
@@ -37,6 +39,9 @@ GIB_PER_S = 53.6870912
 
 KB = 50_000
 """Bytes that pass in a whole microsecond at :data:`GB_PER_S`."""
+
+SCHEDULE_SECONDS = 60.0
+"""Time that a synthesizer has for a schedule."""
 
 
 Made: TypeAlias = Pattern | Algorithm
@@ -166,7 +171,7 @@ def _matched() -> Iterator[Case]:
         ("hypercube:4", "alltoall", KB),
     ):
         machine = priced(resolve(name), alpha_us=1.0)
-        schedule = _schedule(machine, collective, size)
+        schedule = make_schedule(machine, collective, size)
         rows = Messages.of_schedule(schedule)
         none = np.zeros_like(rows.release)
         timed = replace(rows, release=rows.release * schedule.tick_ps // 1000, at_least=none)
@@ -272,13 +277,20 @@ def _baseline(name: str, collective: str, machine: Topology) -> Pattern:
     return baselines.make(name, request)
 
 
-def _schedule(machine: Topology, collective: str, size: int) -> Schedule:
-    """Return what TACOS finds for chunks of a size."""
+def make_schedule(
+    machine: Topology, collective: str, size: int, synthesizer: str = "tacos"
+) -> Schedule:
+    """Return the schedule that a synthesizer finds for chunks of some bytes.
+
+    Raises:
+        ScclError: It finds none.
+    """
     spec = named(collective, machine.ranks)
     parts = 1 if collective == "allgather" else machine.ranks
     request = Request(machine, spec, size * parts)
-    tacos = registry.load("tacos")
-    found = registry.plan(tacos, request, tacos.Options(alpha=str(AlphaModel.TRAVELS)))
+    planner = registry.load(synthesizer)
+    options = convert({"alpha": str(AlphaModel.TRAVELS)}, planner.Options)
+    found = registry.plan(planner, request, options, Effort(SCHEDULE_SECONDS))
     if not isinstance(found, Found) or not isinstance(found.plan, Schedule):
         raise ScclError(f"no schedule of {collective} on {machine.name}")
     return found.plan
@@ -289,5 +301,5 @@ def _random(ranks: int, seed: int) -> tuple[Messages, tuple[int, ...]]:
     random = np.random.default_rng(seed)
     step, chunk, src, hop = (random.integers(0, end, 100) for end in (6, 20, ranks, ranks - 1))
     rows = np.unique(np.stack((step, chunk, src, (src + hop + 1) % ranks)), axis=1)
-    messages = replace(Messages.of_steps(*rows), num_chunks=20)
+    messages = as_they_come(replace(Messages.of_steps(*rows), num_chunks=20))
     return messages, tuple((random.integers(20, 20_000, 20) * 50).tolist())

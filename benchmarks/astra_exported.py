@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
-from benchmarks.astra import rounded_down, run_ns, ties
-from benchmarks.astra_cases import storing
+from benchmarks.astra import run_ns
+from benchmarks.astra_cases import make_schedule, storing
 from benchmarks.collectives import algorithms
 from benchmarks.timing import Verdict
 from sccl import formats
@@ -27,18 +28,23 @@ CHUNKS = (10_000, 1_000_000)
 
 COLLECTIVES = ("allgather", "allreduce", "reducescatter", "alltoall")
 
+SCHEDULED = ("torus:3x3", "mesh:3x3", "hypercube:3")
+"""Machines for which synthesizers make schedules."""
+
+SCHEDULED_BYTES = 10**6
+"""Bytes of a chunk of a schedule."""
+
+TOLERANCE_PERCENT = 0.1
+"""Difference of both times that counts as agreement."""
+
 Network = Literal["auto", "Switch", "ns3"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExportedCase:
-    """A plan, and for which network it is exported.
+    """A plan, its name, and the network that it is exported for."""
 
-    Attributes:
-        plan: an algorithm, or a schedule of it around a switch.
-    """
-
-    algorithm: Algorithm
+    name: str
     plan: Algorithm | Schedule
     network: Network
     chunk_bytes: int
@@ -49,10 +55,8 @@ class ExportedResult:
     """When the last rank ends, nanoseconds.
 
     Attributes:
-        same: whether the network does what our machine does; else both are told, and no more.
-        ours_ns: costs rounded up to whole nanoseconds; for ns-3 with barriers between steps.
-        rounded_down_ns: costs rounded down, as the analytical networks have them.
-        ties: transfers that came to a link at the nanosecond at which another one did.
+        same: Whether the network does what our machine does, so that both times have to agree.
+        ours_ns: Costs rounded up to whole nanoseconds; for ns-3 with barriers between steps.
     """
 
     plan: str
@@ -63,15 +67,13 @@ class ExportedResult:
     sends: int
     astra_ns: int | None
     ours_ns: int
-    rounded_down_ns: int
-    ties: int
 
     @property
     def verdict(self) -> Verdict:
         """Return whether both agree where they have to."""
         if self.astra_ns is None:
             return "failed"
-        agree = not self.same or self.ties or self.astra_ns == self.rounded_down_ns
+        agree = not self.same or abs(self.percent) <= TOLERANCE_PERCENT
         return "sat" if agree else "unsat"
 
     @property
@@ -81,22 +83,28 @@ class ExportedResult:
 
 
 def cases(*, smoke: bool, ns3: bool) -> Iterator[ExportedCase]:
-    """Yield frontier points on machines of all kinds.
+    """Yield frontier points on machines of all kinds, and schedules of synthesizers.
 
     Args:
-        ns3: whether those are among them that need ns-3.
+        smoke: Whether to take a few cases only.
+        ns3: Whether to include machines that need ns-3.
     """
     chunks = CHUNKS[:1] if smoke else CHUNKS
     for machine, network, k in _machines(smoke=smoke, ns3=ns3):
         for collective in COLLECTIVES[:1] if smoke else COLLECTIVES:
             for found in algorithms(machine, collective, k):
                 for chunk in chunks:
-                    yield ExportedCase(found, found, network, chunk)
+                    yield ExportedCase(_point(found), found, network, chunk)
     ranks = 4 if smoke else 8
     direct = [a for name in COLLECTIVES for a in algorithms(f"full:{ranks}", name)]
     for found in (_turning(ranks), *direct):
         for chunk in chunks:
-            yield ExportedCase(found, _stored(found, chunk), "auto", chunk)
+            yield ExportedCase(_point(found), _stored(found, chunk), "auto", chunk)
+    for machine in ("mesh:2x2",) if smoke else SCHEDULED:
+        for synthesizer, collective in product(("tacos", "teccl"), COLLECTIVES):
+            schedule = make_schedule(resolve(machine), collective, SCHEDULED_BYTES, synthesizer)
+            name = f"{collective} by {synthesizer}"
+            yield ExportedCase(name, schedule, "auto", SCHEDULED_BYTES)
 
 
 def _machines(*, smoke: bool, ns3: bool) -> Iterator[tuple[str, Network, int]]:
@@ -104,7 +112,9 @@ def _machines(*, smoke: bool, ns3: bool) -> Iterator[tuple[str, Network, int]]:
     if smoke:
         yield from (("ring:4", "auto", 1), ("full:4", "auto", 1), ("switch:4", "Switch", 2))
         return
-    yield from (("ring:8", "auto", 1), ("full:8", "auto", 1), ("switch:8", "Switch", 6))
+    for machine in ("ring:8", "full:8", "torus:3x3", "hypercube:3", "mesh:2x3", "mesh:3x3"):
+        yield machine, "auto", 1
+    yield from (("switch:8", "Switch", 6),)
     yield from (("dgx-a100", "Switch", 6),)
     if ns3:
         yield from (("dgx1", "ns3", 1), ("ring:8", "ns3", 1), ("switch:8", "ns3", 6))
@@ -132,7 +142,7 @@ def _stored(found: Algorithm, chunk: int) -> Schedule:
 
 
 def measure(case: ExportedCase, binary: str) -> ExportedResult:
-    """Return what both say of a case.
+    """Return both times of a case.
 
     Raises:
         ScclError: ASTRA-sim failed.
@@ -140,26 +150,30 @@ def measure(case: ExportedCase, binary: str) -> ExportedResult:
     ns3 = case.network == "ns3"
     form = formats.load("astra-sim")
     told = [f"network={case.network}", *(["awaiting=step"] if ns3 else ())]
-    size = case.chunk_bytes * case.algorithm.collective.chunks
+    size = case.chunk_bytes * case.plan.collective.chunks
     written = form.write([SizedPlan("plan", case.plan, size_bytes=size)], options_of(form, told))
     machine = case.plan.topology
-    clock = Clock.of(machine, case.chunk_bytes, tick_ps=1000)
-    stepping = Stepping.BARRIER if ns3 else Stepping.PIPELINED
-    messages = Messages.of_algorithm(case.algorithm, stepping)
-    down = simulate(messages, machine, rounded_down(clock, machine))
-    point = (case.algorithm.collective.chunks, case.algorithm.steps, case.algorithm.rounds)
+    if isinstance(case.plan, Schedule):
+        messages, clock = Messages.of_schedule(case.plan), case.plan.clock
+    else:
+        stepping = Stepping.BARRIER if ns3 else Stepping.PIPELINED
+        messages = Messages.of_algorithm(case.plan, stepping)
+        clock = Clock.of(machine, case.chunk_bytes, tick_ps=1000)
     return ExportedResult(
-        plan=f"{case.algorithm.collective.name} {point}",
-        topology=machine.name if case.plan is case.algorithm else f"{machine.name}, storing",
+        plan=case.name,
+        topology=f"{machine.name}, storing" if machine.switches else machine.name,
         network="ns-3" if ns3 else _kind(written.files["network.yml"]),
         same=case.network == "auto",
         chunk_bytes=case.chunk_bytes,
-        sends=case.algorithm.num_sends,
+        sends=len(messages),
         astra_ns=run_ns(written, binary, machine.ranks),
-        ours_ns=simulate(messages, machine, clock).finish,
-        rounded_down_ns=down.finish,
-        ties=ties(down),
+        ours_ns=-(-simulate(messages, machine, clock).finish * clock.tick_ps // 1000),
     )
+
+
+def _point(algorithm: Algorithm) -> str:
+    point = (algorithm.collective.chunks, algorithm.steps, algorithm.rounds)
+    return f"{algorithm.collective.name} {point}"
 
 
 def _kind(network: bytes) -> str:

@@ -31,7 +31,7 @@ WANTED = 10
 
 FETCH_TIMEOUT_S = 300.0
 
-_COUNTED = re.compile(r"(\d+) (rank|GPU|chunk|transfer|thread block|rule)s?\b")
+_COUNTED = re.compile(r"(\d+) (rank|GPU|chunk|transfer|thread block|rule|step|send)s?\b")
 """Counts in the line in which a reader of plans describes a file."""
 
 

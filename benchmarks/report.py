@@ -501,16 +501,15 @@ def astra_table(results: Sequence[AstraResult]) -> Table:
 
 def exported_table(results: Sequence[ExportedResult]) -> Table:
     """Return what both clocks say of what is exported, nanoseconds."""
-    numbers = ("ASTRA-sim", "ours", "rounded down", "ASTRA-sim to ours", "ties")
+    numbers = ("ASTRA-sim", "ours", "ASTRA-sim to ours")
     table = _table(
         "when the last rank ends, ns", "plan", "machine", "network", "chunk", "sends", *numbers
     )
     for r in results:
-        off = "never ends" if r.astra_ns is None else f"{r.percent:+.1f}%"
+        off = "never ends" if r.astra_ns is None else f"{r.percent:+.2f}%"
         shown = f"[bold red]{off}[/]" if r.verdict != "sat" else off
-        known = [str(r.astra_ns or ""), str(r.ours_ns), str(r.rounded_down_ns)]
         where = (escape(r.plan), r.topology, r.network, str(r.chunk_bytes), str(r.sends))
-        table.add_row(*where, *known, shown, str(r.ties))
+        table.add_row(*where, str(r.astra_ns or ""), str(r.ours_ns), shown)
     return table
 
 

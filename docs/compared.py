@@ -1,13 +1,15 @@
 """Make the page of comparisons again: ``python -m docs.compared FOLDER``.
 
 The folder keeps the output of ``sccl compare --json`` for each machine and collective, so that a
-run that was stopped continues there. An empty folder computes all of them.
+run that was stopped continues there. An empty folder computes all of them, two at a time.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,10 @@ Found = dict[str, Any]
 def main(folder: Path) -> None:
     """Write the page and its pictures."""
     make_directory(folder)
-    found = {m: {c: _compared(folder, c, m) for c in COLLECTIVES} for m in MACHINES}
+    pairs = [(collective, machine) for machine in MACHINES for collective in COLLECTIVES]
+    with ProcessPoolExecutor(2) as pool:
+        results = dict(zip(pairs, pool.map(partial(_compared, folder), pairs), strict=True))
+    found = {m: {c: results[c, m] for c in COLLECTIVES} for m in MACHINES}
     head = PAGE.read_text(encoding="utf-8").partition(_MADE)[0]
     parts = [head + _MADE, _SUMMARY, _summary(found)]
     for machine, about in MACHINES.items():
@@ -58,8 +63,9 @@ def main(folder: Path) -> None:
     write_atomically(PAGE, "\n".join(parts))
 
 
-def _compared(folder: Path, collective: str, machine: str) -> Found:
-    """Return what is in the folder; what is missing is made."""
+def _compared(folder: Path, pair: tuple[str, str]) -> Found:
+    """Return the comparison that is in the folder, and compute it where it is missing."""
+    collective, machine = pair
     file = folder / f"{collective}-{slug(machine)}.json"
     if not file.exists():
         subject = compared_subject(resolve(machine), collective, None)

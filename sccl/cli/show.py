@@ -19,7 +19,7 @@ from sccl.core.words import gap_text
 from sccl.errors import ParameterError
 from sccl.tasks.files import load_plans
 from sccl.tasks.offering import option_files
-from sccl.tasks.show import check_can_show, show_output
+from sccl.tasks.show import check_can_list, check_can_show, show_output
 from sccl.tasks.show_training import ShownTrainingPart, models_told, shown_training
 from sccl.tasks.training_files import training_files, write_timeline
 from sccl.tasks.workload import holds_workload, workload_show_output
@@ -50,10 +50,10 @@ def show(
 ) -> None:
     """Print the sends, the topology matrix, and the link utilization of algorithms.
 
-    For a schedule of any size it prints the first 40 transfers with their times, and the busiest
-    links. For a training plan or a timeline it prints the options of collectives and the
-    utilization of streams and channels. For options ('sccl plan --options-only') it prints their
-    times and the refused recipes. A workload is shown as by 'sccl workload show'.
+    For a schedule it prints the first 40 transfers with their times, and the busiest links. For a
+    training plan or a timeline it prints the options of collectives and the utilization of streams
+    and channels. For options ('sccl plan --options-only') it prints their times and the refused
+    recipes. A workload is shown as by 'sccl workload show'.
     """
     if len(files) == 1 and holds_workload(files[0]) and timeline is None:
         _show_workload(files[0], json=json)
@@ -145,6 +145,7 @@ def _print(console: Console, one: LoadedPlan) -> None:
         check_can_show(str(one.file), one.plan)
         print_algorithm(console, expand(one.plan), intact=one.intact)
         return
+    check_can_list(str(one.file), one.plan)
     from sccl.view.text.schedule import print_schedule  # noqa: PLC0415 - NumPy is slow to load
 
     print_schedule(console, one.plan, intact=one.intact)

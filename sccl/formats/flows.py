@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from sccl.core.algorithm import Algorithm, send
+from sccl.core.algorithm import Algorithm, Send, send
 from sccl.core.collective import Collective
 from sccl.core.ids import Edge
 from sccl.core.topology import Link, Topology
@@ -42,15 +42,19 @@ def algorithm_of_flows(
         for rank in collective.holders(chunk)
     }
     sends = []
-    load: Counter[tuple[int, Edge]] = Counter()
     for chunk, src, dst in flows:
         step = held.get((chunk, src), 0)
         held[chunk, dst] = min(held.get((chunk, dst), step + 1), step + 1)
         sends.append(send(chunk, src, dst, step))
-        load[step, sends[-1].edge] += 1
+    return Algorithm(machine, collective, fewest_rounds(machine, sends), tuple(sends))
+
+
+def fewest_rounds(machine: Topology, sends: Sequence[Send]) -> tuple[int, ...]:
+    """Return the fewest rounds of each step in which the machine carries its sends."""
+    load = Counter[tuple[int, Edge]]((one.step, one.edge) for one in sends)
     rounds = [1] * (1 + max((one.step for one in sends), default=0))
     for constraint in machine.constraints():
         for step, before in enumerate(rounds):
             used = sum(load[step, edge] for edge in constraint.edges)
             rounds[step] = max(before, -(-used // constraint.chunks_per_round))
-    return Algorithm(machine, collective, tuple(rounds), tuple(sends))
+    return tuple(rounds)

@@ -5,6 +5,10 @@ a becomes a c, a c + 1, ..., where ``instance.chunks`` is c. Chunks of one addre
 up: a send does not say whether it adds or stores, and it can only be seen from what is there.
 Source: microsoft/msccl-tools 2.3.0 (030a750), ``serialization.py``, ``collectives.py`` and
 ``algorithm.py`` of ``msccl``; files of older versions say ``sccl_type``.
+
+TACCL saves such files as well (microsoft/taccl, ``taccl/serialization.py``). Their machine consists
+of nodes, a send also has its time and switch, and the rounds of a step are a time. Their collective
+already has all chunks.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
@@ -23,6 +28,7 @@ from sccl.core.collective import Collective, Relation
 from sccl.core.topology import Budget, Topology
 from sccl.errors import FormatError, ParameterError, TooLargeError
 from sccl.formats.contract import Foreign, FormatOptions, SizedPlan, WrittenFiles
+from sccl.formats.flows import fewest_rounds
 from sccl.formats.msccl_collectives import (
     MAX_RANKS,
     MAX_SENDS,
@@ -32,11 +38,11 @@ from sccl.formats.msccl_collectives import (
     wanted_of,
 )
 from sccl.topo import importers
-from sccl.topo.importers.msccl_topology import check_msccl_tools
+from sccl.topo.importers import taccl_nodes
 from sccl.topo.importers.unused import UNUSED, decoded_json, unused_fields, unused_line
 
 NAME = "msccl-json"
-ABOUT = "algorithms of msccl-tools (and of SCCL's public code), one file each"
+ABOUT = "algorithms of msccl-tools (and of SCCL's public code), one file each; TACCL's are read"
 SOURCE = "microsoft/msccl-tools 2.3.0 (030a750), msccl/serialization.py"
 TAKES = (Algorithm,)
 BY_SIZE = False
@@ -47,9 +53,12 @@ Options = FormatOptions
 
 _KNOWN = frozenset(
     {"msccl_type", "sccl_type", "name", "runtime_name", "input_map", "output_map"}
-    | {"steps", "extra_rounds", "extra_memory", "allow_exchange"}
+    | {"steps", "extra_rounds", "extra_memory", "allow_exchange", "ranks"}
 )
 """Fields that algorithms of msccl-tools have and that do not change what is sent."""
+
+_TIMES = 2
+"""Fields of a copy of TACCL after its ends: time and switch."""
 
 _RUNTIME_NAMES = {"reducescatter": "reduce_scatter"} | {
     name: name for name in ("allgather", "allreduce", "alltoall")
@@ -67,9 +76,23 @@ class _Step(msgspec.Struct, frozen=True):
     sends: Annotated[list[tuple[int, int, int]], Meta(max_length=MAX_SENDS)]
 
 
+class _TimedStep(msgspec.Struct, frozen=True):
+    """A step of TACCL: sends of ``[address, src, dst, time, switch]``."""
+
+    rounds: float
+    sends: Annotated[list[list[int | float | str | None]], Meta(max_length=MAX_SENDS)]
+
+
 class _File(msgspec.Struct, frozen=True):
     instance: _Instance
     steps: Annotated[list[_Step], Meta(min_length=1, max_length=MAX_SENDS)]
+    collective: CollectivePart
+    topology: msgspec.Raw
+
+
+class _TimedFile(msgspec.Struct, frozen=True):
+    instance: _Instance
+    steps: Annotated[list[_TimedStep], Meta(min_length=1, max_length=MAX_SENDS)]
     collective: CollectivePart
     topology: msgspec.Raw
 
@@ -112,7 +135,8 @@ def read(content: bytes, where: str) -> Foreign:
     Raises:
         InputError: it is none, is pipelined, or what it wants is not one value of each chunk.
     """
-    file = _file(content, where)
+    taccl = taccl_nodes.is_of_taccl(content.decode(errors="replace"))
+    file = _file(content, where, taccl=taccl)
     text = importers.text_of_bytes(bytes(file.topology), where)
     _, imported = importers.read(text, importers.Hints("msccl"), where, "msccl-topology")
     machine, notes = imported.topology, list(imported.assumed)
@@ -133,11 +157,16 @@ def read(content: bytes, where: str) -> Foreign:
     if (cut := len(next(iter(numbers.values())))) > 1:
         notes.append(f"each chunk is cut into {cut}: an allreduce has some for each rank")
     algorithm = _algorithm_of(file, machine, collective, numbers, where)
+    if taccl:
+        algorithm = replace(algorithm, rounds_per_step=fewest_rounds(machine, algorithm.sends))
+        notes.append("rounds are the fewest for the sends of each step: the file has times instead")
     about = (
-        f"an algorithm of msccl-tools: {collective.name} of {machine.ranks} ranks, "
+        f"an algorithm of {'TACCL' if taccl else 'msccl-tools'}: {collective.name} of "
+        f"{machine.ranks} ranks, "
         f"{algorithm.steps} steps, {algorithm.num_sends} sends"
     )
-    notes += unused_line(unused_fields(decoded_json(content), _File, _KNOWN))
+    shape = _TimedFile if taccl else _File
+    notes += unused_line(unused_fields(decoded_json(content), shape, _KNOWN))
     notes += [f"topology: {line}" for line in imported.understood if line.startswith(UNUSED)]
     return Foreign(algorithm, about, tuple(notes))
 
@@ -258,12 +287,17 @@ def _switch(budget: Budget, machine: Topology) -> list[Any] | None:
     return [sources, goals, budget.chunks_per_round, budget.name]
 
 
-def _file(content: bytes, where: str) -> _File:
+def _file(content: bytes, where: str, *, taccl: bool) -> _File:
+    """Return a file, that of TACCL without times and with as many chunks as its collective has.
+
+    Raises:
+        FormatError: it is none, or has what algorithms of sccl have not.
+    """
     try:
-        check_msccl_tools(content.decode())
-        file = msgspec.json.decode(content, type=_File)
-    except FormatError as error:
-        raise FormatError(f"{where}: {error}") from error
+        if taccl:
+            file = _without_times(msgspec.json.decode(content, type=_TimedFile), where)
+        else:
+            file = msgspec.json.decode(content, type=_File)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise FormatError(f"{where}: no algorithm of msccl-tools: {str(error)[:200]}") from error
     if file.instance.pipeline is not None:
@@ -277,6 +311,35 @@ def _file(content: bytes, where: str) -> _File:
             "part of a larger algorithm: give that"
         )
     return file
+
+
+def _without_times(file: _TimedFile, where: str) -> _File:
+    """Return an algorithm of TACCL as one of msccl-tools, with a round for each step.
+
+    Raises:
+        FormatError: a send is none that copies.
+    """
+    steps = []
+    for number, step in enumerate(file.steps):
+        sends: list[tuple[int, int, int]] = []
+        for one in step.sends:
+            match one:
+                case [int(address), int(src), int(dst), *more] if len(more) <= _TIMES:
+                    sends.append((address, src, dst))
+                case [_, _, _, _, _, _]:
+                    raise FormatError(
+                        f"{where}: step {number} has sends that reduce, which are not read: give "
+                        "the XML that 'taccl ncclize' made of the algorithm"
+                    )
+                case _:
+                    raise FormatError(
+                        f"{where}: step {number} has a send of {len(one)} fields, expected "
+                        "[address, src, dst, time, switch]"
+                    )
+        steps.append(_Step(1, sends))
+    return _File(
+        msgspec.structs.replace(file.instance, chunks=1), steps, file.collective, file.topology
+    )
 
 
 def _algorithm_of(

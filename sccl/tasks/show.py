@@ -29,7 +29,10 @@ MAX_SENDS = 100_000
 """Of an algorithm that is shown or drawn send by send."""
 
 MAX_TRANSFERS = 100_000
-"""That are shown as data; longer schedules are a matter for tables."""
+"""Transfers that are shown as data; longer schedules are exported as a table."""
+
+MAX_LISTED = 1_000_000
+"""Transfers of a schedule whose first rows and busiest links are shown as text."""
 
 
 class StepPart(Part, frozen=True, kw_only=True):
@@ -113,6 +116,20 @@ def check_can_show(file: str, plan: AnyAlgorithm) -> None:
         raise TooLargeError(
             f"{file} has {plan.num_sends} sends, more than can be shown (at most {MAX_SENDS}); "
             "give a smaller algorithm, or verify this one with 'sccl check'"
+        )
+
+
+def check_can_list(file: str, schedule: AnySchedule) -> None:
+    """Check that a schedule is small enough for its first transfers to be shown as text.
+
+    Raises:
+        TooLargeError: it has more transfers.
+    """
+    if schedule.num_sends > MAX_LISTED:
+        raise TooLargeError(
+            f"{file} has {schedule.num_sends} transfers, more than can be shown (at most "
+            f"{MAX_LISTED}); 'sccl check' and 'sccl simulate' take it, and "
+            "'sccl export --format csv' writes a table of all"
         )
 
 

@@ -65,6 +65,10 @@ def test_long_schedules_are_no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert code == 2
     assert "it has 72 transfers, and --json shows up to 71: 'sccl export" in out
     assert "these are the first 5;" in sccl("show", tmp_path / "s.json")[1]
+    monkeypatch.setattr("sccl.tasks.show.MAX_LISTED", 71)
+    code, out, err = sccl("show", tmp_path / "s.json")
+    assert (code, out) == (2, "")
+    assert "s.json has 72 transfers, more than can be shown (at most 71); 'sccl check' and" in err
 
 
 def test_what_was_damaged_is_shown_as_such(tmp_path: Path) -> None:

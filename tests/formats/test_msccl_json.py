@@ -213,3 +213,84 @@ def test_msccl_json_lists_unused_fields() -> None:
     notes = msccl_json.read(json.dumps(file).encode(), "file").notes
     assert "not used: steps[].delay_us" in notes
     assert "topology: not used: latency" in notes
+
+
+def of_taccl() -> dict[str, Any]:
+    """Return an allgather of two nodes of two GPUs, in two chunks each, as TACCL saves it.
+
+    GPU 1 of a node sends to GPU 0 of the other one, which passes chunks on.
+    """
+    holders = {address: address // 2 for address in range(8)}
+    local = [(a, r, r ^ 1) for a, r in holders.items()]
+    remote = [(a, r | 1, (r | 1) ^ 3) for a, r in holders.items()]
+    onward = [(a, dst, dst + 1) for a, _, dst in remote]
+    steps = [
+        [[*one, 10 * k, 0] for k, one in enumerate(sends)]
+        for sends in (
+            [one for one in local if one[1] % 2 == 0]
+            + [one for one in remote if holders[one[0]] % 2],
+            [one for one in local if one[1] % 2]
+            + [one for one in remote if not holders[one[0]] % 2],
+            onward,
+        )
+    ]
+    return {
+        "sccl_type": "algorithm",
+        "name": "Allgather(n=4)-pair-pair-steps=3",
+        "instance": {"sccl_type": "instance", "steps": 3, "chunks": 2, "pipeline": None},
+        "input_map": {},
+        "output_map": {},
+        "steps": [{"sccl_type": "step", "rounds": 1234.5, "sends": sends} for sends in steps],
+        "collective": {
+            "sccl_type": "collective",
+            "name": "Allgather(n=4),chunks=2",
+            "nodes": 4,
+            "chunks": [
+                {"sccl_type": "chunk", "pre": [rank], "post": [0, 1, 2, 3], "addr": address}
+                for address, rank in holders.items()
+            ],
+            "ranks": [{"sccl_type": "rank", "pre": [], "post": [], "id": 0}],
+            "triggers": {},
+        },
+        "topology": {
+            "sccl_type": "topology",
+            "name": "pair_1MB",
+            "copies": 2,
+            "ngpus_per_node": 2,
+            "node_links": [[0, 1], [1, 0]],
+            "node_invbws": [[0, 20], [20, 0]],
+            "remote_invbw": 102,
+            "remote_alpha": 2,
+            "remote_beta": 100,
+            "internode_conn": {"1": [0]},
+            "local_switches": [],
+        },
+    }
+
+
+def test_algorithm_of_taccl_is_read(tmp_path: Path) -> None:
+    path, plan = tmp_path / "taccl.sccl.json", tmp_path / "plan.json"
+    path.write_text(json.dumps(of_taccl()))
+    found = msccl_json.read(path.read_bytes(), "file")
+    assert found.about == "an algorithm of TACCL: allgather of 4 ranks, 3 steps, 24 sends"
+    assert not any("not used" in note for note in found.notes)
+    assert isinstance(found.plan, Algorithm)
+    assert violations(found.plan) == []
+    assert (found.plan.collective.chunks, found.plan.rounds_per_step) == (2, (2, 2, 4))
+    assert sccl("import", path, "-o", plan)[0] == 0
+    assert sccl("check", path, plan)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("sends", "message"),
+    [
+        ([[0, 0, 1, 5, 0, "rrc"]], "step 0 has sends that reduce"),
+        ([[0, 0]], "step 0 has a send of 2 fields"),
+        ([[0, 0, "1", 5, 0]], "step 0 has a send of 5 fields"),
+    ],
+)
+def test_algorithm_of_taccl_with_other_sends_is_refused(sends: list[Any], message: str) -> None:
+    file = of_taccl()
+    file["steps"][0]["sends"] = sends
+    with pytest.raises(InputError, match=message):
+        msccl_json.read(json.dumps(file).encode(), "file")

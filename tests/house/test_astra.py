@@ -111,8 +111,8 @@ def test_what_is_exported_ends_when_ours_does(
     assert found["complete"] is True
     results = found["results"]
     assert {r["network"] for r in results} == {"Ring", "FullyConnected", "Switch"}
-    alike = [r["astra_ns"] == r["rounded_down_ns"] for r in results if r["same"] and not r["ties"]]
-    assert alike == [True, True]
+    assert all(r["astra_ns"] == r["ours_ns"] for r in results if r["same"])
+    assert {"alltoall by tacos", "alltoall by teccl"} <= {r["plan"] for r in results}
     stored = [r for r in results if r["topology"] == "switch:4"]
     assert all(r["astra_ns"] > r["ours_ns"] for r in stored)
 
@@ -120,9 +120,9 @@ def test_what_is_exported_ends_when_ours_does(
 def test_what_is_exported_and_ends_at_another_time_is_told(
     program: Callable[[str], Path],
 ) -> None:
-    late = astra(program("sed 's/ 1100 cycles/ 1101 cycles/'"), verb="astra-exported")
+    late = astra(program("sed 's/ 2600 cycles/ 2603 cycles/'"), verb="astra-exported")
     assert late.exit_code == 1
-    assert "+0.1%" in late.output
+    assert "+0.12%" in late.output
     never = astra(program("grep -v 'sys.3.'"), verb="astra-exported")
     assert never.exit_code == 1
     assert "never" in never.output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -16,17 +17,32 @@ DOCUMENTS = sorted(
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"))
     if "reference" not in page.parts
 )
-GUIDES = [ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+DOCUMENTS.append(ROOT / "benchmarks" / "README.md")
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+GUIDES = [
+    *NOTEBOOKS,
+    ROOT / "docs" / "tutorial.md",
+    *sorted((ROOT / "docs" / "how-to").glob("*.md")),
+]
 SEMICOLON, YOU = re.compile(";"), re.compile(r"\byou(?:rs?)?\b", re.IGNORECASE)
 
 
+def text_of(page: Path) -> str:
+    """Return a page's Markdown, for a notebook that of its cells."""
+    text = page.read_text(encoding="utf-8")
+    if page.suffix != ".ipynb":
+        return text
+    cells = json.loads(text)["cells"]
+    return "\n\n".join("".join(c["source"]) for c in cells if c["cell_type"] == "markdown")
+
+
 def together(pages: list[Path]) -> Prose:
-    texts = (prose_of(page.read_text(encoding="utf-8")) for page in pages)
+    texts = (prose_of(text_of(page)) for page in pages)
     return Prose(tuple(sentence for text in texts for sentence in text.sentences))
 
 
 def test_documents_are_plain() -> None:
-    text = together(DOCUMENTS)
+    text = together([*DOCUMENTS, *NOTEBOOKS])
     assert text.per_thousand(FREE_CLAUSE) <= 2
     assert text.per_thousand(SPEECH) <= 1
     assert text.per_thousand(SEMICOLON) <= 3
@@ -34,9 +50,9 @@ def test_documents_are_plain() -> None:
     assert text.median_length() <= 17
 
 
-@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
+@pytest.mark.parametrize("page", [*DOCUMENTS, *NOTEBOOKS], ids=lambda p: str(p.relative_to(ROOT)))
 def test_sentences_are_short(page: Path) -> None:
-    assert prose_of(page.read_text(encoding="utf-8")).longer_than(40) == []
+    assert prose_of(text_of(page)).longer_than(40) == []
 
 
 def test_guides_address_the_reader() -> None:

@@ -7,9 +7,8 @@ import json
 import pytest
 from hypothesis import given
 
-from sccl import formats
 from sccl.core.topology import Topology
-from sccl.errors import FormatError
+from sccl.errors import FormatError, InputError
 from sccl.topo import importers
 from sccl.topo.importers import Hints, load
 from tests.kit.strategies import topologies
@@ -71,16 +70,78 @@ def test_what_is_not_right_is_said(change: dict[str, object], message: str) -> N
         MSCCL.read(json.dumps(PAIR | change), Hints("m"))
 
 
-def test_algorithms_of_taccl_are_named() -> None:
-    """Their sends have five numbers, and their topology lists the links of a node."""
-    topology = {
-        "sccl_type": "topology",
-        "name": "pair",
-        "copies": 1,
-        "node_links": [[0, 1], [1, 0]],
+NODES = {
+    "sccl_type": "topology",
+    "name": "pairs_1MB",
+    "copies": 3,
+    "ngpus_per_node": 2,
+    "node_links": [[0, 2], [2, 0]],
+    "node_invbws": [[0, 20], [40, 0]],
+    "remote_invbw": 102,
+    "remote_alpha": 2,
+    "remote_beta": 100,
+    "internode_conn": {"1": [0, 0]},
+    "local_switches": [],
+}
+"""Topology of an algorithm of TACCL: on each of three nodes GPU 1 sends to GPU 0 of the others."""
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_topology_of_taccl_is_that_of_its_nodes(whole: bool) -> None:
+    text = json.dumps(
+        {"sccl_type": "algorithm", "name": "a", "topology": NODES} if whole else NODES
+    )
+    _, found = importers.read(text, Hints("m"), "a.json")
+    links = {link.edge: (link.lanes, link.alpha_us, link.gb_per_s) for link in found.topology.links}
+    remote = {(src, dst): (1, 2, 10) for src in (1, 3, 5) for dst in (0, 2, 4) if dst != src - 1}
+    inside = {(1, 0): (1, 0.7, 51.813), (0, 1): (1, 0.7, 25.445)}  # 10^6 bytes in 19.3 and 39.3 us
+    every = {
+        (first + src, first + dst): v for first in (0, 2, 4) for (src, dst), v in inside.items()
     }
-    text = json.dumps({"sccl_type": "algorithm", "name": "a", "topology": topology})
-    with pytest.raises(FormatError, match=r"pair\.json: it is an algorithm of TACCL"):
-        importers.read(text, importers.Hints("x"), "pair.json")
-    with pytest.raises(FormatError, match=r"pair\.json: it is an algorithm of TACCL"):
-        formats.load("msccl-json").read(text.encode(), "pair.json")
+    assert links == every | remote
+    limits = {b.edges for b in found.topology.budgets}
+    assert limits == {
+        *(tuple(e for e in sorted(remote) if e[0] == src) for src in (1, 3, 5)),
+        *(tuple(e for e in sorted(remote) if e[1] == dst) for dst in (0, 2, 4)),
+    }
+    assert {b.chunks_per_round for b in found.topology.budgets} == {1}
+    assert "3 nodes of 2 GPUs" in found.understood
+
+
+def test_topology_of_taccl_shares_the_ways_of_a_switch() -> None:
+    links = [[0, 1, 1], [1, 0, 1], [1, 1, 0]]
+    costs = [[0, 5, 5], [5, 0, 5], [5, 5, 0]]
+    node = {**NODES, "copies": 2, "ngpus_per_node": 3, "node_links": links, "node_invbws": costs}
+    text = json.dumps({**node, "local_switches": [[0, 1]]})
+    found = MSCCL.read(text, Hints("m", alpha_us=1.0)).topology
+    assert {b.edges for b in found.budgets} == {
+        ((a, b),) for a, b in ((0, 1), (1, 0), (3, 4), (4, 3))
+    }
+    assert found.lanes()[1, 3] == 1
+    assert {link.gb_per_s for link in found.links} == {250.0, 10.0}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"node_links": [[0, 1]]}, "node_links is no matrix of 2 rows"),
+        ({"node_invbws": [[0, 0.5], [40, 0]]}, r"node_invbws\[0\]\[1\] is 0.5, expected more than"),
+        ({"remote_beta": -1}, "remote_beta is -1"),
+        ({"remote_alpha": -1}, "remote_alpha"),
+        ({"internode_conn": {"x": [0]}}, "internode_conn names GPU 'x'"),
+        ({"internode_conn": {"1": [2]}}, "names GPU 2, expected 0 to 1"),
+        ({"local_switches": [[0, 1], [0, 1]]}, "local_switches has 2 switches"),
+        ({"copies": 1024}, "more than 1024 ranks"),
+        ({"copies": 0}, "no topology of TACCL"),
+    ],
+)
+def test_topology_of_taccl_that_is_not_right_is_refused(
+    change: dict[str, object], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        MSCCL.read(json.dumps(NODES | change), Hints("m"))
+
+
+def test_topology_of_taccl_lists_unused_fields() -> None:
+    found = MSCCL.read(json.dumps({**NODES, "nic_order": [0]}), Hints("m"))
+    assert "not used: nic_order" in found.understood

@@ -36,6 +36,7 @@ NO_IMPORTERS = frozenset(
         "plain_xml",
         "plain_yaml",
         "rocm_tables",
+        "taccl_nodes",
         "unused",
     }
 )

@@ -3,11 +3,11 @@
 ``links[dst][src]`` is how many chunks a round carries there; a switch is
 ``[srcs, dsts, bandwidth, name]``, which all that goes from its sources to its destinations shares.
 Older files say ``sccl_type``. Of an algorithm's file the topology is read that the file has in it.
+Algorithms of TACCL are such files with another topology, that of nodes.
 """
 
 from __future__ import annotations
 
-import re
 from itertools import product
 from typing import Annotated
 
@@ -17,6 +17,7 @@ from msgspec import Meta
 from sccl.core.topology import Budget, Link, Topology
 from sccl.core.words import counted
 from sccl.errors import FormatError, TooLargeError
+from sccl.topo.importers import taccl_nodes
 from sccl.topo.importers.contract import Hints, Imported
 from sccl.topo.importers.unused import decoded_json, unused_fields, unused_line
 
@@ -24,8 +25,6 @@ NAME = "msccl-topology"
 ABOUT = "topology JSON of msccl-tools"
 SOURCE = "microsoft/msccl-tools, msccl/serialization.py and msccl/topologies"
 EXAMPLE = '{"msccl_type": "topology", "name": "pair", "switches": [], "links": [[0, 2], [2, 0]]}'
-
-_OF_TACCL = re.compile(r'"node_links"\s*:')
 
 MAX_RANKS = 1024
 MAX_PAIRS = 2**20
@@ -63,7 +62,8 @@ def read(text: str, hints: Hints) -> Imported:
     Raises:
         InputError: it is no such topology.
     """
-    check_msccl_tools(text)
+    if taccl_nodes.is_of_taccl(text):
+        return taccl_nodes.read(text, hints)
     try:
         own = msgspec.json.decode(text, type=_Algorithm).topology
         file = own or msgspec.json.decode(text, type=_File)
@@ -94,19 +94,6 @@ def read(text: str, hints: Hints) -> Imported:
     if hints.alpha_us is None:
         assumed.append(f"alpha is {alpha_us:g} us (TACCL, Table 1); --alpha-us says otherwise")
     return Imported(topology, understood, tuple(assumed))
-
-
-def check_msccl_tools(text: str) -> None:
-    """Check that an algorithm is of msccl-tools, and not of TACCL, whose topology is one of nodes.
-
-    Raises:
-        FormatError: It is of TACCL.
-    """
-    if _OF_TACCL.search(text):
-        raise FormatError(
-            "it is an algorithm of TACCL, whose topology has 'node_links', which is not read: give "
-            "the profile that TACCL read, or the XML that it made of the algorithm"
-        )
 
 
 def _links(file: _File, alpha_us: float) -> tuple[Link, ...]:

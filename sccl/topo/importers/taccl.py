@@ -71,7 +71,7 @@ class _File(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class _Units:
+class Units:
     """What the numbers of a profile are of.
 
     Attributes:
@@ -112,7 +112,7 @@ def read(text: str, hints: Hints) -> Imported:
     """
     file = _decoded(text)
     check_cost("", file.alpha, 1.0, error=FormatError, names=("alpha", ""))
-    units = _units(file)
+    units = units_of(file.name, file.alpha)
     _check_left_out(file, units)
     links, budgets, joined, assumed = _inside(file, units)
     topology = Topology(
@@ -184,23 +184,32 @@ def _decoded(text: str) -> _File:
         raise FormatError(f"no profile of TACCL ({error}); expected {_in_a_line()}") from error
 
 
-def _units(file: _File) -> _Units:
-    named = re.search(r"(\d{1,6})([KMG]B)", file.name)
+def units_of(name: str, alpha: float) -> Units:
+    """Return the units of the costs of a profile.
+
+    Args:
+        name: Name of the profile, with the size of the profiled chunk.
+        alpha: Latency of links within the node, in the units of the profile.
+
+    Raises:
+        FormatError: The name states a size of 0.
+    """
+    named = re.search(r"(\d{1,6})([KMG]B)", name)
     size = int(named[1]) * _SIZES[named[2]] if named else _SIZES["MB"]
     told = named[0] if named else "1MB"
     why = "by its name" if named else "as its name has no size"
     assumed = [f"costs are of chunks of {told}, {why}, a MB being 10^6 bytes"]
     if not size:
-        raise FormatError(f"name {file.name!r} says chunks of {told}, expected a size above 0")
+        raise FormatError(f"name {name!r} says chunks of {told}, expected a size above 0")
     scale = _SCALES.get(told, 1.0)
     assumed.append(
         f"costs are microseconds times {scale:g}, as TACCL's profiles of {told} have them: where "
         "they are not, change the file that -o writes"
     )
-    return _Units(size, scale, file.alpha / scale, tuple(assumed))
+    return Units(size, scale, alpha / scale, tuple(assumed))
 
 
-def _check_left_out(file: _File, units: _Units) -> None:
+def _check_left_out(file: _File, units: Units) -> None:
     """Check costs that are not taken over, as a profile with one that is none is not measured.
 
     Raises:
@@ -217,7 +226,7 @@ _Inside = tuple[tuple[Link, ...], tuple[Budget, ...], str, tuple[str, ...]]
 """Links, budgets, what was understood, and what was assumed."""
 
 
-def _inside(file: _File, units: _Units) -> _Inside:
+def _inside(file: _File, units: Units) -> _Inside:
     if file.links is not None:
         return _custom(file, units), (), "joined as the matrix 'links' says", ()
     betas = file.node_betas_list or []
@@ -264,7 +273,7 @@ def _joined_directly(name: str, ranks: int) -> str:
     return gpu.name if gpu is not None and direct else ""
 
 
-def _custom(file: _File, units: _Units) -> tuple[Link, ...]:
+def _custom(file: _File, units: Units) -> tuple[Link, ...]:
     ranks, lanes, betas = file.gpus_per_node, file.links or [], file.betas or []
     for name, matrix in (("links", lanes), ("betas", betas)):
         rows: list[int] = [len(row) for row in matrix]
@@ -279,7 +288,7 @@ def _custom(file: _File, units: _Units) -> tuple[Link, ...]:
     )
 
 
-def _nics(file: _File, units: _Units) -> tuple[tuple[Nic, ...], tuple[str, ...]]:
+def _nics(file: _File, units: Units) -> tuple[tuple[Nic, ...], tuple[str, ...]]:
     """Return the network cards, each with its share of the GPUs, and what was understood."""
     count, ranks = file.nics_per_node, file.gpus_per_node
     if count < 1 or file.remote_beta is None or file.remote_alpha is None:

@@ -130,7 +130,7 @@ def check_fits(*named: tuple[str, Plan]) -> None:
             if count > most:
                 raise ParameterError(
                     f"{file} has {count} {what}, more than a page shows smoothly (at most {most}); "
-                    "give fewer or smaller files, or see the sends with 'sccl show'"
+                    "give fewer or smaller files, or write a table with 'sccl export --format csv'"
                 )
 
 
