@@ -225,8 +225,8 @@ def _regressions_of_field(key: str, old: Any, new: Any, before: Any, where: str)
             yield f"{where}: the bound fell from {before} to {after}"
         elif key in TIMES and _number(after) > _number(before) * (1 + GROWTH):
             yield f"{where}: grew from {before} to {after}, more than 2 %"
-    elif key in PROOFS:
-        if before and not after:
+    elif isinstance(before, bool):
+        if key in PROOFS and before and not after:
             yield f"{where}: no longer proved"
     elif key == "exit_code":
         if after != before and (before, after) != (3, 0):  # 3: undecided
