@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test quick nightly durations check docs reference pictures format clean
+.PHONY: demo test golden quick nightly durations check docs reference pictures format clean
 
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
@@ -14,6 +14,9 @@ demo: $(STAMP) ## the main job: the proved frontier of allgather on a DGX-1
 
 test: $(STAMP) $(VENV)/.tools ## all tests; skipped ones are listed with what they miss
 	$(PYTEST)
+
+golden: $(STAMP) ## results, files, and command line equal tests/golden/records (GOLDEN=values: are as good)
+	$(BIN)/python -m pytest tests/golden -n 2 --dist worksteal --golden=$(or $(GOLDEN),bytes)
 
 quick: $(STAMP) ## the short tests that need no compiler, MPI, torch, browser, notebook, page or wheel
 	$(PYTEST) -m "not (compiler or mpi or torch or browser or notebook or page or wheel or long)"

@@ -73,6 +73,13 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let golden files be written anew (look at the difference before you commit it), and more."""
     parser.addoption("--update-golden", action="store_true", help="write golden files anew")
+    parser.addoption(
+        "--golden",
+        choices=("bytes", "values"),
+        default="bytes",
+        help="how golden tests compare: every byte, or bounds, times, and proofs",
+    )
+    parser.addoption("--golden-since", help="git revision whose golden records count")
     parser.addoption("--nightly", action="store_true", help="fresh seeds, ten times the examples")
 
 

@@ -6,56 +6,28 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import msgspec
 import pytest
-from typer.core import TyperCommand, TyperGroup
 from typer.testing import CliRunner
 
 import sccl
-from sccl.cli.main import app, load
+from sccl.cli.main import app
 from sccl.cli.schema import schema_of_kind
-from sccl.cli.verbs import VERBS
 from sccl.core.files.kinds import SHAPES
 from sccl.core.files.text import text_of
-from sccl.core.files.workloads import workload_to_wire
-from sccl.tasks.profile import save_measurements
 from sccl.tasks.schemas import OUTPUTS, output_of
-from sccl.topo import importers
-from sccl.workloads.readers import recording
+from tests.kit import commands
+from tests.kit.documents import CASES, QUESTION, SIZE, make_inputs, run
 from tests.kit.found import frontier
-from tests.kit.profiles import measured
-from tests.kit.scripts import scripted_mpi, scripted_tool
+from tests.kit.scripts import scripted_mpi
 from tests.kit.tools import tried_tools
-from tests.kit.traces import PREFETCHING, profile
-from tests.kit.workloads import prefetching
 
-ASKED = ("--collective", "allgather", "--topo", "ring:4")
-SIZE = ("--chunks", "1", "--steps", "2", "--rounds", "2")
+COMMANDS = {name.removeprefix("sccl "): verb for name, verb in commands.COMMANDS.items()}
 SIZES = ("--sizes", "4..8")
-RECORDED = f"""import os, pathlib
-for rank in (b"0", b"1"):
-    text = {recording.EXAMPLE!r}.replace(b'"rank":0', b'"rank":' + rank)
-    pathlib.Path(os.environ["SCCL_RECORD"], f"rank-{{int(rank)}}.json").write_bytes(text)
-print("what the job prints goes elsewhere")
-"""
-PCIE = {
-    "kind": "pcie-measurement",
-    "name": "two",
-    "loopback_us": [[2.0], [1.0]],
-    "pairs": [{"gpus": [0, 1], "gb_per_s": [12.0]}],
-    "beside_nic": [[6.0], [12.0]],
-}
-
-
-def run(*words: str | Path) -> tuple[int, Any]:
-    """Run the command in this process; return the exit code and the document it prints."""
-    done = CliRunner().invoke(app, [*map(str, words), "--json"])
-    return done.exit_code, json.loads(done.stdout)
 
 
 def strict(kind: str) -> dict[str, Any]:
@@ -66,137 +38,12 @@ def strict(kind: str) -> dict[str, Any]:
     return schema
 
 
-def leaves() -> dict[str, TyperCommand]:
-    """Return every verb and inner verb by name."""
-    found: dict[str, TyperCommand] = {}
-    for verb in VERBS:
-        command = load(verb)
-        inner = command.commands if isinstance(command, TyperGroup) else {"": command}
-        for name, one in inner.items():
-            assert isinstance(one, TyperCommand)
-            found[f"{verb.name} {name}".strip()] = one
-    return found
-
-
-LEAVES = leaves()
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a sweep, its certificate, a store, a schedule and a project."""
-    folder = tmp_path_factory.mktemp("json")
-    sweep = ("pareto", *ASKED, "--store", folder / "store.sqlite")
-    assert run(*sweep, "--out", folder / "found", "--certify", folder / "proofs")[0] == 0
-    theirs = importers.load("msccl-topology").EXAMPLE
-    (folder / "theirs.json").write_text(theirs)
-    (folder / "sketch.json").write_text('{"nnodes": 1, "intranode_sketch": {"strategy": "none"}}')
-    scripted_tool(folder / "tools", "nvidia-smi", {"topo": importers.load("nvidia-smi").EXAMPLE})
-    save_measurements(measured({(0, 1): (1.0, 50.0)}, 2, "json"), folder / "timings.json")
-    (folder / "pcie.json").write_text(json.dumps(PCIE))
-    (folder / "job.py").write_text(RECORDED)
-    (folder / "rank0.json").write_bytes(profile(0, PREFETCHING))
-    (folder / "prefetching.json").write_text(text_of(workload_to_wire(prefetching())))
-    assert run("tacos", *ASKED, "--size", "1MB", "-o", folder / "schedule.json")[0] == 0
-    assert run("codegen", folder / "found", "-o", folder / "project")[0] == 0
-    plan = folder / "found" / "allgather-ring-4-c2-s2-r3.json"
-    program = ("--format", "msccl-xml", "-o", folder / "program.xml")
-    assert run("export", plan, *program)[0] == 0
-    return folder
+    return make_inputs(tmp_path_factory.mktemp("json"))
 
 
-def instance(place: Path) -> str:
-    """Return the digest of an instance in the store for which there is an algorithm."""
-    rows = run("store", "ls", "--store", place / "store.sqlite")[1]["verdicts"]
-    return str(next(row["instance"] for row in rows if row["answer"] == "sat"))
-
-
-GIVEN: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
-    "pareto": ("frontier", lambda _: [*ASKED, "--no-store", "--timeout", "60"]),
-    "limits": ("frontier", lambda _: [*ASKED]),
-    "design": ("design", lambda _: ["--ranks", "8", "--degree", "2"]),
-    "robust": ("robust", lambda _: [*ASKED, "--no-store", "--timeout", "60"]),
-    "solve": ("solve", lambda d: [*ASKED, *SIZE, "--no-store", "-o", d / "a.json"]),
-    "tacos": ("tacos", lambda _: [*ASKED, "--size", "1MB"]),
-    "teccl": ("teccl", lambda _: [*ASKED, "--size", "1MB"]),
-    "taccl": ("taccl", lambda _: [*ASKED, "--size", "1MB", "--chunks", "1"]),
-    "plan": (
-        "plan",
-        lambda d: [d / "prefetching.json", "--fabric", "hgx2", "--seconds", "0"],
-    ),
-    "compare-plans": (
-        "compare-plans",
-        lambda d: [d / "prefetching.json", "--fabric", "hgx2", "--seconds", "0"],
-    ),
-    "baseline": ("baseline", lambda d: ["ring", *ASKED, "-o", d / "ring.json"]),
-    "compare": (
-        "compare",
-        lambda d: [*ASKED, "--size", "1KB..4KB", "--only", "ring,c-cube,tacos", "-o", d / "best"],
-    ),
-    "bounds": ("bounds", lambda _: [*ASKED, "--steps", "2"]),
-    "show": ("show", lambda d: [d / "found"]),
-    "part": ("part", lambda d: [d / "schedule.json", "--rank", "0", "-o", d / "part.json"]),
-    "simulate": ("simulate", lambda d: [d / "found", "--size", "1KB..4KB"]),
-    "plot": ("plot", lambda d: [d / "found", "-o", d / "p.html"]),
-    "sketch check": ("sketch-check", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
-    "sketch show": ("sketch", lambda d: [d / "sketch.json"]),
-    "sketch explain": ("sketch-explain", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
-    "sketch draw": (
-        "sketch-draw",
-        lambda d: [d / "sketch.json", "--topo", "ring:4", "-o", d / "sketch.html"],
-    ),
-    "fabric list": ("fabric-list", lambda _: []),
-    "fabric show": ("fabric", lambda _: ["hgx2"]),
-    "fabric check": ("fabric-check", lambda _: ["dgx1-pcie"]),
-    "motif": ("motif", lambda _: ["allreduce", "--recipe", "levels(4).seg(2)"]),
-    "explore": ("explore", lambda d: [d / "found", "-o", d / "e.html"]),
-    "export": (
-        "export",
-        lambda d: [d / "schedule.json", "--format", "chrome-trace", "-o", d / "trace.json"],
-    ),
-    "import": ("import", lambda d: [d / "program.xml", "-o", d / "imported.json"]),
-    "codegen": ("codegen", lambda d: [d / "found", "-o", d / "again"]),
-    "check": ("check", lambda d: [d / "found"]),
-    "verify-certificate": ("verify-certificate", lambda d: [d / "proofs"]),
-    "smt2": ("smt2", lambda _: [*ASKED, *SIZE]),
-    "doctor": ("doctor", lambda _: []),
-    "schema": ("schema", lambda _: []),
-    "topo import": ("topo-import", lambda d: [d / "theirs.json", "-o", d / "ours.json"]),
-    "topo probe": ("topo-import", lambda d: ["--tools", d / "tools", "-o", d / "this.json"]),
-    "profile": (
-        "profile",
-        lambda d: ["--measurements", d / "timings.json", "-o", d / "p.json", "--plot", d / "p.svg"],
-    ),
-    "enforce": (
-        "enforce",
-        lambda d: ["--record", d / "job.json", "--json", "--", sys.executable, d / "job.py"],
-    ),
-    "lab": ("lab", lambda _: ["true", "--by", "bucket", "--ranks", "2"]),
-    "topo infer": ("topo-infer", lambda d: [d / "pcie.json", "--topo", "full:2"]),
-    "topo list": ("topo-list", lambda _: []),
-    "topo show": ("topology", lambda _: ["dgx1"]),
-    "topo without": ("topo-without", lambda d: ["dgx1", "--rank", "3", "-o", d / "m.json"]),
-    "topo with": ("topo-with", lambda d: ["dgx1", "--link", "0-5", "-o", d / "n.json"]),
-    "workload import": (
-        "workload-import",
-        lambda d: [d / "rank0.json", "--alike", "-o", d / "w.json"],
-    ),
-    "workload make": (
-        "workload-make",
-        lambda d: [
-            "transformer",
-            *["--layers", "2", "--hidden", "8", "--heads", "2", "--dp", "2", "-o"],
-            d / "t.json",
-        ],
-    ),
-    "workload show": ("workload-show", lambda d: [d / "prefetching.json"]),
-    "store ls": ("store-ls", lambda d: ["--store", d / "store.sqlite"]),
-    "store show": ("store-show", lambda d: [instance(d), "--store", d / "store.sqlite"]),
-    "store export": (
-        "store-export",
-        lambda d: [instance(d), "--store", d / "store.sqlite", "-o", d / "exported.json"],
-    ),
-    "store gc": ("store-gc", lambda d: ["--unknown", "--store", d / "store.sqlite"]),
-}
 MEASURED = {"run", "bench", "tune"}
 ATTACHED = {"optimizer"}
 """What verbs print that are about a running job: tests of their own look at it."""
@@ -205,11 +52,9 @@ OTHERWISE = {"time-limit"}
 
 
 def test_every_verb_takes_json_and_is_tested_here() -> None:
-    assert {name for name, one in LEAVES.items() if "json" not in {p.name for p in one.params}} == (
-        set()
-    )
-    assert {*GIVEN, *MEASURED, *ATTACHED, "topo schema"} == set(LEAVES)
-    assert {kind for kind, _ in GIVEN.values()} | MEASURED | ATTACHED | OTHERWISE | {"error"} == {
+    assert all("json" in {p.name for p in command.params} for command in COMMANDS.values())
+    assert {*CASES, *MEASURED, *ATTACHED, "topo schema"} == set(COMMANDS)
+    assert {kind for kind, _ in CASES.values()} | MEASURED | ATTACHED | OTHERWISE | {"error"} == {
         *OUTPUTS,
         "fabric",
         "sketch",
@@ -223,9 +68,9 @@ def test_the_table_of_outputs_says_what_they_say(kind: str) -> None:
     assert stated["kind"] == kind
 
 
-@pytest.mark.parametrize("verb", GIVEN)
+@pytest.mark.parametrize("verb", CASES)
 def test_what_is_printed_is_of_the_published_shape(verb: str, place: Path) -> None:
-    kind, arguments = GIVEN[verb]
+    kind, arguments = CASES[verb]
     asked = (*verb.split()[:2], *arguments(place))
     code, found = tried_tools() if verb == "doctor" else run(*asked)
     assert code in (0, 1), found
@@ -237,8 +82,8 @@ def test_what_is_printed_is_of_the_published_shape(verb: str, place: Path) -> No
 
 
 def test_inputs_are_told_by_their_digests(place: Path) -> None:
-    _, asked = run("bounds", *ASKED)
-    _, found = run("pareto", *ASKED, "--no-store")
+    _, asked = run("bounds", *QUESTION)
+    _, found = run("pareto", *QUESTION, "--no-store")
     assert set(asked["inputs"]) == {"topology", "collective"}
     assert found["inputs"] == asked["inputs"]
     kept = json.loads((place / "found" / "allgather-ring-4-frontier.json").read_text())
@@ -263,7 +108,7 @@ def test_what_a_sweep_writes_is_of_the_published_shape(place: Path, tmp_path: Pa
         several = run(verb, "--collective", "allreduce", "--topo", "ring:4", *more)[1]
         assert several["classes"]
         jsonschema.validate(several, strict("frontier"))
-    assert run("pareto", *ASKED, "--no-store", "--out", tmp_path)[0] == 0
+    assert run("pareto", *QUESTION, "--no-store", "--out", tmp_path)[0] == 0
     for path in tmp_path.iterdir():  # the same question writes the same bytes
         assert path.read_bytes() == (place / "found" / path.name).read_bytes()
 
@@ -293,7 +138,7 @@ def test_projects_are_measured_and_their_data_checked(place: Path, tmp_path: Pat
     assert [line.split()[0] for line in done.stdout.splitlines()[3:5]] == ["4", "8"]
 
 
-@pytest.mark.parametrize("verb", LEAVES)
+@pytest.mark.parametrize("verb", COMMANDS)
 def test_a_command_line_that_cannot_be_read_is_an_error_in_json(verb: str) -> None:
     for wrong in (["--no-such-option"], ["--json=maybe"]):
         done = CliRunner().invoke(app, [*verb.split(), *wrong, "--json"])
@@ -315,7 +160,7 @@ NEEDS_NOTHING = {
 }
 
 
-@pytest.mark.parametrize("verb", sorted(set(LEAVES) - NEEDS_NOTHING))
+@pytest.mark.parametrize("verb", sorted(set(COMMANDS) - NEEDS_NOTHING))
 def test_no_arguments_at_all_are_an_error_in_json(verb: str) -> None:
     code, found = run(*verb.split())
     jsonschema.validate(found, strict("error"))
@@ -363,7 +208,7 @@ def test_what_ends_a_verb_is_an_error_in_json(
         raise raised
 
     monkeypatch.setattr("sccl.cli.bounds.lower_bounds", end)
-    got, found = run("bounds", *ASKED)
+    got, found = run("bounds", *QUESTION)
     jsonschema.validate(found, strict("error"))
     assert (got, found["error"]["exit_code"], found["error"]["type"]) == (code, code, kind)
 
@@ -375,7 +220,7 @@ def test_a_failure_after_the_document_adds_none(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("sccl.cli.plot.picture", fail)
-    code, found = run("pareto", *ASKED, "--no-store", "--plot", tmp_path / "p.svg")
+    code, found = run("pareto", *QUESTION, "--no-store", "--plot", tmp_path / "p.svg")
     assert (code, found["kind"]) == (4, "frontier")
 
 
@@ -403,7 +248,6 @@ def test_file_names_that_are_no_text_are_told(tmp_path: Path) -> None:
 
 def test_names_are_never_raw_on_a_terminal(tmp_path: Path) -> None:
     from sccl.core.files.algorithms import algorithm_to_wire
-    from sccl.core.files.text import text_of
 
     wire = algorithm_to_wire(frontier("ring:4", "allgather")[0])
     plain = json.loads(text_of(wire))

@@ -1,0 +1,1 @@
+"""The golden tests: behavior of the whole program, frozen in ``records`` (see ``records.py``)."""

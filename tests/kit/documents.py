@@ -1,0 +1,169 @@
+"""One command line per verb with ``--json``, and the folder of inputs that these commands read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from sccl.cli.main import app
+from sccl.core.files.text import text_of
+from sccl.core.files.workloads import workload_to_wire
+from sccl.tasks.profile import save_measurements
+from sccl.topo import importers
+from sccl.workloads.readers import recording
+from tests.kit.profiles import measured
+from tests.kit.scripts import scripted_tool
+from tests.kit.traces import PREFETCHING, profile
+from tests.kit.workloads import prefetching
+
+QUESTION = ("--collective", "allgather", "--topo", "ring:4")
+ONLY = ("--only", "ring,c-cube,tacos")
+SIZE = ("--chunks", "1", "--steps", "2", "--rounds", "2")
+RECORDED = f"""import os, pathlib
+for rank in (b"0", b"1"):
+    text = {recording.EXAMPLE!r}.replace(b'"rank":0', b'"rank":' + rank)
+    pathlib.Path(os.environ["SCCL_RECORD"], f"rank-{{int(rank)}}.json").write_bytes(text)
+print("what the job prints goes elsewhere")
+"""
+PCIE = {
+    "kind": "pcie-measurement",
+    "name": "two",
+    "loopback_us": [[2.0], [1.0]],
+    "pairs": [{"gpus": [0, 1], "gb_per_s": [12.0]}],
+    "beside_nic": [[6.0], [12.0]],
+}
+
+
+def run(*words: str | Path) -> tuple[int, Any]:
+    """Run the command in this process; return the exit code and the document it prints."""
+    done = CliRunner().invoke(app, [*map(str, words), "--json"])
+    return done.exit_code, json.loads(done.stdout)
+
+
+def make_inputs(folder: Path) -> Path:
+    """Write a sweep, its certificate, a store, a schedule, and a project into ``folder``."""
+    sweep = ("pareto", *QUESTION, "--store", folder / "store.sqlite")
+    assert run(*sweep, "--out", folder / "found", "--certify", folder / "proofs")[0] == 0
+    theirs = importers.load("msccl-topology").EXAMPLE
+    (folder / "theirs.json").write_text(theirs)
+    (folder / "sketch.json").write_text('{"nnodes": 1, "intranode_sketch": {"strategy": "none"}}')
+    scripted_tool(folder / "tools", "nvidia-smi", {"topo": importers.load("nvidia-smi").EXAMPLE})
+    save_measurements(measured({(0, 1): (1.0, 50.0)}, 2, "json"), folder / "timings.json")
+    (folder / "pcie.json").write_text(json.dumps(PCIE))
+    (folder / "job.py").write_text(RECORDED)
+    (folder / "rank0.json").write_bytes(profile(0, PREFETCHING))
+    (folder / "prefetching.json").write_text(text_of(workload_to_wire(prefetching())))
+    assert run("tacos", *QUESTION, "--size", "1MB", "-o", folder / "schedule.json")[0] == 0
+    assert run("codegen", folder / "found", "-o", folder / "project")[0] == 0
+    plan = folder / "found" / "allgather-ring-4-c2-s2-r3.json"
+    program = ("--format", "msccl-xml", "-o", folder / "program.xml")
+    assert run("export", plan, *program)[0] == 0
+    return folder
+
+
+def stored_instance(folder: Path) -> str:
+    """Return the digest of a satisfiable instance in the store."""
+    rows = run("store", "ls", "--store", folder / "store.sqlite")[1]["verdicts"]
+    return str(next(row["instance"] for row in rows if row["answer"] == "sat"))
+
+
+CASES: dict[str, tuple[str, Callable[[Path], list[str | Path]]]] = {
+    "pareto": ("frontier", lambda _: [*QUESTION, "--no-store", "--timeout", "60"]),
+    "limits": ("frontier", lambda _: [*QUESTION]),
+    "design": ("design", lambda _: ["--ranks", "8", "--degree", "2"]),
+    "robust": ("robust", lambda _: [*QUESTION, "--no-store", "--timeout", "60"]),
+    "solve": ("solve", lambda d: [*QUESTION, *SIZE, "--no-store", "-o", d / "a.json"]),
+    "tacos": ("tacos", lambda _: [*QUESTION, "--size", "1MB"]),
+    "teccl": ("teccl", lambda _: [*QUESTION, "--size", "1MB"]),
+    "taccl": ("taccl", lambda _: [*QUESTION, "--size", "1MB", "--chunks", "1"]),
+    "plan": (
+        "plan",
+        lambda d: [d / "prefetching.json", "--fabric", "hgx2", "--seconds", "0"],
+    ),
+    "compare-plans": (
+        "compare-plans",
+        lambda d: [d / "prefetching.json", "--fabric", "hgx2", "--seconds", "0"],
+    ),
+    "baseline": ("baseline", lambda d: ["ring", *QUESTION, "-o", d / "ring.json"]),
+    "compare": (
+        "compare",
+        lambda d: [
+            *QUESTION,
+            "--size",
+            "1KB..4KB",
+            "--only",
+            "ring,c-cube,tacos",
+            "-o",
+            d / "best",
+        ],
+    ),
+    "bounds": ("bounds", lambda _: [*QUESTION, "--steps", "2"]),
+    "show": ("show", lambda d: [d / "found"]),
+    "part": ("part", lambda d: [d / "schedule.json", "--rank", "0", "-o", d / "part.json"]),
+    "simulate": ("simulate", lambda d: [d / "found", "--size", "1KB..4KB"]),
+    "plot": ("plot", lambda d: [d / "found", "-o", d / "p.html"]),
+    "sketch check": ("sketch-check", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
+    "sketch show": ("sketch", lambda d: [d / "sketch.json"]),
+    "sketch explain": ("sketch-explain", lambda d: [d / "sketch.json", "--topo", "ring:4"]),
+    "sketch draw": (
+        "sketch-draw",
+        lambda d: [d / "sketch.json", "--topo", "ring:4", "-o", d / "sketch.html"],
+    ),
+    "fabric list": ("fabric-list", lambda _: []),
+    "fabric show": ("fabric", lambda _: ["hgx2"]),
+    "fabric check": ("fabric-check", lambda _: ["dgx1-pcie"]),
+    "motif": ("motif", lambda _: ["allreduce", "--recipe", "levels(4).seg(2)"]),
+    "explore": ("explore", lambda d: [d / "found", "-o", d / "e.html"]),
+    "export": (
+        "export",
+        lambda d: [d / "schedule.json", "--format", "chrome-trace", "-o", d / "trace.json"],
+    ),
+    "import": ("import", lambda d: [d / "program.xml", "-o", d / "imported.json"]),
+    "codegen": ("codegen", lambda d: [d / "found", "-o", d / "again"]),
+    "check": ("check", lambda d: [d / "found"]),
+    "verify-certificate": ("verify-certificate", lambda d: [d / "proofs"]),
+    "smt2": ("smt2", lambda _: [*QUESTION, *SIZE]),
+    "doctor": ("doctor", lambda _: []),
+    "schema": ("schema", lambda _: []),
+    "topo import": ("topo-import", lambda d: [d / "theirs.json", "-o", d / "ours.json"]),
+    "topo probe": ("topo-import", lambda d: ["--tools", d / "tools", "-o", d / "this.json"]),
+    "profile": (
+        "profile",
+        lambda d: ["--measurements", d / "timings.json", "-o", d / "p.json", "--plot", d / "p.svg"],
+    ),
+    "enforce": (
+        "enforce",
+        lambda d: ["--record", d / "job.json", "--json", "--", sys.executable, d / "job.py"],
+    ),
+    "lab": ("lab", lambda _: ["true", "--by", "bucket", "--ranks", "2"]),
+    "topo infer": ("topo-infer", lambda d: [d / "pcie.json", "--topo", "full:2"]),
+    "topo list": ("topo-list", lambda _: []),
+    "topo show": ("topology", lambda _: ["dgx1"]),
+    "topo without": ("topo-without", lambda d: ["dgx1", "--rank", "3", "-o", d / "m.json"]),
+    "topo with": ("topo-with", lambda d: ["dgx1", "--link", "0-5", "-o", d / "n.json"]),
+    "workload import": (
+        "workload-import",
+        lambda d: [d / "rank0.json", "--alike", "-o", d / "w.json"],
+    ),
+    "workload make": (
+        "workload-make",
+        lambda d: [
+            "transformer",
+            *["--layers", "2", "--hidden", "8", "--heads", "2", "--dp", "2", "-o"],
+            d / "t.json",
+        ],
+    ),
+    "workload show": ("workload-show", lambda d: [d / "prefetching.json"]),
+    "store ls": ("store-ls", lambda d: ["--store", d / "store.sqlite"]),
+    "store show": ("store-show", lambda d: [stored_instance(d), "--store", d / "store.sqlite"]),
+    "store export": (
+        "store-export",
+        lambda d: [stored_instance(d), "--store", d / "store.sqlite", "-o", d / "exported.json"],
+    ),
+    "store gc": ("store-gc", lambda d: ["--unknown", "--store", d / "store.sqlite"]),
+}
