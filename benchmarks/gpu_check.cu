@@ -192,7 +192,7 @@ void require(bool good, const char *what) {
 template <class T>
 T *allocate(std::size_t count) {
   void *at = nullptr;
-  require(gpu_alloc(&at, count * sizeof(T)) && gpu_zero(at, count * sizeof(T)), "allocation");
+  require(gpu_alloc(&at, count * sizeof(T)) && gpu_zero(at, count * sizeof(T), Stream{}), "allocation");
   return static_cast<T *>(at);
 }
 
@@ -258,13 +258,13 @@ void check_order(int most) {
   for (const int threads : {512, 96, 1}) {
     const int rounds = threads == 1 ? most / 100 + 1 : most;
     for (const bool packets : {false, true}) {
-      require(gpu_zero(board, sizeof *board), "zero");
+      require(gpu_zero(board, sizeof *board, stream), "zero");
       require(packets ? gpu_launch(true, order_of_packets, 2, threads, stream, board, rounds) : gpu_launch(true, order_of_messages, 3, threads, stream, board, rounds), "launch");
       require(gpu_sync(stream), "kernel");
       report_order(packets ? "order of packets" : "order of messages", board, threads, rounds);
     }
     constexpr int blocks = 64;
-    require(gpu_zero(board, sizeof *board) && gpu_launch(true, order_of_counts, blocks, threads, stream, board, blocks, rounds) && gpu_sync(stream), "kernel");
+    require(gpu_zero(board, sizeof *board, stream) && gpu_launch(true, order_of_counts, blocks, threads, stream, board, blocks, rounds) && gpu_sync(stream), "kernel");
     report_order("order of counts", board, threads, rounds);
   }
 }
@@ -286,7 +286,7 @@ void check_stale() {
     unsigned *const at = allocate<unsigned>(words);
     std::vector<unsigned> host(words);
     for (const bool own : {true, false}) {
-      require(gpu_zero(different, sizeof *different), "zero");
+      require(gpu_zero(different, sizeof *different, stream), "zero");
       const unsigned copies = words > 1024 ? 200 : 2000;
       for (unsigned copy = 1; copy <= copies; ++copy) {
         std::fill(host.begin(), host.end(), copy + own * copies);
@@ -315,7 +315,7 @@ void measure_speed(int rounds) {
       std::fflush(stdout);
     }
   Board *const board = allocate<Board>(1);
-  const auto launch = [&] { return gpu_zero(board, sizeof *board) && gpu_launch(true, exchange_flags, 2, 512, stream, board, board, rounds, -1); };
+  const auto launch = [&] { return gpu_zero(board, sizeof *board, stream) && gpu_launch(true, exchange_flags, 2, 512, stream, board, board, rounds, -1); };
   const double ms = time_launches(stream, 1, launch);
   const Epoch late = read_word(&board->late);
   std::printf("{\"check\": \"wait of a block for another\", \"us\": %.3f, \"late\": %llu}\n", ms * 1e3 / rounds / 2, late);

@@ -30,6 +30,7 @@ TEXTS = {
     "kernel_parameter": "const",
     "captures": "false",
     "flushes": "true",
+    "counts_blocks": "false",
     "default_streams": "hipStream_t{}, hipStreamPerThread",
     "alloc_flags": "hipExtMallocWithFlags(at, bytes, SCCL_SHARED_MEMORY)",
     "alloc_host": "hipHostMalloc(at, bytes, hipHostMallocMapped | hipHostMallocPortable | "
@@ -39,7 +40,6 @@ TEXTS = {
     "function_attributes": "hipFuncAttributes",
     "pointer_attributes": "hipPointerAttribute_t",
     "pointer_kind": "SCCL_POINTER_KIND",
-    "processor_count": "hipDeviceAttributeMultiprocessorCount",
     "language_flags": "-x hip",
     "host_flags": "-x c++ -D__HIP_PLATFORM_AMD__",
     "install_hint": "install the HIP compiler (Debian: apt-get install hipcc rocm-device-libs "

@@ -75,23 +75,28 @@ class PartOrder:
         for n, (site, line) in enumerate(sites(program).items()):
             self._part[site] = program.layout.part(line.chunk)
             self._sites[self._part[site]].append((n, site))
-        self._orders: dict[frozenset[int], Order] = {}
+        self._orders: dict[tuple[frozenset[int], int | None], Order] = {}
 
     def precedes(self, first: Site, then: Site) -> bool:
         """Return whether ``first`` is done before ``then`` begins, if both have bytes."""
         return self._between(first, then).precedes(first, then)
 
-    def implied(self, source: Site, site: Site) -> bool:
-        """Return whether ``site`` would follow ``source`` without its dependency on it."""
-        order = self._between(source, site)
+    def implied(self, source: Site, site: Site, *, on_rank: bool = False) -> bool:
+        """Return whether ``site`` would follow ``source`` without its dependency on it.
+
+        Args:
+            on_rank: whether it has to follow from what their rank does alone.
+        """
+        order = self._between(source, site, site[0] if on_rank else None)
         return any(order.precedes(source, other) for other in order.needs[site])
 
-    def _between(self, first: Site, then: Site) -> Order:
+    def _between(self, first: Site, then: Site, rank: int | None = None) -> Order:
         parts = frozenset((self._part[first], self._part[then]))
-        if parts not in self._orders:
-            own = [site for _, site in sorted(s for part in parts for s in self._sites[part])]
-            self._orders[parts] = _order(self._program, own, self._setter)
-        return self._orders[parts]
+        if (parts, rank) not in self._orders:
+            own = sorted(s for part in parts for s in self._sites[part])
+            some = [site for _, site in own if rank is None or site[0] == rank]
+            self._orders[parts, rank] = _order(self._program, some, self._setter)
+        return self._orders[parts, rank]
 
 
 def _order(program: Program, some: Iterable[Site], setter: Mapping[tuple[int, int], Site]) -> Order:

@@ -391,17 +391,30 @@ def _merged(
 def drop_implied(program: Program) -> Program:
     """Return the program without the dependencies that follow from the others.
 
-    They have to follow whatever parts have no bytes (see :class:`PartOrder`).
+    They have to follow whatever parts have no bytes (see :class:`PartOrder`). An eager program may
+    run in packets, which order no memory. There a dependency on a written slot has to follow from
+    the rank's other dependencies alone.
     """
     order = PartOrder(program)
     ranks = []
     for rank, own in enumerate(program.ranks):
+        code = dict(own.instructions())
+
+        def is_implied(
+            source: Address,
+            at: Address,
+            rank: int = rank,
+            code: Mapping[Address, Instruction] = code,
+        ) -> bool:
+            written = {*code[source].writes(), *code[source].lands()}
+            touched = {*code[at].reads(), *code[at].writes()}
+            on_rank = program.landing is Landing.SCRATCH and not written.isdisjoint(touched)
+            return order.implied((rank, source), (rank, at), on_rank=on_rank)
+
         blocks = []
         for b, block in enumerate(own.blocks):
             lines = [
-                line.behind(
-                    tuple(a for a in line.after if not order.implied((rank, a), (rank, (b, i))))
-                )
+                line.behind(tuple(a for a in line.after if not is_implied(a, (b, i))))
                 for i, line in enumerate(block.instructions)
             ]
             blocks.append(replace(block, instructions=tuple(lines)))

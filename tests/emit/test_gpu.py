@@ -534,6 +534,9 @@ def test_links_slower_than_those_that_are_not_used_are_reported() -> None:
         )
         assert sorted(int(rank) for rank, _ in reported) == ranks
         assert all({int(end) for end in pair} == {0, 1} for pair in reported)
+    quiet = {**settings, "SCCL_DEBUG": "0", "SCCL_EMULATED_PCIE": "0-1"}
+    done = launch(mpich(), 8, [*words, "--counts", "10"], **quiet)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_flags_of_amd_gpus_are_uncached_where_that_exists(tmp_path: Path) -> None:

@@ -140,6 +140,11 @@ def test_ranks_need_not_be_in_the_order_of_their_gpus_for_counts() -> None:
     assert "counts_vary is done" in done.stdout
 
 
+def test_counts_are_copied_from_pinned_memory() -> None:
+    done = user("counts_in_a_row")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_counts_that_do_not_fit_together_are_refused_by_all(transport: str) -> None:
     """No deadline is set: all hear of it from hosts, and the next call is served."""
@@ -216,6 +221,31 @@ def test_a_call_without_a_stream_follows_the_default_streams(transport: str) -> 
     assert done.returncode == 0, done.stderr
 
 
+MEETINGS = {
+    "eager": 0,
+    "eager, no stream": 0,
+    "eager, MPI": 1,
+    "direct": 1,
+    "direct, MPI": 1,
+    "registered": 0,
+}
+"""Meetings of hosts in a call that was made before. Any rank may pass host memory to MPI."""
+
+RUNTIME_CALLS = {"eager": 9, "eager, no stream": 16, "registered": 10}
+"""Most calls of the GPU's runtime: of pointers, the capture, one event each way, and the launch.
+Without a stream default streams are followed, too."""
+
+
+def test_calls_cost_little_on_hosts() -> None:
+    done = user("costs_of_a_call")
+    assert done.returncode == 0, done.stderr
+    costs = dict(line.split(": ") for line in done.stdout.splitlines() if ": " in line)
+    counts = {name: [int(n) for n in re.findall(r"\d+", cost)] for name, cost in costs.items()}
+    assert {name: met for name, (met, *_) in counts.items()} == MEETINGS
+    for name, most in RUNTIME_CALLS.items():
+        assert sum(counts[name][1:]) <= most, costs[name]
+
+
 def test_a_process_has_two_gpus() -> None:
     done = user("two_gpus")
     assert done.returncode == 0, done.stderr
@@ -241,12 +271,58 @@ def test_ranks_share_a_gpu_only_if_all_may() -> None:
     assert done.stderr == f"bench: sccl cannot serve these ranks: {why}\n"
 
 
+CROWDED = re.compile(r"GPU 0000:01:00.0 of rank 0 runs only (\d) of (\d) thread blocks of a rank")
+
+
+@pytest.mark.parametrize(
+    ("resident", "sharing", "served"),
+    [
+        (2, {}, {"allreduce"}),
+        (3, {}, {"allgather", "allreduce", "alltoall", "gather"}),
+        (2, {"SCCL_EMULATED_DEVICES": "0", "SCCL_SHARE_GPU": "1"}, {"allreduce"}),
+        (
+            11,
+            {"SCCL_EMULATED_DEVICES": "0", "SCCL_SHARE_GPU": "1", "SCCL_EMULATED_MPS": "1"},
+            {"allreduce"},
+        ),
+        (7, {"SCCL_EMULATED_DEVICES": "0", "SCCL_SHARE_GPU": "1", "SCCL_EMULATED_MPS": "1"}, set()),
+    ],
+)
+def test_calls_whose_thread_blocks_do_not_fit_are_passed_on(
+    resident: int, sharing: dict[str, str], served: set[str]
+) -> None:
+    """Thread blocks wait for one another, so those of a call run together or not at all."""
+    done = user("plain_mpi", slices=2, SCCL_EMULATED_RESIDENT=str(resident), **sharing)
+    assert done.returncode == 0, done.stderr
+    assert set(re.findall(r"(\w+) of \d+ bytes served by", done.stderr)) == served
+    room = resident // (4 if "SCCL_EMULATED_MPS" in sharing else 1)
+    for line in done.stderr.splitlines():
+        if crowded := CROWDED.search(line):
+            assert int(crowded[1]) == room < int(crowded[2])
+    passed = set(re.findall(r"(\w+) passed on: .*runs only", done.stderr))  # alltoall lacks a link
+    assert passed - {"alltoall"} == {"allgather", "allreduce", "gather"} - served
+
+
+@pytest.mark.parametrize(("target", "fit"), [("cuda", "some"), ("hip", "1")])
+def test_a_call_that_does_not_fit_its_stream_is_refused(target: str, fit: str) -> None:
+    """A launch of CUDA reports it, for HIP the stream's mask of processors is read before."""
+    done = user("masked_stream", target=target)
+    assert done.returncode == 0, done.stderr
+    assert f"its stream runs only {fit} of 3 thread blocks at the same time\n" in done.stdout
+
+
+def test_ranks_that_share_a_gpu_in_loopback_have_to_fit() -> None:
+    done = loopback(emulated(), "allgather", "--counts", "1", SCCL_EMULATED_RESIDENT="11")
+    assert done.returncode == 1
+    assert "this GPU runs only 11 of 12 thread blocks at the same time" in done.stderr
+
+
 NO_LINK = (
     "GPU 0000:01:00.0 of rank 0 cannot reach the memory of GPU 0000:04:00.0 of rank 3 "
     "(no peer access)"
 )
 OTHER_LINK = (
-    "its algorithms need a link that is not there: GPU 0000:02:00.0 of rank 1 cannot reach "
+    "its algorithms cannot run: GPU 0000:02:00.0 of rank 1 cannot reach "
     "the memory of GPU 0000:03:00.0 of rank 2 (no peer access)"
 )
 NEWER = (
@@ -356,6 +432,17 @@ def test_a_captured_call_is_replayed() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_calls_spare_a_capture_of_another_stream() -> None:
+    """Allocations and looks at events end a capture, unless the thread is let do so."""
+    done = user("beside_a_capture")
+    assert done.returncode == 0, done.stderr
+
+
+def test_outputs_that_graphs_use_stay_mapped() -> None:
+    done = user("captured_outputs")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("landing", "transport"),
     [("p", "kernel"), ("e", "kernel"), ("d", "kernel"), ("e", "dma"), ("d", "dma")],
@@ -384,9 +471,13 @@ def test_hip_asks_for_the_links_of_the_gpus_that_it_sees() -> None:
     assert why in done.stdout
 
 
-def test_few_outputs_stay_mapped() -> None:
-    done = user("outputs_come_and_go")
+@pytest.mark.parametrize("name", ["outputs_come_and_go", "outputs_take_turns"])
+def test_few_outputs_are_mapped(name: str) -> None:
+    """A call whose output would have to take the place of another one copies through scratch."""
+    done = user(name)
     assert done.returncode == 0, done.stderr
+    hint = "outputs change so often that some calls go by way of scratch: register them"
+    assert done.stderr.count(f"{hint} (sccl_register)") == 1
 
 
 def test_a_rank_that_refused_a_call_does_not_wait_for_its_own_kernel() -> None:

@@ -128,6 +128,10 @@ NVIDIA_FAULTS = {
         *("combine.hpp", r"&& sizeof\(T\) < 4 \? 2 : 4;", "? 1 : 1;"),
         r"combine_as\w* has [0-3] loads of 16 bytes in flight, expected 4",
     ),
+    "one vector of chunks whose addresses differ": (
+        *("combine.hpp", r"for \((; i \+ \(FLIGHT<T>)", r"if (Unit == 16) for (\1"),
+        r"combine_as\w* has \d loads of 4 or 8 bytes in flight, expected 16",
+    ),
 }
 """Changes of a file (pattern and text), and the violation that each has to cause."""
 

@@ -230,7 +230,7 @@ def nvidia_violations(functions: Functions) -> Iterator[str]:
         yield "publish sets no flag of GPU scope"
     if not _count(functions, "leave", r"ATOMG?\..*64\.STRONG\.GPU"):
         yield "leave counts without GPU scope"
-    yield from _narrow_loops(functions, r"LDG?\.E\.128$")
+    yield from _narrow_loops(functions, r"LDG?\.E\.128$", r"LDG?\.E(?:\.64)?$")
 
 
 def _is_fenced(before: list[Instruction], scope: str) -> bool:
@@ -252,13 +252,24 @@ def _count(functions: Functions, method: str, opcode: str) -> int:
     return sum(bool(re.match(opcode, each.opcode)) for block in blocks for each in block)
 
 
-def _narrow_loops(functions: Functions, load: str) -> Iterator[str]:
-    """Yield functions that move data with too few loads of 16 bytes at a time."""
+def _narrow_loops(functions: Functions, wide: str, narrow: str = "") -> Iterator[str]:
+    """Yield functions that move data with too few loads in flight.
+
+    Args:
+        wide: Pattern of the opcode of a load of 16 bytes.
+        narrow: Pattern of those of 4 and 8 bytes, for chunks whose addresses differ modulo 16.
+            AMD's GPUs load 16 bytes there, too.
+    """
     for name, blocks in functions.items():
         if re.search(r"Machine\d+(?:send|copy)E|combine_as", name):
-            most = max(count_loads_in_flight(block, load) for block in blocks)
-            if most < VECTORS:
-                yield f"{name} has {most} loads of 16 bytes in flight, expected {VECTORS}"
+            for load, size, expected in ((wide, "16", VECTORS), (narrow, "4 or 8", 4 * VECTORS)):
+                most = (
+                    max(count_loads_in_flight(block, load) for block in blocks)
+                    if load
+                    else expected
+                )
+                if most < expected:
+                    yield f"{name} has {most} loads of {size} bytes in flight, expected {expected}"
 
 
 def count_loads_in_flight(block: tuple[Instruction, ...], load: str) -> int:
@@ -268,7 +279,7 @@ def count_loads_in_flight(block: tuple[Instruction, ...], load: str) -> int:
 
     Args:
         block: Instructions of a basic block.
-        load: Pattern of the opcode of a load of 16 bytes.
+        load: Pattern of the opcode of a load.
     """
     most, pending = 0, list[set[int]]()
     for each in block:
@@ -280,9 +291,14 @@ def count_loads_in_flight(block: tuple[Instruction, ...], load: str) -> int:
         pending = pending[max(done, default=0) :]
         if re.match(load, each.opcode):
             first = min(_registers(each.operands.split(",")[0]))
-            pending.append(set(range(first, first + 4)))
+            pending.append(set(range(first, first + _loaded_registers(each.opcode))))
         most = max(most, len(pending))
     return most
+
+
+def _loaded_registers(opcode: str) -> int:
+    """Return how many registers a load fills."""
+    return 4 if opcode.endswith(("128", "x4")) else 2 if opcode.endswith("64") else 1
 
 
 def _registers(operands: str) -> set[int]:

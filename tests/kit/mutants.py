@@ -7,6 +7,7 @@ Without it, the code is unchanged.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MACHINE = "machine.hpp"
@@ -86,6 +87,42 @@ def with_mutants(files: dict[str, str]) -> tuple[dict[str, str], list[Mutant]]:
     emulated = ATOMIC.sub(relaxed, files[EMULATED])
     emulated = inserted(emulated, r'(?<=#include "types.hpp"\n)', DECLARATION)
     return files | {MACHINE: machine, EMULATED: emulated}, mutants
+
+
+STREAM_FUNCTION = re.compile(
+    r"^(?:  |inline )?\w[\w ]* \*?(\w+)\([^;\n]*\) (?:const )?\{", re.MULTILINE
+)
+STREAM_ORDER = re.compile(r"(?<!bool )\bgpu_(?:record|follow)\([^()]*\)")
+STREAM_FLAG = re.compile(
+    r"(?<!void )\b(?:await|set)\((?=(?:main_|stream), &control\([^;]*\);)[^;]*\);"
+)
+GROUP = ("communicator.cpp", "group.hpp", "counted.hpp")
+
+
+def with_stream_mutants(
+    files: dict[str, str], changed: Sequence[str]
+) -> tuple[dict[str, str], list[Mutant]]:
+    """Return the files of a project with mutants of the order of its streams, and their list.
+
+    Each mutant leaves out the record of an event, the wait for one, a flag, or the wait for a flag.
+
+    Args:
+        files: files of a project.
+        changed: names of those that get mutants.
+    """
+    mutants: list[Mutant] = []
+
+    def add(site: re.Match[str]) -> int:
+        function = [f[1] for f in STREAM_FUNCTION.finditer(site.string, 0, site.start())][-1]
+        mutants.append(Mutant(len(mutants) + 1, f"{function}: {site[0]}"))
+        return len(mutants)
+
+    result = dict(files)
+    for name in changed:
+        text = STREAM_ORDER.sub(lambda site: f"(mutant == {add(site)} || {site[0]})", files[name])
+        result[name] = STREAM_FLAG.sub(lambda site: f"if (mutant != {add(site)}) {site[0]}", text)
+    result[EMULATED] = inserted(files[EMULATED], r'(?<=#include "types.hpp"\n)', DECLARATION)
+    return result, mutants
 
 
 def inserted(text: str, place: str, addition: str) -> str:

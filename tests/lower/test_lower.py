@@ -23,6 +23,7 @@ from sccl.lower import (
     Landing,
     Op,
     Program,
+    RankProgram,
     Slot,
     compiled,
     ranges_of_parts,
@@ -39,6 +40,7 @@ from sccl.lower.passes import (
     reuse_slots,
     serialise,
 )
+from sccl.lower.program import Address, Block
 from sccl.synth.ask import ask
 from sccl.synth.ksync import backends
 from sccl.topo import resolve
@@ -227,6 +229,79 @@ def test_copy_of_own_input_waits_for_nothing(collective: str, landing: Landing) 
                     assert not line.after
                     assert address not in awaited
         assert copies
+
+
+def build_echo(landing: Landing) -> Program:
+    """Return a program in which rank 0 reads its copy after rank 1 has sent the same chunk back."""
+    chunk, copied, back = (Slot(Buffer.INPUT, 0), Slot(Buffer.SCRATCH, 0), Slot(Buffer.SCRATCH, 1))
+    plain = lower(frontier("ring:4", "broadcast")[0], landing)
+    first = Block(
+        1,
+        None,
+        (
+            Instruction(Op.COPY, 0, 0, src=chunk, dst=copied),
+            Instruction(Op.SEND, 1, 0, peer=1, src=copied, dst=copied, flag=0),
+        ),
+    )
+    then = Block(
+        None,
+        1,
+        (
+            Instruction(Op.RECV, 2, 0, peer=1, dst=back, flag=0),
+            Instruction(Op.COPY, 3, 0, src=copied, dst=Slot(Buffer.OUTPUT, 0), after=((0, 0),)),
+        ),
+    )
+    echo = Block(
+        0,
+        0,
+        (
+            Instruction(Op.RECV, 1, 0, peer=0, dst=copied, flag=0),
+            Instruction(Op.SEND, 2, 0, peer=0, src=copied, dst=back, flag=0),
+        ),
+    )
+    ranks = (RankProgram((first, then), 2, 1), RankProgram((echo,), 1, 1))
+    return replace(plain, ranks=(*ranks, *(RankProgram((), 0, 0) for _ in range(2))))
+
+
+def test_dependency_on_a_write_does_not_follow_from_packets() -> None:
+    """An eager program may run in packets, which order no memory. Flags order it."""
+    for landing, kept in ((Landing.SCRATCH, ((0, 0),)), (Landing.OUTPUT, ())):
+        reduced = drop_implied(build_echo(landing))
+        assert reduced.ranks[0].blocks[1].instructions[1].after == kept
+
+
+def find_readers_of_writes(program: Program) -> set[tuple[int, Address, Address]]:
+    """Return the rank and the addresses of dependencies on instructions that write a used slot."""
+    found = set()
+    for rank, own in enumerate(program.ranks):
+        code = dict(own.instructions())
+        for address, line in code.items():
+            for before in line.after:
+                written = {*code[before].writes(), *code[before].lands()}
+                if written & {*line.reads(), *line.writes()}:
+                    found.add((rank, before, address))
+    return found
+
+
+def follows_on_rank(own: RankProgram, before: Address, address: Address) -> bool:
+    """Return whether an instruction follows another by the order of blocks and dependencies."""
+    reached, pending = set[Address](), [address]
+    while pending:
+        block, index = at = pending.pop()
+        if at not in reached:
+            reached.add(at)
+            pending += own.blocks[block].instructions[index].after
+            pending += [(block, index - 1)] if index else []
+    return before in reached
+
+
+@pytest.mark.parametrize("hard", PASSED, ids=str)
+def test_order_of_writes_follows_on_each_rank_of_eager_programs(hard: Hard) -> None:
+    program = merge_reductions(forward(fuse_receive_reduce(lower(load(hard), Landing.SCRATCH))))
+    paired = pair_channels(program)
+    reduced = drop_implied(paired)
+    for rank, before, address in find_readers_of_writes(paired):
+        assert follows_on_rank(reduced.ranks[rank], before, address)
 
 
 def test_reductions_of_one_step_are_one_instruction() -> None:

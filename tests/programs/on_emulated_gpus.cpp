@@ -239,6 +239,24 @@ void counts_unlike() {
   for (int r = 0; r < ranks; ++r) check(recv.at[2 * r] == value(r, 0, 2 * rank), "alltoallv is wrong");
 }
 
+// Calls of other counts each, of which nobody awaits one before the next: this thread waits for no stream.
+void counts_in_a_row() {
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  std::deque<Numbers> sent, got;
+  for (std::size_t call = 0; call < 12; ++call) {
+    const std::vector<std::size_t> each(ranks, 100 * (call % 5 + 1));
+    Numbers &from = sent.emplace_back(ranks * each[0]), &to = got.emplace_back(ranks * each[0]);
+    for (std::size_t i = 0; i < from.count; ++i) from.at[i] = value(rank, static_cast<int>(call), i);
+    check(sccl_alltoallv(from.at, each.data(), nullptr, to.at, each.data(), nullptr, SCCL_INT32, MPI_COMM_WORLD, stream) == SCCL_SUCCESS, sccl_explain());
+  }
+  check(gpu_sync(stream), "a call fails");
+  for (std::size_t call = 0; call < 12; ++call)
+    for (std::size_t i = 0, n = got[call].count / ranks; i < got[call].count; ++i)
+      check(got[call].at[i] == value(static_cast<int>(i / n), static_cast<int>(call), rank * n + i % n), "alltoallv is wrong");
+  check(!emulation().calls.count("copy of pageable memory"), "counts are copied from pageable memory");
+}
+
 // Rank 1 has its buffers elsewhere, or misaligned.
 void mixed_memory() {
   const int n = 1000;
@@ -318,6 +336,7 @@ void refused() {
   const int code = sccl_allreduce(own, most, 1, SCCL_INT32, SCCL_MAX, MPI_COMM_WORLD, nullptr);
   check(code == SCCL_UNSUPPORTED, "the C API does not refuse");
   if (rank == 0) std::printf("%s\n", sccl_explain());
+  check(emulation().memory.size() == (gpu_count() ? 1 : 0), "a communicator that serves nothing keeps memory of its GPU");
   MPI_Allreduce(own, most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   check(*most == ranks - 1, "allreduce is wrong");
 }
@@ -361,6 +380,18 @@ void unlike_memory() {
   check(std::strstr(sccl_explain(), "rank 1 refused a call that others make"), sccl_explain());
   check(rank != 1 || std::strstr(sccl_explain(), "one of its buffers is on a GPU and the other is not"), sccl_explain());
   check(call(send.at, recv.at) == SCCL_FAILED, "a call after that goes well");
+}
+
+// One rank refuses a call without a stream: it waits until the others have answered, who never do.
+void refusal_waits() {
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  Numbers send(1), recv(ranks);
+  int on_host = 0;
+  check(sccl_allgather(send.at, recv.at, 1, SCCL_INT32, comm, nullptr) == SCCL_SUCCESS, sccl_explain());
+  MPI_Barrier(MPI_COMM_WORLD);  // it has ended everywhere
+  check(rank != 1 || sccl_allgather(&on_host, recv.at, 1, SCCL_INT32, comm, nullptr) == SCCL_FAILED, "it does not wait for the others");
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 // One rank refuses a call on a stream. The others may end a short one without it, but not a long one.
@@ -458,7 +489,7 @@ void default_streams() {
         for (std::size_t i = 0; i < n; ++i) host[to * n + i] = value(rank * ranks + to, call, i);
       check(gpu_copy(send.at, host.data(), host.size() * sizeof(int), standard), "the copy fails");
       check(send.at[0] != host[0], "the copy has landed before anybody waits for it");
-      check(gpu_zero(counts, ranks * sizeof each[0]) && gpu_copy(counts, each.data(), ranks * sizeof each[0], standard), "the copy fails");
+      check(gpu_zero(counts, ranks * sizeof each[0], nullptr) && gpu_copy(counts, each.data(), ranks * sizeof each[0], standard), "the copy fails");
       const auto *const many = static_cast<const std::size_t *>(counts);
       const int code = counted ? sccl_alltoallv(send.at, many, nullptr, recv.at, many, nullptr, SCCL_INT32, MPI_COMM_WORLD, nullptr)
                                : sccl_alltoall(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr);
@@ -537,6 +568,40 @@ void outputs_come_and_go() {
   gather_to(first, 300), gather_to(registered, 301);
 }
 
+// More outputs than stay mapped take turns, or each call has one of its own: few calls map one, and all are right. An output
+// that stays is mapped in the end.
+void outputs_take_turns() {
+  check(sccl_select("allgather:0=0d") == SCCL_SUCCESS, sccl_explain());
+  const int n = 100, calls = 192, neighbors = 2;
+  Numbers send(n);
+  int call = 0;
+  const auto count_opened = [] { return static_cast<int>(emulation().calls["open"]); };
+  const auto gather_to = [&](Numbers &recv) {
+    ++call;
+    for (std::size_t i = 0; i < n; ++i) send.at[i] = value(rank, call, i);
+    check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, nullptr) == SCCL_SUCCESS, sccl_explain());
+    for (int r = 0; r < ranks; ++r)
+      for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == value(r, call, i), "allgather is wrong");
+  };
+  std::deque<Numbers> turns;
+  for (int i = 0; i < 12; ++i) turns.emplace_back(n * ranks);
+  gather_to(turns[0]);
+  const int few = neighbors * 8 * (calls / 64 + 1);
+  int before = count_opened();
+  for (int i = 0; i < calls; ++i) gather_to(turns[i % turns.size()]);
+  check(count_opened() - before <= few, "outputs that take turns are mapped again and again");
+  before = count_opened();
+  for (int i = 0; i < calls; ++i) {
+    Numbers own(n * ranks);
+    gather_to(own);
+  }
+  check(count_opened() - before <= few, "outputs that come and go are mapped again and again");
+  Numbers last(n * ranks);
+  before = count_opened();
+  for (int i = 0; i < calls; ++i) gather_to(last);
+  check(count_opened() - before == neighbors, "an output that stays is not mapped once");
+}
+
 // A rank refuses a call on a stream, so its kernel waits for the others. They meet on hosts next, where that rank is for a
 // while alone: it looks meanwhile whether the communicator has ended, and that must not wait for its own kernel.
 void refused_before_hosts_meet() {
@@ -553,9 +618,147 @@ void refused_before_hosts_meet() {
     check(call(host.data()) == SCCL_UNSUPPORTED, "memory of the host is taken");
     alone_until = std::chrono::steady_clock::now() + std::chrono::milliseconds(60);  // three looks
   }
+  emulation().calls.clear();
   check(MPI_Allreduce(send.at, recv.at, n, MPI_INT, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS, "a call that a rank refused goes well");
   const std::string why = sccl_explain();
   check(why.find("rank 1 refused a call that others make") == 0, why.c_str());
+  const auto &calls = emulation().calls;
+  check(rank != 1 || !(calls.count("copy") + calls.count("sync")), "a rank that waits on hosts asks its GPU for something");
+}
+
+// Calls follow one another, whatever their streams, and a stream ends with all that its calls read and write. Refused calls
+// are among them.
+void calls_follow_one_another() {
+  constexpr std::size_t n = 100;
+  Stream streams[2]{};
+  check(gpu_stream(&streams[0]) && gpu_stream(&streams[1]), "no streams");
+  const std::vector<std::size_t> each(ranks, n), whole(ranks, n * ranks);
+  Numbers send(n), first(n * ranks), then(n * ranks * ranks);
+  int on_host[4] = {};
+  for (int round = 0; round < 6; ++round) {
+    const bool counted = round % 3 == 1, refused = round % 3 == 2;
+    for (std::size_t i = 0; i < n; ++i) send.at[i] = value(rank, round, i);
+    check((counted ? sccl_allgatherv(send.at, n, first.at, each.data(), nullptr, SCCL_INT32, MPI_COMM_WORLD, streams[0])
+                   : sccl_allgather(send.at, first.at, n, SCCL_INT32, MPI_COMM_WORLD, streams[0])) == SCCL_SUCCESS, sccl_explain());
+    if (refused) check(sccl_allgather(on_host, on_host, 1, SCCL_INT32, MPI_COMM_WORLD, streams[1]) == SCCL_UNSUPPORTED, "memory of the host is taken");
+    check((counted ? sccl_allgatherv(first.at, n * ranks, then.at, whole.data(), nullptr, SCCL_INT32, MPI_COMM_WORLD, streams[1])
+                   : sccl_allgather(first.at, then.at, n * ranks, SCCL_INT32, MPI_COMM_WORLD, streams[1])) == SCCL_SUCCESS, sccl_explain());
+    check(gpu_sync(streams[1]), "a call fails");
+    for (int r = 0; r < ranks * ranks; ++r)
+      for (std::size_t i = 0; i < n; ++i) check(then.at[r * n + i] == value(r % ranks, round, i), "a call reads what the one before has not written");
+  }
+}
+
+// A stream of the program is being captured: communicators come and go, and their calls are made, on other streams.
+void beside_a_capture() {
+  constexpr int n = 100;
+  Numbers send(n), recv(n * ranks);
+  std::fill(send.at, send.at + n, rank);
+  const std::vector<std::size_t> each(ranks, n);
+  Stream captured = nullptr, stream = nullptr;
+  check(gpu_stream(&captured) && gpu_stream(&stream), "no streams");
+  Graph graph;
+  captured->capture(&graph);
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  sccl_handle handle = -1;
+  for (const char *const select : {"allgather:0=0e", "allgather:0=0d"}) {
+    check(sccl_select(select) == SCCL_SUCCESS, sccl_explain());
+    check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, comm, stream) == SCCL_SUCCESS, sccl_explain());
+    check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, comm, nullptr) == SCCL_SUCCESS, sccl_explain());
+    for (int r = 0; r < ranks; ++r) check(recv.at[r * n] == r, "allgather is wrong");
+  }
+  check(sccl_allgatherv(send.at, n, recv.at, each.data(), nullptr, SCCL_INT32, comm, stream) == SCCL_SUCCESS, sccl_explain());
+  check(sccl_register(comm, recv.at, n * ranks * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
+  check(sccl_deregister(comm, handle) == SCCL_SUCCESS, sccl_explain());
+  MPI_Comm_free(&comm);
+  captured->capture(nullptr);
+  check(graph.empty(), "a call is captured");
+}
+
+// Graphs hold calls of one output while others come and go: only that one stays mapped for them.
+void captured_outputs() {
+  check(sccl_select("allgather:0=0d") == SCCL_SUCCESS, sccl_explain());
+  constexpr int n = 100;
+  Numbers send(n), kept(n * ranks);
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  Graph graph;
+  stream->capture(&graph);
+  check(sccl_allgather(send.at, kept.at, n, SCCL_INT32, MPI_COMM_WORLD, stream) == SCCL_SUCCESS, sccl_explain());
+  stream->capture(nullptr);
+  const auto gather_to = [&](Numbers &recv, int call) {
+    for (std::size_t i = 0; i < n; ++i) send.at[i] = value(rank, call, i);
+    check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, stream) == SCCL_SUCCESS && gpu_sync(stream), sccl_explain());
+  };
+  for (int call = 0; call < 300; ++call) {
+    Numbers own(n * ranks);
+    gather_to(own, call);
+  }
+  const auto count_mapped = [] {
+    const std::lock_guard<std::mutex> lock(emulation().mutex);
+    const auto &memory = emulation().memory;
+    return std::count_if(memory.begin(), memory.end(), [](const auto &one) { return one.second.fd < 0; });
+  };
+  check(count_mapped() <= 2 * (8 + 2), "outputs that no graph uses stay mapped");  // of two neighbors, and their windows
+  for (std::size_t i = 0; i < n; ++i) send.at[i] = value(rank, 1, i);
+  for (const auto &task : graph) stream->put(task);
+  check(gpu_sync(stream), "a replay fails");
+  for (int r = 0; r < ranks; ++r)
+    for (std::size_t i = 0; i < n; ++i) check(kept.at[r * n + i] == value(r, 1, i), "a replay is wrong");
+}
+
+// Calls of the runtime and meetings of hosts in a call that was made before: printed for each kind of call.
+void costs_of_a_call() {
+  constexpr int n = 100;
+  Numbers send(n), recv(n * ranks);
+  Stream stream = nullptr;
+  sccl_handle handle = -1;
+  check(gpu_stream(&stream), "no stream");
+  const auto count = [&](const char *name, const std::function<void()> &call) {
+    for (int i = 0; i < 3; ++i) call();
+    check(gpu_sync(stream), "a call fails");
+    const int met = exchanges;
+    emulation().calls.clear();
+    call();
+    const auto calls = emulation().calls;
+    check(gpu_sync(stream), "a call fails");
+    if (rank) return;
+    std::printf("%s: %d meetings", name, exchanges - met);
+    for (const auto &[function, times] : calls)
+      if (function != "done") std::printf(", %d %s", static_cast<int>(times), function.c_str());  // that is asked again and again
+    std::printf("\n");
+  };
+  const auto gather = [&](void *on) { check(sccl_allgather(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, on) == SCCL_SUCCESS, sccl_explain()); };
+  const auto gather_by_mpi = [&] { check(MPI_Allgather(send.at, n, MPI_INT, recv.at, n, MPI_INT, MPI_COMM_WORLD) == MPI_SUCCESS, "allgather fails"); };
+  check(sccl_select("allgather:0=0e") == SCCL_SUCCESS, sccl_explain());
+  count("eager", [&] { gather(stream); });
+  count("eager, no stream", [&] { gather(nullptr); });
+  count("eager, MPI", gather_by_mpi);
+  check(sccl_select("allgather:0=0d") == SCCL_SUCCESS, sccl_explain());
+  count("direct", [&] { gather(stream); });
+  count("direct, MPI", gather_by_mpi);
+  check(sccl_register(MPI_COMM_WORLD, recv.at, n * ranks * sizeof(int), &handle) == SCCL_SUCCESS, sccl_explain());
+  count("registered", [&] { gather(stream); });
+}
+
+// A stream runs fewer thread blocks at the same time than a call has: all ranks refuse it, and calls go on.
+void masked_stream() {
+  const int n = 1000;
+  Numbers send(n), recv(n * ranks);
+  std::fill(send.at, send.at + n, rank);
+  const std::vector<std::size_t> each(ranks, n);
+  Stream stream = nullptr;
+  check(gpu_stream(&stream), "no stream");
+  for (const int resident : {1, 1 << 20})
+    for (const bool counted : {false, true}) {
+      stream->resident = resident;
+      const int code = counted ? sccl_allgatherv(send.at, n, recv.at, each.data(), nullptr, SCCL_INT32, MPI_COMM_WORLD, stream)
+                               : sccl_allgather(send.at, recv.at, n, SCCL_INT32, MPI_COMM_WORLD, stream);
+      check(code == (resident == 1 ? SCCL_UNSUPPORTED : SCCL_SUCCESS) && gpu_sync(stream), sccl_explain());
+      if (resident == 1 && !counted && rank == 0) std::printf("%s\n", sccl_explain());
+    }
+  for (int r = 0; r < ranks; ++r) check(recv.at[r * n] == r, "allgather is wrong");
 }
 
 // A call is captured once, with what makes its input anew, and replayed.
@@ -791,15 +994,23 @@ const struct {
     {"plain_mpi", plain_mpi},
     {"counts_vary", counts_vary},
     {"counts_unlike", counts_unlike},
+    {"counts_in_a_row", counts_in_a_row},
     {"refused", refused},
     {"own_context", own_context},
     {"unlike_memory", unlike_memory},
     {"unlike_on_streams", unlike_on_streams},
+    {"refusal_waits", refusal_waits},
     {"two_gpus", two_gpus},
     {"outputs_come_and_go", outputs_come_and_go},
+    {"outputs_take_turns", outputs_take_turns},
     {"refused_before_hosts_meet", refused_before_hosts_meet},
     {"over_pcie", over_pcie},
     {"default_streams", default_streams},
+    {"masked_stream", masked_stream},
+    {"beside_a_capture", beside_a_capture},
+    {"captured_outputs", captured_outputs},
+    {"costs_of_a_call", costs_of_a_call},
+    {"calls_follow_one_another", calls_follow_one_another},
     {"registered", registered},
     {"replays", replays},
     {"no_replays", no_replays},

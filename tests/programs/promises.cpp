@@ -64,7 +64,7 @@ struct World {
     if (!gpu_alloc_flags(reinterpret_cast<void **>(&windows), RANKS * window_bytes) || !gpu_stream(&stream)) std::abort();
     for (int r = 0; r < RANKS; ++r) {
       for (int p = 0; p < RANKS; ++p) views[r].window[p] = windows + p * window_bytes;
-      views[r].blocks = blocks, views[r].status = &status[r];
+      views[r].blocks = blocks, views[r].ends = status;
     }
     work.tag = TAG, work.parts = 1, work.blocks = blocks, work.slices = 1;
     work.block_bytes = work.piece_bytes = work.chunk_bytes = BYTES;
