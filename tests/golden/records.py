@@ -31,7 +31,7 @@ VOLATILE = {"at", "compilation_seconds", "from_store", "sccl", "seconds", "versi
 BOUNDS = {"bandwidth", "bound_us", "limit", "lower", "weighted_bound_us"}
 TIMES = {"bandwidth_cost", "finish_us", "period_us", "time_us", "upper", "weighted_us"}
 PROOFS = {"attained", "complete", "every_k", "proved"}
-DETAILS = {"certificate", "inputs", "open", "unsat"}
+DETAILS = {"certificate", "certificates", "inputs", "open", "unsat"}
 """Fields that say why a bound or proof holds, in which engines may differ."""
 
 ROUNDING = Fraction(1, 10**6)
@@ -217,7 +217,9 @@ def _regressions_of_field(key: str, old: Any, new: Any, before: Any, where: str)
     if key == "attained" and isinstance(before, dict):  # by a construction: no bounds
         before = {"bandwidth_cost": before["bandwidth"]}
         after = {"bandwidth_cost": (after or {}).get("bandwidth")}
-    if is_bound or key in TIMES:
+    if isinstance(before, dict | list):
+        yield from regressions(before, after, where)
+    elif is_bound or key in TIMES:
         slack = ROUNDING if isinstance(before, float) else 0
         if after is None:
             yield f"{where}: missing, was {before}"
@@ -228,18 +230,15 @@ def _regressions_of_field(key: str, old: Any, new: Any, before: Any, where: str)
     elif isinstance(before, bool):
         if key in PROOFS and before and not after:
             yield f"{where}: no longer proved"
-    elif key == "exit_code":
-        if after != before and (before, after) != (3, 0):  # 3: undecided
-            yield f"{where}: was {before}, is {after}"
-    else:
-        yield from regressions(before, after, where)
+    elif key == "exit_code" and after != before and (before, after) != (3, 0):  # 3: undecided
+        yield f"{where}: was {before}, is {after}"
 
 
 def _unsound(old: Any, new: Any, where: str) -> Iterator[str]:
     """Yield bounds above a completion time or R/C that a verified plan has attained."""
     for bound in ("bound_us", "limit", "lower"):
         for attained in ("finish_us", "period_us", "time_us", "bandwidth_cost", "upper"):
-            if old.get(attained) is None or new.get(bound) is None:
+            if not isinstance(new.get(bound), str | float | int) or old.get(attained) is None:
                 continue
             if _number(new[bound]) > _number(old[attained]) * (1 + ROUNDING):
                 yield f"{where}/{bound}: {new[bound]}, but {old[attained]} was attained"

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tests.golden.records import (
+    RECORDS,
     blank,
     differences,
+    read,
     regressions,
     schemas_differ,
     shapes_differ,
@@ -90,6 +92,16 @@ def test_comparison_by_value_tolerates(name: str) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_comparison_by_value_refuses(name: str) -> None:
     assert list(regressions(RECORD, changed(REFUSED[name])))
+
+
+OF_SHAPES = {"documents", "schemas"}
+
+
+@pytest.mark.parametrize("area", sorted({path.stem for path in RECORDS.glob("*.json")}))
+def test_record_is_as_good_as_itself(area: str) -> None:
+    compares = (shapes_differ, schemas_differ) if area in OF_SHAPES else (regressions,)
+    for record in read(area).values():
+        assert not [problem for compare in compares for problem in compare(record, record)]
 
 
 def test_shapes_ignore_values_and_nulls() -> None:
