@@ -73,11 +73,11 @@ def load(name: str) -> Format:
 
 
 OF_STEPS = {"chakra": "step_chakra", "chrome-trace": "step_chrome"}
-"""Formats that hold training plans, too, and what writes these."""
+"""Formats that also hold training plans, with the modules that write these."""
 
 
 def step_writer(name: str) -> Callable[[SteppedPlan], WrittenFiles]:
-    """Return what writes training plans in a format of :data:`OF_STEPS`."""
+    """Return the function that writes training plans in a format of :data:`OF_STEPS`."""
     module = importlib.import_module(f"{__name__}.{OF_STEPS[name]}")
     return cast("Callable[[SteppedPlan], WrittenFiles]", module.write_step)
 

@@ -1,13 +1,13 @@
-"""Chakra execution traces of MLCommons: of each rank what it sends, receives and waits for.
+"""Write Chakra execution traces of MLCommons: the sends, receives, and dependencies of each rank.
 
-Source: ``et_def.proto`` of MLCommons Chakra 1.0.0 (2026-05), and who reads it: custom collectives
-of ASTRA-sim took bytes of ``comm_size`` up to 2025, and take ``msg_chunk_cnt``, ``msg_chunk_idx``
-and ``total_chunk_cnt`` (``workload_chunk_cnt``) of the call's own bytes since; what draws them
-takes ``local_time_step``, ``chunk_offset``, ``tb_id`` and ``is_rrc``. Both sets are written. A send
-and its receive have the same ``comm_tag``, which no other pair has.
+Source: ``et_def.proto`` of MLCommons Chakra 1.0.0 (2026-05), and its readers. Custom collectives of
+ASTRA-sim used bytes of ``comm_size`` up to 2025, and have used ``msg_chunk_cnt``, ``msg_chunk_idx``
+and ``total_chunk_cnt`` (``workload_chunk_cnt``) of the call's bytes since. Viewers use
+``local_time_step``, ``chunk_offset``, ``tb_id`` and ``is_rrc``. Both sets are written. A send and
+its receive have the same unique ``comm_tag``.
 
-A trace says how many bytes go where, and not what they are: so it is only written. Of a schedule
-it tells the order, and what waits for what, but not the times.
+A trace has the number of bytes of each transfer, and not their chunks, so it is only written. For a
+schedule it has the order and the dependencies, but not the times.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ BY_SIZE = True
 MIXES = False
 
 MAX_MESSAGES = 2**20
-"""Of a plan: numbers and tags are of 32 bits, and simulators keep all nodes."""
+"""Largest number of messages of a plan: numbers and tags have 32 bits, and simulators keep all
+nodes.
+"""
 
 
 Options = MessageOptions

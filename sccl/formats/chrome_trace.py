@@ -1,11 +1,11 @@
-"""Traces that chrome://tracing and Perfetto draw: what every link carries when.
+"""Write traces for chrome://tracing and Perfetto: the transfers of every link over time.
 
 Source: Trace Event Format (Google, 2016), "complete" events (``ph`` X) with ``ts`` and ``dur`` in
-microseconds, and metadata events (``ph`` M) that name processes and threads. A process is a rank,
-or a switch, and its threads are the links out of it, so that Perfetto shows a row for each link, by
-who sends. ``args`` of an event has the chunk, where it goes, bytes, and when it arrives. A transfer
-of several chunks is one event, whose ``args`` have all of them as ``chunks``. It is only written: a
-trace does not say what a collective is.
+microseconds, and metadata events (``ph`` M) that name processes and threads. A process is a rank or
+a switch, and its threads are its outgoing links, so that Perfetto shows a row for each link by
+sender. ``args`` of an event has the chunk, its destination, bytes, and arrival. A transfer of
+several chunks is one event, whose ``args`` have all of them as ``chunks``. The format is only
+written, because a trace does not contain the collective.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BY_SIZE = True
 MIXES = False
 
 MAX_EVENTS = 2_000_000
-"""Of a trace: Perfetto takes some GB of memory for more."""
+"""Largest number of events of a trace. Perfetto needs several GB of memory for more."""
 
 Options = FormatOptions
 """Nothing can be told."""

@@ -1,20 +1,20 @@
-"""What somebody else's format of plans is: a module of this room, read and written in one file.
+"""Define the contract of foreign formats of plans, which are the modules of this package.
 
-It states ``NAME`` (as in ``--format``), ``ABOUT`` (whose format it is, in a line), ``SOURCE``
-(where it is described, and for which versions), ``TAKES`` (which plans it can hold; none: it is
-only read), ``BY_SIZE`` (whether it holds bytes, so that a size has to be told), ``MIXES`` (whether
-its runtime takes plans of several collectives together), ``Options`` (a struct. Each field with its
-help and its default), and has
+A format defines ``NAME`` (as in ``--format``), ``ABOUT`` (a description in a line), ``SOURCE``
+(description of the format, and its versions), ``TAKES`` (supported kinds of plans, empty: it is
+only read), ``BY_SIZE`` (whether it contains bytes, so that a size is required), ``MIXES`` (whether
+its runtime accepts plans of several collectives together), ``Options`` (a struct with help and
+default of each field), and has
 
-- ``write(plans, options) -> WrittenFiles``: files, and the command that runs them. What the format
-  or its runtime does not allow is an :class:`~sccl.errors.InputError` that names the limit, and
-  what to do. Nothing that a runtime would ignore in silence, or fail on, is ever written.
-- ``sniff(content) -> bool``: whether bytes are of this format; quick, and of any bytes. Always
-  False of a format that is only written.
-- ``read(content, where) -> Foreign``: what a file of anybody holds.
+- ``write(plans, options) -> WrittenFiles``: files, and the command that runs them. A limit of the
+  format or its runtime is an :class:`~sccl.errors.InputError` that names the limit and the remedy.
+  Content that a runtime would silently ignore, or fail on, is never written.
+- ``sniff(content) -> bool``: whether bytes are in this format. It is fast, and accepts any bytes.
+  Always False for a format that is only written.
+- ``read(content, where) -> Foreign``: content of a file.
 
-Limits stand at the head of the module, each with where it is from. Files come from strangers: a
-reader states how much it takes, and neither hangs nor fails otherwise on any bytes.
+Limits are at the head of the module, each with its source. Files are untrusted: a reader has size
+limits, and must not hang or raise other errors on any bytes.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from sccl.lower.step_graph import StepProgram
 
 MAX_BYTES = 2**28
-"""Of a file that is read."""
+"""Largest file that is read, in bytes."""
 
 
 class FormatOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a format can be told beside the plans. Each field has a default, and its help."""
+    """The options of a format. Each field has a default and a help text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +62,12 @@ class SizedPlan:
 
 @dataclass(frozen=True, slots=True)
 class WrittenFiles:
-    """What is to be written.
+    """The files of an export.
 
     Attributes:
-        files: content by name; several lie in a folder.
-        command: that runs them, in which ``{path}`` stands for the file or the folder.
-        notes: what a user has to know of them, in sentences.
+        files: Content by name. Several files form a folder.
+        command: Command that runs them. ``{path}`` stands for the file or the folder.
+        notes: Notes for the user, as sentences.
     """
 
     files: Mapping[str, bytes]
@@ -84,13 +84,13 @@ NOT_SAID = (
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """What was read of a file.
+    """The content of a file.
 
     Attributes:
-        plan: None: it has none, as rules by which others choose.
-        about: what it is, in words.
-        notes: what some runtime would trip over, or was assumed, in sentences.
-        refused: why no runtime would run it, in sentences. Empty: some would.
+        plan: The plan. None: it has none, for example selection rules.
+        about: Description.
+        notes: Problems in some runtimes, and assumptions, as sentences.
+        refused: Reasons why no runtime accepts it, as sentences. Empty: some accept it.
     """
 
     plan: Algorithm | Schedule | StepProgram | None
@@ -141,12 +141,12 @@ class Format(Protocol):
         ...
 
     def read(self, content: bytes, where: str) -> Foreign:
-        """Return what a file holds.
+        """Return the content of a file.
 
         Args:
-            where: what to call it in a message.
+            where: Its name, for messages.
 
         Raises:
-            InputError: it is not of this format, or larger than is read.
+            InputError: It is not in this format, or exceeds a limit.
         """
         ...

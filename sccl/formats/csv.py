@@ -1,10 +1,10 @@
-"""Tables with a row for each send or transfer, for spreadsheets and for pandas.
+"""Write tables with a row for each send or transfer, for spreadsheets and pandas.
 
-Source: RFC 4180, with a head line. All cells are numbers, so that nothing in them can be a formula.
-An algorithm has ``step, chunk, src, dst, reduce``. A schedule ``start_us, end_us, arrive_us, chunk,
-src, dst, bytes, reduce``, in the order in which they start; switches come after ranks. Rows of one
-link with the same times are one transfer, of all their bytes. It is only written: a table says
-neither what the machine is nor what is wanted.
+Source: RFC 4180, with a head line. All cells are numbers, so none can be a formula. An algorithm
+has ``step, chunk, src, dst, reduce``. A schedule has ``start_us, end_us, arrive_us, chunk, src,
+dst, bytes, reduce``, in order of start. Switches come after ranks. Rows of one link with the same
+times are one transfer of all their bytes. The format is only written, because a table has neither
+machine nor demand.
 """
 
 from __future__ import annotations

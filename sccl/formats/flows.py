@@ -15,7 +15,7 @@ from sccl.core.topology import Link, Topology
 
 ALPHA_US = 0.7
 GB_PER_S = 25.0
-"""Of a lane of NVLink 2 (SCCL, section 2.2): of links whose costs are not given."""
+"""Bandwidth of a lane of NVLink 2 (SCCL, section 2.2), for links without given costs."""
 
 Flow = tuple[int, int, int]
 """(chunk, src, dst)."""

@@ -42,7 +42,7 @@ MAX_FLOWS = 2**20
 """Sends of all chunks together."""
 
 MAX_CHUNKS = 2**20
-"""Of a node."""
+"""Largest number of chunks of a node."""
 
 _ATTRIBUTES = {
     "Algo": frozenset({"nchunkspernode"}),
@@ -111,10 +111,10 @@ def read(content: bytes, where: str) -> Foreign:
 
 
 def _tree(element: Element, where: str) -> _Tree:
-    """Return a tree whose sends come after those that bring what they send.
+    """Return a tree with its sends in order of dependencies.
 
     Raises:
-        FormatError: it is none.
+        FormatError: It is no tree.
     """
     root = element.get("root", "")
     below: dict[str, list[list[str]]] = defaultdict(list)
@@ -172,7 +172,7 @@ def _number(element: Element, name: str, where: str) -> int:
 
 
 def _by_number(node: str) -> list[tuple[int, str]]:
-    """Return what nodes are sorted by: the numbers in their names as numbers."""
+    """Return a sort key of nodes that compares numbers in their names as numbers."""
     parts = re.findall(r"[0-9]{1,9}|[^0-9]+", node)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 

@@ -1,9 +1,9 @@
-"""GOAL schedules, which LogGOPSim and ATLAHS simulate: sends and receives with what they require.
+"""Write GOAL schedules for LogGOPSim and ATLAHS: sends and receives with their dependencies.
 
-Source: LogGOPSim (Hoefler, Schneider, Lumsdaine 2010), its ``README`` and ``txt2bin``:
-``num_ranks N``, then for each rank ``rank r { ... }`` of lines ``label: send 8b to 1 tag 5``,
-``label: recv 8b from 0 tag 5`` and ``label requires label``. Labels are of a rank. Times are the
-simulator's own: it is told L, o, g and G, which stand for alpha and beta here.
+Source: LogGOPSim (Hoefler, Schneider, Lumsdaine 2010), its ``README`` and ``txt2bin``: ``num_ranks
+N``, then for each rank ``rank r { ... }`` of lines ``label: send 8b to 1 tag 5``, ``label: recv 8b
+from 0 tag 5`` and ``label requires label``. Labels are local to a rank. Times are the simulator's
+own: it takes L, o, g, and G, which correspond to alpha and beta here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BY_SIZE = True
 MIXES = False
 
 MAX_MESSAGES = 2**22
-"""Of a plan: a tag is a number of 32 bits, and a line is some 40 bytes."""
+"""Largest number of messages of a plan: a tag has 32 bits, and a line has about 40 bytes."""
 
 
 Options = MessageOptions

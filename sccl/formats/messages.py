@@ -1,4 +1,4 @@
-"""What ranks tell one another in an algorithm, and what each message waits for."""
+"""Convert algorithms to messages between ranks, with their dependencies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sccl.formats.contract import FormatOptions, SizedPlan
 
 
 class Awaiting(StrEnum):
-    """What a message waits for."""
+    """The dependencies of a message."""
 
     DATA = "data"
     """All that has come to its sender of its chunk in earlier steps."""
@@ -24,7 +24,7 @@ class Awaiting(StrEnum):
 
 
 class MessageOptions(FormatOptions, frozen=True, kw_only=True):
-    """What formats of messages can be told."""
+    """The options of formats of messages."""
 
     awaiting: Annotated[
         Awaiting,
@@ -37,13 +37,13 @@ class MessageOptions(FormatOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A send, and what has to have come to its sender before.
+    """A send, with the messages that must arrive at its sender before.
 
     Attributes:
-        number: its place in the order of steps, chunks, sources and destinations.
-        reduce: whether the receiver reduces it, or one of several chunks, into what it has.
-        after: numbers of messages to its sender.
-        with_chunks: other chunks that it carries, as transfers of schedules may. They ascend.
+        number: Its place in the order of steps, chunks, sources, and destinations.
+        reduce: Whether the receiver reduces it, or one of several chunks, into its own value.
+        after: Numbers of messages to its sender.
+        with_chunks: Further chunks that it carries, ascending, as transfers of schedules may.
     """
 
     number: int
@@ -88,9 +88,9 @@ def sized(plan: SizedPlan, most: int) -> tuple[Algorithm, int]:
 
 
 def messages_of(algorithm: Algorithm, awaiting: Awaiting) -> list[Message]:
-    """Return the sends of an algorithm, in the order of steps, chunks, sources and destinations.
+    """Return the sends of an algorithm, in the order of steps, chunks, sources, and destinations.
 
-    A chunk that is stored at a rank takes the place of what was there: nothing before it counts.
+    A chunk that is stored at a rank replaces its earlier value, so earlier messages do not count.
     """
     come: dict[tuple[int, int], list[int]] = defaultdict(list)  # by rank, and chunk if it matters
     found: list[Message] = []

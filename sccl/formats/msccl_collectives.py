@@ -23,31 +23,31 @@ from sccl.core.topology import as_ranks
 from sccl.errors import FormatError, TooLargeError
 
 MAX_RANKS = 1024
-"""Of a file: the machine is a matrix."""
+"""Largest number of ranks of a file, whose machine is a matrix."""
 
 MAX_SENDS = 2**20
-"""Of a file, and so are all chunks."""
+"""Largest number of sends of a file, and of chunks."""
 
 _MAX_ROOTS = 2
 """That are tried: of a collective with a root, one of its two sides is at that root alone."""
 
 _LONGEST_NAME = 60
-"""Of a collective that is none of sccl's."""
+"""Longest name of a custom collective."""
 
 Move = tuple[frozenset[Rank], frozenset[Rank]]
-"""Who holds, or contributes to, a chunk before; who wants it after."""
+"""Ranks that hold, or contribute to, a chunk at the beginning, and its destinations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is wanted of each address, and whether it is a sum."""
+    """The demand of each address, and whether it is a sum."""
 
     moves: Mapping[int, Move]
     combining: bool
 
 
 class ChunkPart(msgspec.Struct, frozen=True):
-    """Who has a chunk before, who wants it after, and where it lies."""
+    """The sources and destinations of a chunk, and its address."""
 
     pre: list[int]
     post: list[int]
@@ -78,10 +78,11 @@ def period_of(collective: Collective) -> int:
 
 
 def wanted_of(told: CollectivePart, where: str) -> Wanted:
-    """Return what is wanted of each address.
+    """Return the demand of each address.
 
     Raises:
-        FormatError: a node is none, or chunks of one address differ in more than who has them.
+        FormatError: A node does not exist, or chunks of one address differ in more than their
+            sources.
     """
     nodes = told.nodes
     found: dict[int, list[Move]] = defaultdict(list)

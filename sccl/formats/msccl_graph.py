@@ -1,8 +1,9 @@
-"""MSCCL programs as graphs of their steps: queues between ranks, dependencies, what is where.
+"""Convert MSCCL programs to graphs of their steps: queues, dependencies, and contents of buffers.
 
-The k-th message from one rank to another over a channel is the k-th that is received there. It lies
-in a queue of few slots, so that a sender waits for the message that many before it to be taken.
-Source: the interpreter of microsoft/msccl (``src/collectives/device/msccl_interpreter.h``).
+The k-th message from one rank to another over a channel is the k-th that is received there. It
+occupies a slot of a short queue, so a sender waits until the message that many slots before it is
+consumed. Source: the interpreter of microsoft/msccl
+(``src/collectives/device/msccl_interpreter.h``).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ QUEUE = "queue "
 
 
 def graph_program(program: MscclProgram) -> StepProgram:
-    """Return what a program does, in each way in which it says that it may be called."""
+    """Return the behavior of a program, for each permitted way to call it."""
     demand = _Demand(program)
     ways = [way for way in (True, False) if _called(program, in_place=way)]
     return StepProgram(
@@ -69,7 +70,7 @@ def _called(program: MscclProgram, *, in_place: bool) -> bool:
 
 
 class _Demand:
-    """What a collective asks for, in NCCL's buffers."""
+    """The demand of a collective, in NCCL's buffers."""
 
     def __init__(self, program: MscclProgram) -> None:
         self.name = SPELLED.get(program.attributes.get("coll", ""), "")
@@ -115,7 +116,7 @@ class _Demand:
         return found
 
     def collective(self) -> Collective:
-        """Return the collective; of one that is not known, that ranks keep what they have."""
+        """Return the collective. For an unknown one, ranks keep their data."""
         n, each = self.ranks, self.each
         if not self.name:
             holders = tuple(as_ranks((rank,)) for rank, _ in self.labels())
@@ -143,7 +144,7 @@ class _Demand:
         return (rank, buffer, index)
 
     def given(self, *, in_place: bool) -> dict[Place, Content]:
-        """Return what is where before."""
+        """Return the contents of buffers at the beginning."""
         return {
             self.place(rank, "input", index, in_place=in_place): frozenset({(rank, index)})
             for rank, index in self.labels()
@@ -151,7 +152,7 @@ class _Demand:
         }
 
     def wanted(self, *, in_place: bool) -> dict[Place, Content]:
-        """Return what is to be where afterwards."""
+        """Return the required contents of buffers at the end."""
         outputs = self.each if self.name == "reducescatter" else self.total
         everyone = range(self.ranks)
         found: dict[Place, Content] = {}
@@ -219,7 +220,7 @@ class _Builder:
         self.queues: dict[tuple[int, int, int], _Queue] = defaultdict(_Queue)
 
     def build(self) -> None:
-        """Number the steps, match messages, then say what each step does and awaits."""
+        """Number the steps, match messages, then record actions and dependencies of each step."""
         raw = [
             (rank, b, s, step)
             for rank, b, block in self.program.blocks()
@@ -333,7 +334,7 @@ class _Builder:
 
 
 def _operands(kind: str, src: Place, dst: Place, come: Place | None) -> tuple[Place, ...]:
-    """Return what a step adds up, in this order."""
+    """Return the operands of a reduction step, in order."""
     if kind == "re":
         return (dst, src)
     if come is None:

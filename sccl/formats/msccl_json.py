@@ -172,10 +172,10 @@ def read(content: bytes, where: str) -> Foreign:
 
 
 def _check_written(name: str, algorithm: Algorithm) -> None:
-    """Check that a file says what an algorithm does.
+    """Check that a file describes its algorithm.
 
     Raises:
-        InputError: it does not.
+        InputError: It does not.
     """
     ranks = algorithm.topology.ranks
     if ranks > MAX_RANKS or max(algorithm.num_sends, algorithm.collective.num_chunks) > MAX_SENDS:
@@ -188,10 +188,10 @@ def _check_written(name: str, algorithm: Algorithm) -> None:
 
 
 def _check_adds(name: str, algorithm: Algorithm) -> None:
-    """Check that what comes is added, and to nothing that leaves meanwhile.
+    """Check that arrivals are added, and to no value that is sent in the same step.
 
     Raises:
-        ParameterError: it is not.
+        ParameterError: They are not.
     """
     leaves = {(one.step, one.chunk, one.src) for one in algorithm.sends}
     for one in algorithm.sends:
@@ -349,10 +349,10 @@ def _algorithm_of(
     numbers: Mapping[int, Sequence[int]],
     where: str,
 ) -> Algorithm:
-    """Return what the sends of a file are.
+    """Return the algorithm of a file's sends.
 
     Raises:
-        InputError: an address or a node is none, or chunks are cut into more than are read.
+        InputError: An address or a node does not exist, or there are too many chunks.
     """
     held: dict[tuple[int, int], int] = {}
     sends: list[Send] = []
@@ -400,6 +400,6 @@ def _sends(
 def _held(
     chunk: int, rank: int, collective: Collective, held: Mapping[tuple[int, int], int]
 ) -> int:
-    """Return who has contributed to what a rank has of a chunk, as bits."""
+    """Return the contributors to a rank's value of a chunk, as bits."""
     own = (1 << rank) if rank in collective.holders(chunk) else 0
     return held.get((chunk, rank), own)

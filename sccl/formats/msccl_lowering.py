@@ -1,8 +1,8 @@
-"""An algorithm as an MSCCL program: which thread block sends and receives what, in which order.
+"""Lower an algorithm to an MSCCL program: the sends and receives of each thread block, in order.
 
-Steps are in the order of :mod:`sccl.formats.msccl_steps`, in which nothing waits in a circle. A
-message that is received and at once sent on is one step (``rcs``, ``rrcs``, ``rrs``), which needs
-two places in a queue, so many all protocols have.
+Steps are in the order of :mod:`sccl.formats.msccl_steps`, which has no cyclic waits. A message that
+is received and sent on at once is one step (``rcs``, ``rrcs``, ``rrs``). It needs two slots of a
+queue, which all protocols have.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from sccl.lower.instances import Instances
 _NOP = MscclStep("nop", ("i", -1), ("o", -1), count=0, dep=None, tells=False)
 
 Alias = Callable[[int, At], At]
-"""What memory is behind a place of a rank, in one way of calling."""
+"""The memory of a place of a rank, for one way to call the program."""
 
 
 def gpus_of(
     writer: Writer, runtime: Runtime, aliases: Sequence[Alias], channels: int, *, fuse: bool
 ) -> tuple[MscclGpu, ...]:
-    """Return what every rank runs, within a runtime's limits.
+    """Return the programs of all ranks, within a runtime's limits.
 
     Args:
-        aliases: per way of calling, what memory places are.
-        channels: at least so many of each instance, if there are messages for them.
+        aliases: Memory of places, for each way to call the program.
+        channels: Smallest number of channels per instance, if there are messages for them.
 
     Raises:
-        TooLargeError: no number of channels that the runtime has is enough.
+        TooLargeError: No supported number of channels suffices.
     """
     own = enumerate(writer.ops)
     links = Counter((src, op.peer) for src, ops in own for op in ops if op.message >= 0)
@@ -141,8 +141,8 @@ def _channels(ops: Sequence[Sequence[MscclOp]], spread: Spread) -> dict[int, int
 def _pairs(ops: Sequence[MscclOp]) -> dict[tuple[int, bool, int], tuple[int, int, int]]:
     """Return the thread block of each (channel, whether it sends, peer).
 
-    Those that send are joined with those that receive what they send on, else with those of the
-    same peer, else with any.
+    A sending half is joined with the half that receives its data, or with that of the same peer, or
+    with any.
     """
     brings = {v: op for op in ops if op.message >= 0 and op.kind != "s" for v in op.values}
     weight: Counter[tuple[int, int, int]] = Counter()  # (channel, send, recv)
@@ -190,7 +190,7 @@ def _joined(ops: Sequence[MscclOp]) -> Iterator[MscclOp]:
 
 
 def _fused(lines: Sequence[MscclOp], writer: Writer) -> list[MscclOp]:
-    """Return a thread block's steps in which what is received is at once sent on."""
+    """Return a thread block's steps, with receives fused with sends of the same data."""
     found: list[MscclOp] = []
     for op in lines:
         before = found[-1] if found else op
@@ -205,7 +205,7 @@ def _fused(lines: Sequence[MscclOp], writer: Writer) -> list[MscclOp]:
 
 
 def _fits(blocks: Blocks, runtime: Runtime) -> bool:
-    """Return whether a rank's thread blocks may be, before what they wait for is known."""
+    """Return whether a rank's thread blocks fit the limits, before dependencies are known."""
     few = len(blocks) <= min(runtime.blocks, MAX_DEP_BLOCK + 1)
     return (
         few
@@ -215,7 +215,7 @@ def _fits(blocks: Blocks, runtime: Runtime) -> bool:
 
 
 def _gpu(writer: Writer, rank: int, blocks: Blocks, aliases: Sequence[Alias]) -> MscclGpu:
-    """Return a rank's program: what its steps wait for, with steps that do nothing but wait."""
+    """Return a rank's program with dependencies, including steps that only wait."""
     number = {key: n for n, key in enumerate(blocks)}
     lines = sorted(
         ((op, number[key], i) for key, own in blocks.items() for i, op in enumerate(own)),
@@ -298,7 +298,7 @@ def _needs(
 def _fewest(
     sources: Sequence[set[int]], lines: Sequence[tuple[MscclOp, int, int]], blocks: int
 ) -> list[list[tuple[int, int]]]:
-    """Return what steps wait for without what follows from the rest of it."""
+    """Return the dependencies of steps without those that others imply."""
     done: list[list[int]] = []  # per step, the last step of each thread block that is done by then
     last: list[int | None] = [None] * blocks
     found = []
@@ -331,10 +331,11 @@ def _step(op: MscclOp, dep: tuple[int, int] | None, *, tells: bool) -> MscclStep
 
 
 def alias_of(name: str, chunks: int, *, in_place: bool) -> Alias:
-    """Return what memory is behind a place where input and output share theirs, as NCCL has it.
+    """Return the memory of places if input and output share a buffer, as in NCCL.
 
     Args:
-        chunks: of a rank's own block: of its input in allgather, of its output in reducescatter.
+        chunks: Chunks of a rank's own block: of its input for allgather, of its output for
+            reducescatter.
     """
 
     def memory(rank: int, at: At) -> At:

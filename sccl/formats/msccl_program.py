@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 MAX_ELEMENTS = 2**19
-"""Of a file that is read: a million steps take minutes."""
+"""Largest number of elements of a file. A million steps take minutes."""
 
 MAX_COUNT = 128
 """Chunks of a step: runtimes take up to 71."""
 
 MAX_CHUNKS = 2**22
-"""Of all ranks' buffers together, and of all that steps move."""
+"""Largest number of chunks of all buffers together, and of all moves of steps."""
 
 UNMOVED = 2**12
 """Chunks of all ranks of which most may be moved by no step: others would only cost time."""
@@ -73,7 +73,7 @@ class MscclStep:
 
 @dataclass(frozen=True, slots=True)
 class MscclBlock:
-    """A thread block: what it sends goes to one rank, what it receives is from one. -1: none."""
+    """A thread block. It sends to one rank, and receives from one. -1: none."""
 
     send: int
     recv: int
@@ -83,7 +83,7 @@ class MscclBlock:
 
 @dataclass(frozen=True, slots=True)
 class MscclGpu:
-    """What a rank runs, and the chunks of its buffers."""
+    """The program of a rank, and the chunks of its buffers."""
 
     inputs: int
     outputs: int
@@ -119,10 +119,10 @@ class MscclProgram:
 
 
 def chunk_by_chunk(program: MscclProgram) -> MscclProgram:
-    """Return what runtimes make of a program where only one chunk fits a place in a queue.
+    """Return the program as runtimes execute it if only one chunk fits a slot of a queue.
 
-    A step of several chunks does them one after the other then, each with a place of its own, so
-    that it may have to wait for the other end to take the first before it sends the last.
+    A step of several chunks then moves them one after another, each with its own slot, so it may
+    wait for the other end between them.
     """
     gpus = tuple(
         replace(gpu, blocks=tuple(_in_parts(gpu, block) for block in gpu.blocks))

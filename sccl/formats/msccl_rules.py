@@ -1,7 +1,7 @@
-"""What each runtime of MSCCL programs requires of them: its limits, its words, its parser's habits.
+"""Check the requirements of each runtime of MSCCL programs: limits, vocabulary, and parser.
 
-Source: see :mod:`sccl.formats.msccl_program`; limits are constants of these files and of
-``msccl.h``, ``msccl_struct.h`` and ``collectives.h`` beside them.
+Source: see :mod:`sccl.formats.msccl_program`. Limits are constants of these files, and of
+``msccl.h``, ``msccl_struct.h`` and ``collectives.h`` next to them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MAX_NAME = 254
 MAX_ATTRIBUTES = 16
 MAX_CHILDREN = 1024
 MAX_NODES = 4096
-"""Of an element; of an element, and of a rank's own part of the file (xml.h)."""
+"""Largest number of nodes of an element, and of a rank's part of the file (xml.h)."""
 
 MAX_COUNT = 71
 """Chunks of a step (MSCCL_MAX_COUNT 72, exclusive)."""
 
 MAX_OFFSET = 2**15 - 1
-"""Of a chunk in its buffer (int16)."""
+"""Largest offset of a chunk in its buffer (int16)."""
 
 MAX_DEP_BLOCK = 127
 """A thread block that others wait for (int8)."""
@@ -36,15 +36,15 @@ BLOCKS_PER_CHANNEL = 32
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A runtime that reads MSCCL programs.
+    """A runtime for MSCCL programs.
 
     Attributes:
-        collectives: that it knows, as it spells them.
-        required: attributes of ``algo`` without which it does not take a file, some in silence.
-        blocks: thread blocks of a rank.
-        steps: of a thread block.
-        last_byte: whether ``maxBytes`` is still served.
-        runs: what runs it: ``{path}`` is the file or its folder.
+        collectives: Supported collectives, in its spelling.
+        required: Attributes of ``algo`` without which it refuses a file, some silently.
+        blocks: Largest number of thread blocks of a rank.
+        steps: Largest number of steps of a thread block.
+        last_byte: Whether ``maxBytes`` is inclusive.
+        runs: Command that runs it. ``{path}`` is the file or its folder.
     """
 
     name: str
@@ -98,7 +98,7 @@ RUNTIMES = {
 
 
 def broken_rules(program: MscclProgram, content: bytes, runtime: Runtime) -> list[str]:
-    """Return what a runtime would trip over, in sentences. Each kind once, with where it is."""
+    """Return violations of a runtime's rules as sentences, each kind once, with its place."""
     found = [*_lexical(content), *_head(program, runtime), *_sizes(program, runtime)]
     for rank, gpu in enumerate(program.gpus):
         where = f"gpu {rank}"

@@ -1,12 +1,12 @@
-"""What ranks do for an algorithm in MSCCL's steps, before steps have their thread blocks.
+"""Convert an algorithm to MSCCL steps of ranks, before the assignment to thread blocks.
 
-Of what a rank does in a step, the sends of a chunk come before what arrives for it, chunk by chunk.
-In that order, on all ranks, whatever a step waits for comes before it: so nothing waits in a circle
-even where a queue holds one message.
+In a step of a rank, the sends of a chunk come before its arrivals, chunk by chunk. In this order,
+on all ranks, every dependency of a step comes before it, so there are no cyclic waits, even if a
+queue holds one message.
 
-Sends that are one transfer are one step of several chunks, as far as these lie beside one another
-at both ends. It has the place of its first chunk in the order, so it is not taken where its
-receiver sends one of its chunks in the same step, which has to come before.
+Sends of one transfer are one step of several chunks, as far as these are adjacent at both ends. It
+has the place of its first chunk in the order. It is therefore not used if its receiver sends one of
+its chunks in the same step, which has to come before.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ LOCAL = (-1, -1, -1)
 
 @dataclass(slots=True)
 class MscclOp:
-    """A step before it has its thread block.
+    """A step without a thread block.
 
     Attributes:
-        order: (step, chunk, 0 of a send, which of them): in this order all can be run.
-        values: what it sends, or what is there when it is done, of each of its chunks.
-        far: where its receiver puts it, or where its sender has it.
+        order: (step, chunk, 0 for a send, index): all steps can be executed in this order.
+        values: Value that it sends, or that it leaves, for each of its chunks.
+        far: Place at the receiver of a send, or at the sender of a receive.
     """
 
     kind: str
@@ -55,7 +55,7 @@ class MscclOp:
 
 
 class Writer:
-    """Writes down what ranks do, in an order that can be run."""
+    """Collects the steps of ranks, in an executable order."""
 
     def __init__(self, instances: Instances) -> None:
         self.instances = instances
@@ -93,7 +93,7 @@ class Writer:
             own.sort(key=lambda op: op.order)
 
     def are_only_sent(self, numbers: Sequence[int]) -> bool:
-        """Return whether values are read once each, and are not what is there in the end."""
+        """Return whether values are read once each, and are not part of the final state."""
         return all(map(self._is_only_sent, numbers))
 
     def _is_only_sent(self, number: int) -> bool:
@@ -160,7 +160,7 @@ def _beside(transfer: Sequence[tuple[MscclOp, MscclOp]]) -> Iterator[tuple[Msccl
 
 
 def _follow(first: tuple[MscclOp, MscclOp], then: tuple[MscclOp, MscclOp]) -> bool:
-    """Return whether what is sent and received lies right behind, at both ends."""
+    """Return whether the data of two steps are adjacent at both ends."""
     return first[1].kind == then[1].kind and all(
         b == (a[0], a[1] + one.count)
         for one, other in zip(first, then, strict=True)
@@ -176,9 +176,9 @@ def _as_one(first: MscclOp, then: MscclOp) -> MscclOp:
 def _scratch(
     instances: Instances, found: Trace, party: Mapping[int, int]
 ) -> dict[tuple[int, int], int]:
-    """Return the scratch of (chunk, rank): as little as what is alive in one step.
+    """Return the scratch place of (chunk, rank), with as little memory as is alive in a step.
 
-    What comes together lies beside one another where there is room. Each instance has its own.
+    Data that arrive together are adjacent if possible. Each instance has its own memory.
     """
     algorithm = instances.algorithm
     spans: list[dict[int, list[int]]] = [{} for _ in range(algorithm.topology.ranks)]

@@ -1,9 +1,9 @@
-"""MSCCL programs: XML that Microsoft's MSCCL, Azure's executor and RCCL up to ROCm 7.12 run.
+"""Read and write MSCCL programs: XML for MSCCL, Azure's executor, and RCCL up to ROCm 7.12.
 
-One file, three dialects: they spell one collective differently, mean different things by
-``maxBytes``, and allow different numbers of thread blocks and steps. Whatever is written is read
-again, executed, and held against the rules of its runtime before anybody sees it.
-Source: microsoft/msccl 2023-09, Azure/msccl-executor-nccl 2024-12, ROCm/rccl 2024-10.
+There are three dialects. They spell one collective differently, interpret ``maxBytes`` differently,
+and permit different numbers of thread blocks and steps. Every written file is read again, executed,
+and checked against the rules of its runtime. Source: microsoft/msccl 2023-09,
+Azure/msccl-executor-nccl 2024-12, ROCm/rccl 2024-10.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MAX_NAME = 63
 """Letters of a name that are kept (microsoft/msccl)."""
 
 MOST_BYTES = 2**40
-"""Of ``maxBytes`` in microsoft/msccl, which has no word for all sizes."""
+"""``maxBytes`` for all sizes in microsoft/msccl, which has no word for that."""
 
 MOST_BYTES_WITH_SCRATCH = 2**30
 """The same of programs with scratch: msccl allocates it for the largest call when it begins."""
@@ -74,7 +74,7 @@ class Transport(StrEnum):
 
 
 class MscclOptions(FormatOptions, frozen=True, kw_only=True):
-    """What can be told."""
+    """The options of the format."""
 
     dialect: Annotated[
         Dialect, Meta(description="Runtime for which it is written: msccl, azure, or rccl.")
@@ -136,10 +136,10 @@ def sniff(content: bytes) -> bool:
 
 
 def read(content: bytes, where: str) -> Foreign:
-    """Return what an MSCCL program does, and what each runtime would trip over.
+    """Return the behavior of an MSCCL program, with the violations of each runtime's rules.
 
     Raises:
-        InputError: it is none, or larger than is read.
+        InputError: It is no MSCCL program, or exceeds a limit.
     """
     program = program_of(content, where)
     given = program.attributes
@@ -194,7 +194,7 @@ def _chunks(algorithm: Algorithm) -> int:
 
 
 def _calls(algorithm: Algorithm, runtime: Runtime) -> dict[str, dict[str, str]]:
-    """Return what is added to the name of a file, and how the program may be called then."""
+    """Return suffixes of file names, with the ways to call the program."""
     outside = {"inplace": "0", "outofplace": "1"}
     if algorithm.collective.name == "alltoall":  # nobody's can be in place
         return {"": outside}
@@ -206,9 +206,9 @@ def _calls(algorithm: Algorithm, runtime: Runtime) -> dict[str, dict[str, str]]:
 def _right_gpus(
     instances: Instances, runtime: Runtime, options: MscclOptions
 ) -> tuple[MscclGpu, ...]:
-    """Return what ranks run, its messages sent on at once unless that could make them wait.
+    """Return the programs of ranks, with fused messages unless these could deadlock.
 
-    So it is looked at where each chunk takes a place in a queue: in calls of many bytes.
+    Deadlocks are tested with one slot of a queue per chunk, as in calls of many bytes.
     """
     algorithm, collective = instances.algorithm, instances.algorithm.collective
     block = collective.chunks // (collective.ranks if collective.name == "reducescatter" else 1)
@@ -290,10 +290,9 @@ def _checked(program: MscclProgram, runtime: Runtime) -> bytes:
 
 
 def _stuck(program: MscclProgram) -> list[str]:
-    """Return what waits for ever where each chunk takes a place in a queue: in calls of many bytes.
+    """Return the steps that wait forever if each chunk takes a slot, as in calls of many bytes.
 
-    What waits for what is the same in all ways of calling. Of very large programs it is not looked
-    at.
+    Dependencies are the same for all ways to call the program. Very large programs are not tested.
     """
     if sum(step.count for *_, block in program.blocks() for step in block.steps) > MAX_ELEMENTS:
         return []

@@ -1,10 +1,10 @@
-"""MSCCL++ execution plans: JSON that the executor of MSCCL++ 0.9 and later runs.
+"""Read and write MSCCL++ execution plans: JSON for the executor of MSCCL++ 0.9 and later.
 
-The one format that a runtime alive today executes. A plan is one-sided: a rank writes into buffers
-of its peers and signals; over memory channels within a node, and over port channels, which a
-proxy serves, across. What is written is read again, executed, and held against every limit of the
-executor before anybody sees it: it looks at few of them itself.
-Source: microsoft/mscclpp v0.9.0 and 1f5f065 (2026-08). See ``mscclpp_plan`` for the limits.
+It is the only format that a maintained runtime executes. A plan is one-sided: a rank writes into
+buffers of its peers and signals, over memory channels within a node, and across nodes over port
+channels, which a proxy serves. Every written plan is read again, executed, and checked against all
+limits of the executor, which itself checks few of them. Source: microsoft/mscclpp v0.9.0 and
+1f5f065 (2026-08). See ``mscclpp_plan`` for the limits.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ WRITTEN_FOR = {
     Version.V09: "MSCCL++ 0.9.0",
     Version.HEAD: "MSCCL++ 1f5f065 (2026-08)",
 }
-"""Whose code a plan was held against. The executor passes over what it does not know."""
+"""Version of the code that a plan was checked against. The executor ignores unknown fields."""
 
 _TRIED = 1024
 """Words of a chunk in the size that is tried."""
@@ -73,7 +73,7 @@ class PlanProtocol(StrEnum):
 
 
 class MscclppOptions(FormatOptions, frozen=True, kw_only=True):
-    """What can be told."""
+    """The options of the format."""
 
     version: Annotated[
         Version,
@@ -141,10 +141,10 @@ def sniff(content: bytes) -> bool:
 
 
 def read(content: bytes, where: str) -> Foreign:
-    """Return what a plan does, and what the executor would trip over.
+    """Return the behavior of a plan, with the violations of the executor's rules.
 
     Raises:
-        InputError: it is none, or larger than is read.
+        InputError: It is no MSCCL++ plan, or exceeds a limit.
     """
     plan = plan_of(content, where)
     blocks = sum(len(gpu.threadblocks) for gpu in plan.gpus)
@@ -201,10 +201,10 @@ def _plan(
 
 
 def _most(gpus: Sequence[GpuPart], factor: int) -> int:
-    """Return the most bytes of the larger buffer at which all offsets are of 32 bits.
+    """Return the largest size of the larger buffer at which all offsets have 32 bits.
 
     Args:
-        factor: how much larger scratch is than what it holds.
+        factor: Ratio of scratch to its data.
     """
     size = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in gpus)
     scratch = factor * max(gpu.scratch_chunks for gpu in gpus)
@@ -212,11 +212,11 @@ def _most(gpus: Sequence[GpuPart], factor: int) -> int:
 
 
 def _checked(plan: PlanPart, name: str) -> bytes:
-    """Return a plan's file, after it was read again, executed and held against the rules.
+    """Return a plan's file after reading it again, executing it, and checking the rules.
 
     Raises:
-        ParameterError: in place its writes would meet what is still to be read.
-        JudgeError: it is not right, which is a defect of this module.
+        ParameterError: In place, its writes would overwrite data that are still to be read.
+        JudgeError: It is not valid, which is a defect of this module.
     """
     content = text_of(plan)
     again = plan_of(content, "the file")
@@ -249,7 +249,7 @@ def _notes(plan: PlanPart, gpus: Sequence[GpuPart]) -> list[str]:
 
 
 def _command(name: str, plan: PlanPart, *, alone: bool) -> str:
-    """Return what runs a plan, at about 16 KiB a chunk if that is within its sizes."""
+    """Return the command that runs a plan, at about 16 KiB per chunk if its sizes permit."""
     chunks = max(max(gpu.input_chunks, gpu.output_chunks) for gpu in plan.gpus)
     unit = ALIGNMENT * chunks
     least = -(-plan.min_message_size // unit)

@@ -31,8 +31,8 @@ class BlockWriter:
     """Writes the operations of a thread block.
 
     Args:
-        kind: over what kind of channel a peer is reached.
-        first_plain: where, in chunks of data, what is no packets begins in scratch.
+        kind: Kind of channel to a peer.
+        first_plain: First place of data without packets in scratch, in chunks.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class BlockWriter:
         self.loose = True
 
     def put(self, name: str, sends: Sequence[Sending]) -> None:
-        """Write what sends data, before which threads meet if needed."""
+        """Write a send. If necessary, threads synchronize before it."""
         if self.waited or any(self.touched & s.places() for s in sends):
             self.meet()
         self._write(name, [s.src for s in sends], [], sends)
@@ -90,7 +90,7 @@ class BlockWriter:
                 self.waited |= waits
 
     def flush(self, sends: Sequence[Sending]) -> None:
-        """Write that ports are done with what they send; as many as there are destinations."""
+        """Write flushes of ports, one per destination."""
         for some in at_once(sends):
             self._write("flush", [], [], some)
 

@@ -1,10 +1,10 @@
-"""Whether a call's packets may come before the last call has been read.
+"""Check whether a call's packets may arrive before the previous call has been read.
 
-Nobody waits before packets are sent, and calls overlap: a rank may be in one while another has not
-left the last, or, where calls take turns with two halves of scratch, the last but one. That is
-right where the one knows by then that the other has entered a later call, and right or wrong
-whatever the speed, since it follows from what certainly is before what.
-Source: ``launchKernelHelper`` in ``executor.cc`` of microsoft/mscclpp.
+No rank waits before it sends packets, and calls overlap: a rank may be in one call while another
+has not left the previous one, or, if calls alternate between two halves of scratch, the one before
+that. This is valid if the sender knows by then that the receiver has entered a later call. It
+follows from the happens-before relation, so it does not depend on speeds. Source:
+``launchKernelHelper`` in ``executor.cc`` of microsoft/mscclpp.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sccl.lower.step_graph_run import done_before, in_order
 def too_early(
     steps: Sequence[GraphStep], blocks: Sequence[int], *, halves: bool
 ) -> list[GraphFault]:
-    """Return which packets may come too early; of steps that wait in a circle none.
+    """Return the packets that may arrive too early. Empty for steps with cyclic waits.
 
     Args:
-        steps: those before any thread block's first begin the call, one of each rank.
-        blocks: thread blocks of each rank; what has a higher number is a port.
-        halves: whether calls take turns with two halves of scratch.
+        steps: Steps. Those before the first of any thread block begin the call, one for each rank.
+        blocks: Number of thread blocks of each rank. A higher number is a port.
+        halves: Whether calls alternate between two halves of scratch.
     """
     readers = _readers(steps)
     order, faults = in_order(steps)

@@ -1,4 +1,4 @@
-"""What a plan of MSCCL++ is to bring about, as its collective and its buffers say."""
+"""Compute the demand of an MSCCL++ plan from its collective and its buffers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sccl.lower.layout import BufferLayout, layout_of
 from sccl.lower.step_graph import Content, Label
 
 MAX_MOVES = 2**22
-"""Of a plan: parts of chunks that are moved."""
+"""Largest number of moved parts of chunks of a plan."""
 
 
 class PlanDemand:
-    """What a plan's collective asks for; of one that is not known nothing."""
+    """The demand of a plan's collective. An unknown collective has none."""
 
     def __init__(self, plan: PlanPart) -> None:
         found = _collective(plan)
@@ -38,7 +38,7 @@ class PlanDemand:
         self.alias = _alias(plan, self.sizes)
 
     def wanted(self) -> Iterator[tuple[int, int, Content]]:
-        """Yield a rank, an index of its output and what is to be there."""
+        """Yield a rank, an index of its output, and its required content."""
         for rank, (_, outputs) in enumerate(self.sizes if self.known else ()):
             for i in range(outputs):
                 labels = self.holders[self.layout.chunk_of_output(rank, i)]

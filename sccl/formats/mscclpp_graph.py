@@ -1,8 +1,8 @@
-"""MSCCL++ plans as graphs of their operations: which awaits which, and what is where.
+"""Convert MSCCL++ plans to graphs of their operations: dependencies, and contents of buffers.
 
-A channel joins two ranks, the k-th of one kind from the one to the other with the k-th back, and
-counts signals either way: the n-th wait is over when n signals have come, whoever gave them. Some
-slices, thread blocks and pieces do only parts of chunks, so that places here are parts of chunks.
+A channel joins two ranks: the k-th of a kind from one to the other with the k-th in the opposite
+direction. It counts signals in each direction: the n-th wait ends after n signals, from any sender.
+Some slices, thread blocks, and pieces move only parts of chunks, so places are parts of chunks.
 Source: ``execution_kernel.hpp`` and ``executor.cc`` of microsoft/mscclpp.
 """
 
@@ -46,10 +46,10 @@ _ONE_TO_ONE = frozenset({"put", "pws", "pwsf", "get", "ppkt", "copy", "cpkt", "u
 
 
 def graph_program(plan: PlanPart) -> StepProgram:
-    """Return what a plan does, called as it says that it is.
+    """Return the behavior of a plan, called as it states.
 
     Raises:
-        TooLargeError: it moves more than is followed.
+        TooLargeError: It has too many moves.
     """
     demand = PlanDemand(plan)
     builder = _Builder(plan, demand)
@@ -68,10 +68,10 @@ Counter = tuple[object, ...]
 
 
 def unflushed(plan: PlanPart) -> list[str]:
-    """Return what ports may still read when its call ends, after which it may change.
+    """Return the sources that ports may still read at the end of the call.
 
     Raises:
-        TooLargeError: it moves more than is followed.
+        TooLargeError: It has too many moves.
     """
     if not any(gpu.peers("port") for gpu in plan.gpus):
         return []
@@ -103,7 +103,7 @@ class _Builder:
         self.last: dict[tuple[int, int, int], int] = {}
 
     def build(self) -> None:
-        """Say what each operation moves and awaits."""
+        """Record moves and dependencies of each operation."""
         entries = len(self.plan.gpus)
         for rank in range(entries):
             self.lines.append(PlanLine(rank, -1, 0, OpPart("start of the call")))
@@ -137,7 +137,7 @@ class _Builder:
         ]
 
     def given(self) -> dict[Place, Content]:
-        """Return what is where before."""
+        """Return the contents of buffers at the beginning."""
         found: dict[Place, Content] = {}
         for label in self.demand.chunks:
             for part in range(self.grain):
@@ -147,7 +147,7 @@ class _Builder:
         return found
 
     def wanted(self) -> dict[Place, Content]:
-        """Return what is to be where afterwards."""
+        """Return the required contents of buffers at the end."""
         return {
             self._place(rank, "output", i * self.grain + part): content
             for rank, i, content in self.demand.wanted()
@@ -220,7 +220,7 @@ class _Builder:
         line.moves = [move for moves in line.each for move in moves]
 
     def _serve(self, number: int, line: PlanLine) -> None:
-        """Let ports do what is theirs, and who flushes them wait for it."""
+        """Record the moves of ports, and let flushes wait for them."""
         ports = self.ports.get(number, [])
         first = (self.lines[number - 1].rank, self.lines[number - 1].block) != (
             line.rank,

@@ -1,8 +1,8 @@
-"""What a thread block of MSCCL++ does for its chunks, over signals or as packets.
+"""Write the operations of an MSCCL++ thread block for its chunks, over signals or as packets.
 
-Over signals each call begins by every rank telling its senders that it has entered, since their
-writes could come before it has. Any one-sided write into a buffer of the user's has to wait for
-that. Packets go to scratch alone, and calls take turns with its two halves.
+Over signals, each call begins with a signal from every rank to its senders that it has entered,
+because their writes could come earlier. Any one-sided write into a user's buffer must wait for
+that. Packets go to scratch only, and calls alternate between its two halves.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Lane:
     """A thread block and its chunks.
 
     Args:
-        kind: over what kind of channel the rank reaches a peer.
-        group: which slice of each chunk it does. None: all.
+        kind: Kind of channel from the rank to a peer.
+        group: Slice of each chunk. None: all.
     """
 
     def __init__(
@@ -44,17 +44,17 @@ class Lane:
         self.gone: set[Sending] = set()
 
     def onward(self, step: int, chunk: int) -> Sequence[Sending]:
-        """Return what of a chunk is sent in the step after one."""
+        """Return the sends of a chunk in the following step."""
         return self.steps[step + 1][chunk].sends if chunk in self.steps.get(step + 1, {}) else ()
 
     def sends(self, step: int) -> list[Sending]:
-        """Return what is sent in a step."""
+        """Return the sends of a step."""
         return [s for one in self.steps[step].values() for s in one.sends]
 
     def add(self, name: str, adds: Sequence[Adding], onward: Sequence[Sending]) -> None:
-        """Add up what has come: all to one place in as few operations as there is room for.
+        """Reduce arrivals: all for one place in as few operations as fit.
 
-        The last sum is sent on in the same operation, where the next step sends it within the node.
+        If the next step sends the last sum within the node, the same operation sends it.
         """
         srcs: list[At] = []
         dst: At | None = None
@@ -81,10 +81,10 @@ class Lane:
 
 
 def write_signalled(lane: Lane, *, flushes: bool) -> None:
-    """Write what a thread block does over signals.
+    """Write the operations of a thread block over signals.
 
     Args:
-        flushes: whether ports are flushed by an operation of its own.
+        flushes: Whether ports are flushed by a separate operation.
     """
     out = lane.out
     out.tell("rlxsignal", lane.froms)
@@ -106,7 +106,7 @@ def write_signalled(lane: Lane, *, flushes: bool) -> None:
 
 
 def _beside(sends: Sequence[Sending]) -> Iterator[Sending]:
-    """Yield what is sent in a step, what is of one transfer and lies side by side as one."""
+    """Yield the sends of a step, with adjacent data of one transfer joined."""
     yield from (s for s in sends if s.party is None)
     last: Sending | None = None
     for send in sorted((s for s in sends if s.party is not None), key=_by_party):
@@ -145,9 +145,9 @@ def _put(out: BlockWriter, name: str, sends: Sequence[Sending]) -> None:
 
 
 def write_packets(lane: Lane) -> None:
-    """Write what a thread block does as packets.
+    """Write the operations of a thread block as packets.
 
-    What has come is sent on before it is unpacked, as its receivers wait.
+    Arrivals are forwarded before they are unpacked, because receivers wait for them.
     """
     out = lane.out
     left: list[Adding] = []

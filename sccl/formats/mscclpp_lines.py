@@ -18,12 +18,12 @@ PORTED = frozenset({"put", "pws", "pwsf", "ppkt", "rppkt", "signal", "rlxsignal"
 
 @dataclass(slots=True)
 class PlanLine:
-    """An operation as it is run: of a pipeline once for each piece.
+    """An operation at run time. An operation of a pipeline occurs once per piece.
 
     Attributes:
-        each: what it moves, by its destinations.
-        told: what it lets ports move.
-        origin: number of the line that tells a port to do this. -1: a thread block does it.
+        each: Its moves by destination.
+        told: Moves that it delegates to ports.
+        origin: Number of the line that delegates this to a port. -1: a thread block does it.
     """
 
     rank: int
@@ -41,13 +41,12 @@ class PlanLine:
 
 
 def served(lines: Sequence[PlanLine], blocks: Sequence[int]) -> Iterator[tuple[int, PlanLine]]:
-    """Yield, for each port of each thread block, what it is told and by which line, in order.
+    """Yield, for each port of each thread block, its moves and the delegating lines, in order.
 
-    A port is a thread of the host: it reads and writes later than it is told, and of itself in
-    order.
+    A port is a host thread: it reads and writes later than its delegation, in order.
 
     Args:
-        blocks: of each rank; ports are numbered on from there.
+        blocks: Number of thread blocks of each rank. Ports are numbered after them.
     """
     told: dict[tuple[int, int, int], list[int]] = defaultdict(list)
     for number, line in enumerate(lines):

@@ -43,12 +43,12 @@ class Manner:
 
 
 def gpus_of(instances: Instances, manner: Manner) -> tuple[list[GpuPart], int]:
-    """Return what every rank runs, and how many slices each lane has.
+    """Return the programs of all ranks, and the number of slices of each lane.
 
-    Of packets each chunk goes by itself.
+    As packets, each chunk is sent separately.
 
     Raises:
-        TooLargeError: no number of thread blocks is enough.
+        TooLargeError: No number of thread blocks suffices.
     """
     algorithm, together = instances.algorithm, instances.together
     home = nodes_of(algorithm.topology)
@@ -167,14 +167,14 @@ class _Writer:
         self.manner = manner
 
     def gpus(self, spread: Spread) -> list[GpuPart]:
-        """Return what ranks run if chunks are spread over lanes so."""
+        """Return the programs of ranks for a distribution of chunks among lanes."""
         lanes: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
         for rank, chunk in sorted({*self.script.doing, *self.script.copies}):
             lanes[rank][spread(chunk)].append(chunk)
         return [self._gpu(rank, lanes[rank]) for rank in range(self.ranks)]
 
     def _kind(self, rank: int, peer: int) -> str:
-        """Return over what kind of channel ranks talk: across nodes a proxy's."""
+        """Return the kind of channel between ranks: across nodes that of a proxy."""
         return KINDS[self.home[rank] != self.home[peer]]
 
     def _gpu(self, rank: int, lanes: dict[int, list[int]]) -> GpuPart:

@@ -31,7 +31,7 @@ KINDS = frozenset({"memory", "port", "switch", "none"})
 
 MAX_RANKS = 1024
 MAX_OPERATIONS = 2**20
-"""Of a plan that is read."""
+"""Largest number of operations of a plan that is read."""
 _MOST = 2**40
 
 
@@ -46,14 +46,14 @@ class BufferPart(msgspec.Struct, omit_defaults=True):
 
 
 class GroupPart(msgspec.Struct):
-    """Which slice of what an operation is about its thread block does."""
+    """The slice of an operation's data that its thread block processes."""
 
     tb_id: int
     tbg_size: int
 
 
 class IterPart(msgspec.Struct):
-    """In what pieces a pipeline goes."""
+    """The pieces of a pipeline."""
 
     unit_size: int
     num_chunks: int
@@ -146,7 +146,7 @@ class SemaphorePart(msgspec.Struct):
 
 
 class GpuPart(msgspec.Struct):
-    """What one rank runs."""
+    """The program of one rank."""
 
     id: int
     input_chunks: int
@@ -201,11 +201,11 @@ def is_other_form(content: bytes) -> bool:
 
 
 def plan_of(content: bytes, where: str) -> PlanPart:
-    """Return the plan that a file holds.
+    """Return the plan in a file.
 
     Raises:
-        FormatError: it is none, or names what it does not have.
-        TooLargeError: it is larger than is read.
+        FormatError: It is no plan, or names missing parts.
+        TooLargeError: It exceeds a limit.
     """
     if b'"inputChunks"' in content:
         raise FormatError(
@@ -262,7 +262,7 @@ def is_packet(op: OpPart, index: int, *, source: bool) -> bool:
 
 
 def _not_there(plan: PlanPart) -> Iterator[str]:
-    """Yield what a plan names and does not have."""
+    """Yield the missing parts that a plan names."""
     ranks = range(len(plan.gpus))
     if not plan.gpus:
         yield "it has no ranks"

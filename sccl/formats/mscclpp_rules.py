@@ -1,9 +1,9 @@
-"""What MSCCL++'s executor has room for, and what it does otherwise than its plan says.
+"""Check the limits of MSCCL++'s executor, and its deviations from plans.
 
-It writes into arrays of fixed length without looking: what is longer than these has to be refused
-here, and so has what its kernel is known to do wrongly.
-Source: ``executor.cc``, ``execution_plan.cc``, ``execution_common.hpp`` and
-``execution_kernel.hpp`` of microsoft/mscclpp, v0.9.0 and 1f5f065 (2026-08).
+The executor writes into arrays of fixed length without checks, so longer plans are refused here,
+and so are operations that its kernel executes wrongly. Source: ``executor.cc``,
+``execution_plan.cc``, ``execution_common.hpp`` and ``execution_kernel.hpp`` of microsoft/mscclpp,
+v0.9.0 and 1f5f065 (2026-08).
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ from sccl.formats.mscclpp_plan import (
 )
 
 MAX_OPERATION = 64
-"""Of a thread block, those inside pipelines too. The executor refuses more."""
+"""Largest number of operations of a thread block, including those inside pipelines. The executor
+refuses more.
+"""
 MAX_CHANNEL = 16
-"""Of a thread block and of each kind, and as many remote buffers of each kind. Not checked there.
+"""Largest number of channels of a thread block and of each kind, and of remote buffers of each
+kind. The executor does not check it.
 """
 MAX_CHANNEL_PER_OPERATION = 8
 """Not checked there."""
@@ -36,13 +39,15 @@ MAX_BUFFERS_PER_OPERATION = 10
 MAX_DEVICE_SYNCERS = 16
 """Barriers across thread blocks. Not checked there."""
 MAX_DEVICE_SEMAPHORES = 16
-"""Of one operation. Not checked there. A rank has as many as its plan lists."""
+"""Largest number of semaphores of an operation. The executor does not check it. A rank has as many
+as its plan lists.
+"""
 MAX_OFFSET_BYTES = 2**32 - 1
 """Offsets are of 32 bits. Not checked there."""
 MAX_MIN_SIZE = 2**31 - 1
 """``min_message_size`` is read as a number of 32 bits. Not checked there."""
 MAX_THREADS = 1024
-"""Of a thread block. The kernel is compiled for no more."""
+"""Largest number of threads of a thread block that the kernel is compiled for."""
 
 NAMES = frozenset({"allreduce", "allgather", "reducescatter", "alltoall", "sendrecv"})
 """Collectives that its own test knows."""
@@ -53,7 +58,7 @@ _TWICE = 2
 
 
 def broken_rules(plan: PlanPart) -> list[str]:
-    """Return the limits of the executor that a plan is beyond, each with what to do."""
+    """Return the limits of the executor that a plan exceeds, each with a remedy."""
     found = list(_plan_rules(plan))
     for rank, gpu in enumerate(plan.gpus):
         for b, block in enumerate(gpu.threadblocks):
@@ -122,7 +127,7 @@ def _op_rules(op: OpPart) -> Iterator[str]:
 
 
 def _wrong(op: OpPart, *, piped: bool) -> Iterator[str]:
-    """Yield what the kernel does otherwise than it is told."""
+    """Yield the deviations of the kernel from an operation."""
     memory, ported = op.channel_type == "memory", op.channel_type == "port"
     if op.name == "pws" and memory:
         yield "over a memory channel it puts and does not signal: write put, nop, signal"

@@ -1,9 +1,9 @@
-"""What ranks do for each chunk in each step, and where everything lies. Not yet by which threads.
+"""Compute the actions of ranks for each chunk and step, and the places of data.
 
-Senders write: over signals what ends in the output goes there at once, which is one copy less than
-over scratch, and what is still to be added up goes to a place of its own in scratch; as packets all
-goes to places of their own in scratch, from where whoever it is for takes it. So nobody has to be
-told within a call that a place is free again.
+Senders write. Over signals, final outputs are written in place at once, which saves a copy through
+scratch. Operands of reductions get their own places in scratch. As packets, everything gets its own
+place in scratch, from where the receiver takes it. So within a call no rank needs to know that a
+place is free again.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ class Adding:
 
 @dataclass(slots=True)
 class Doing:
-    """What a rank does for a chunk in a step: sends, then awaits, then adds up and copies.
+    """The actions of a rank for a chunk in a step: sends, then waits, then reductions and copies.
 
     Attributes:
-        packs: into packets here, which ports send as they are.
-        unpacks: of packets that have come.
+        packs: Copies into packets here, which ports send as they are.
+        unpacks: Copies from received packets.
     """
 
     sends: list[Sending] = field(default_factory=list)
@@ -66,14 +66,14 @@ class Doing:
 
 @dataclass(slots=True)
 class Script:
-    """What ranks do.
+    """The actions of ranks.
 
     Attributes:
-        doing: by rank and chunk, of each step.
-        copies: by rank and chunk, what is only moved from input to output.
-        ways: transfers of several chunks, by (step, chunk, src, dst) of their sends.
-        scratch: places of it, by rank.
-        plain: places of scratch that hold data where the others hold packets, by rank.
+        doing: By rank and chunk: actions of each step.
+        copies: By rank and chunk: copies from input to output.
+        ways: Transfers of several chunks, by (step, chunk, src, dst) of their sends.
+        scratch: Number of scratch places, by rank.
+        plain: Number of scratch places with data instead of packets, by rank.
     """
 
     layout: BufferLayout
@@ -116,10 +116,10 @@ class Script:
 
 
 def script_of(algorithm: Algorithm, together: Mapping[Send, int]) -> Script:
-    """Return what ranks do where arrivals are told of by signals.
+    """Return the actions of ranks with signals for arrivals.
 
     Args:
-        together: of sends that are one transfer with others, which.
+        together: For sends of one transfer: its number.
     """
     found, collective = trace(algorithm), algorithm.collective
     layout = layout_of(collective)
@@ -149,13 +149,13 @@ def script_of(algorithm: Algorithm, together: Mapping[Send, int]) -> Script:
 
 
 def packet_script_of(algorithm: Algorithm, home: Sequence[int]) -> Script:
-    """Return what ranks do where arrivals are packets, which say themselves that they have come.
+    """Return the actions of ranks with packets, which contain flags of their arrival.
 
-    What a rank adds up of a chunk it keeps where the chunk ends, or else in one place of scratch:
-    no sum is sent any more when the next takes its place.
+    A rank keeps its sums of a chunk at the chunk's final place, or else in one place of scratch: no
+    sum is sent any more when the next one replaces it.
 
     Args:
-        home: the node of each rank; between nodes go packets that lie in scratch already.
+        home: Node of each rank. Packets between nodes are sent from scratch.
     """
     found, collective = trace(algorithm), algorithm.collective
     layout = layout_of(collective)

@@ -1,8 +1,8 @@
-"""Where the threads of a thread block of MSCCL++ do not wait for one another.
+"""Find data races between the threads of an MSCCL++ thread block.
 
-Most operations leave any word to any thread, and none waits for the others before ``nop`` or
-``barrier``; operations of packets leave the same words to the same threads.
-Source: ``execution_kernel.hpp`` of microsoft/mscclpp.
+Most operations assign words to threads freely, and threads do not wait for each other before
+``nop`` or ``barrier``. Packet operations assign the same words to the same threads. Source:
+``execution_kernel.hpp`` of microsoft/mscclpp.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PACKET = "packets of scratch"
 
 
 class Threads:
-    """What the threads of a thread block have done since they last waited for one another."""
+    """The accesses of a thread block's threads since they last synchronized."""
 
     def __init__(self) -> None:
         self.waited = False
@@ -26,7 +26,7 @@ class Threads:
         self.by_packets: set[Place] = set()
 
     def meet(self, op: OpPart, moves: Sequence[Move]) -> str:
-        """Take the next operation; return what it does too early, empty: nothing."""
+        """Process the next operation, and return its race. Empty: none."""
         if op.name in {"nop", "barrier"}:
             self.waited = False
             for touched in (self.read, self.written, self.by_packets):

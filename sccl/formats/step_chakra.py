@@ -1,15 +1,15 @@
-"""Chakra execution traces of training plans: what each rank computes and calls in an iteration.
+"""Write Chakra execution traces of training plans: computations and calls of each rank.
 
-Source: ``et_def.proto`` of MLCommons Chakra, as :mod:`sccl.formats.chakra`. A collective is a node
-of each rank of its groups, with ``comm_type`` and ``comm_size``. One that not all ranks are in has
-``pg_name``, the number of its group, which ``comm_groups.json`` lists (what ASTRA-sim takes as
-``--comm-group-configuration``). Nodes need what the workload says that they need. That computation
-of a stream is in order is a control dependency. Numbers of nodes are in the order of the plan. A
+Source: ``et_def.proto`` of MLCommons Chakra, as in :mod:`sccl.formats.chakra`. A collective is a
+node of each rank of its groups, with ``comm_type`` and ``comm_size``. One without all ranks has
+``pg_name``, the number of its group, which ``comm_groups.json`` lists (for ASTRA-sim's
+``--comm-group-configuration``). Nodes have the dependencies of the workload. The order of a
+stream's computations is a control dependency. Numbers of nodes follow the order of the plan. A
 broadcast among two ranks is a send and a receive: ASTRA-sim simulates these, and no broadcasts.
 
-How a collective is split has no place in a trace that others simulate: recipe and channels are
-attributes, which readers pass over. So are ``group_ranks`` and ``root``, by which sccl reads such
-a trace again.
+The split of a collective has no place in a trace for simulators: recipe and channels are
+attributes, which readers ignore. So are ``group_ranks`` and ``root``, with which sccl reads such a
+trace again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sccl.formats.stepped import SteppedPlan
 from sccl.formats.traces import SCHEMA, Node, NodeKind, trace
 
 MAX_NODES = 4_000_000
-"""Of all ranks."""
+"""Largest number of nodes of all ranks."""
 
 COMM_TYPES = (
     *("allreduce", "reduce", "allgather", "gather", "scatter", "broadcast", "alltoall"),
@@ -83,7 +83,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Ranks:
-    """What ranks do."""
+    """The nodes of ranks."""
 
     stepped: SteppedPlan
 
@@ -113,7 +113,7 @@ class _Ranks:
         return {group: number for number, group in enumerate(some, 1)}
 
     def place(self, name: str, rank: int) -> _Place:
-        """Return what a rank does in an operation."""
+        """Return the role of a rank in an operation."""
         op = self._calls.get(name)
         if op is None:
             return _Place(name)
@@ -142,7 +142,7 @@ class _Ranks:
 
     @cached_property
     def _needs(self) -> tuple[Mapping[str, list[int]], Mapping[str, list[int]]]:
-        """Return the numbers of what each needs, and of what is before it on its stream."""
+        """Return the numbers of each node's dependencies, and of its predecessors in the stream."""
         data: dict[str, list[int]] = defaultdict(list)
         control: dict[str, list[int]] = defaultdict(list)
         for wait in self.stepped.waits:
@@ -176,7 +176,7 @@ class _Ranks:
             yield Node(number, kind, after, micros, told, before, name)
 
     def _called(self, call: CommOp, place: _Place) -> tuple[NodeKind, dict[str, int | bool | str]]:
-        """Return what a rank calls, and what is told of it."""
+        """Return the kind of a rank's call, and its attributes."""
         if place.ends:
             gives, takes = place.ends
             told: dict[str, int | bool | str] = {"comm_size": call.size_bytes}

@@ -1,9 +1,9 @@
-"""Traces of training plans that chrome://tracing and Perfetto draw: streams and channels over time.
+"""Write traces of training plans for chrome://tracing and Perfetto: streams and channels over time.
 
-Source: Trace Event Format (Google, 2016), as :mod:`sccl.formats.chrome_trace`, and flow events
-(``ph`` s and f) from what is waited for to what waits. Two processes: computation, a thread for
-each stream of a role, and communication, a thread for each channel, and further ones where motifs
-are on it at once. Instants (``ph`` i) say where iterations begin.
+Source: Trace Event Format (Google, 2016), as in :mod:`sccl.formats.chrome_trace`, and flow events
+(``ph`` s and f) along dependencies. There are two processes: computation, with a thread for each
+stream of a role, and communication, with a thread for each channel, and further ones for
+simultaneous motifs. Instants (``ph`` i) mark the begins of iterations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sccl.formats.contract import WrittenFiles
 from sccl.formats.stepped import SteppedPlan, arrows
 
 MAX_SPANS = 200_000
-"""Of a trace, of which each may have several arrows."""
+"""Largest number of spans of a trace. Each may have several arrows."""
 
 _REPEATING = 2
 _COMPUTATION, _COMMUNICATION = 1, 2
@@ -53,7 +53,7 @@ def write_step(stepped: SteppedPlan) -> WrittenFiles:
 
 
 _Threads = dict[StepSpan, tuple[str, dict[str, int]]]
-"""Of each span the name of its thread, and where that is."""
+"""Name and ids of the thread of each span."""
 
 
 def _threads(stepped: SteppedPlan, spans: Sequence[StepSpan]) -> _Threads:

@@ -27,10 +27,10 @@ class SteppedPlan:
 
 
 def arrows(stepped: SteppedPlan, spans: Iterable[StepSpan]) -> Iterator[tuple[StepSpan, StepSpan]]:
-    """Yield, of some spans, one and another that waits for it.
+    """Yield pairs of spans: one, and another that depends on it.
 
-    Of an operation of several motifs waited for is the one that ends last, and what waits is the
-    one that begins first. Computations of one stream follow one another in any case.
+    For an operation of several motifs, dependents wait for the last one to end, and the first one
+    to begin waits. Computations of one stream follow one another in any case.
     """
     of: dict[tuple[str, int], list[StepSpan]] = defaultdict(list)
     for span in spans:

@@ -1,8 +1,8 @@
-"""Schedules of TE-CCL: what travels over which link in which epoch; read alone.
+"""Read schedules of TE-CCL: transfers over links by epoch.
 
 Source: microsoft/TE-CCL (SIGCOMM 2024), files of ``examples/schedules`` and of its experiments:
 ``7-Flows`` or ``6-Flows`` has a sentence for each transfer, ``8-Chunk paths`` or ``7-chunk paths``
-one for each demand that is met. Nodes that never send chunks of their own are switches.
+one for each demand that is met. Nodes that never send their own chunks are switches.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROUNDING = 1e-6
 """Difference from a whole chunk that a solver leaves, such as a volume of 0.9999999999999999."""
 
 MAX_FLOWS = 2**20
-"""Of a schedule that is read."""
+"""Largest number of flows of a schedule that is read."""
 
 _FLOWS = ("7-Flows", "6-Flows")
 _PATHS = ("8-Chunk paths", "7-chunk paths")

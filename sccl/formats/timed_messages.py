@@ -1,8 +1,8 @@
-"""What ranks tell one another in a schedule, and what each message waits for.
+"""Convert schedules to messages between ranks, with their dependencies.
 
-A leg of :mod:`sccl.core.legs` is a message. A rank that passes one on and keeps nothing of it
-sends one that waits for what came alone. Chunks that go together are one message, of all their
-bytes. Those that part at a switch are a message each.
+A leg of :mod:`sccl.core.legs` is a message. A rank that forwards one without storing it sends a
+message that depends only on that arrival. Chunks that are sent together are one message of all
+their bytes. Chunks that separate at a switch are one message each.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from sccl.formats.messages import Awaiting, Message
 
 
 def timed_messages(schedule: Schedule, awaiting: Awaiting) -> list[Message]:
-    """Return the messages of a schedule, in the order of starts, chunks, sources, destinations.
+    """Return the messages of a schedule, in the order of starts, chunks, sources, and destinations.
 
-    What has arrived at a rank by the tick at which a message starts, it waits for.
+    A message depends on everything that arrived at its rank by the tick of its start.
 
     Raises:
-        ParameterError: messages are unknown apart where there are switches, or one leaves a switch
-            more than once.
+        ParameterError: Messages cannot be identified on a machine with switches, or one leaves a
+            switch more than once.
     """
     sent: dict[tuple[int, ...], list[Leg]] = defaultdict(list)
     for leg in sorted(legs_of(schedule)):
@@ -44,7 +44,7 @@ def timed_messages(schedule: Schedule, awaiting: Awaiting) -> list[Message]:
 
 
 class _Come:
-    """What has come to ranks so far, by the numbers of messages."""
+    """The messages that have arrived at ranks so far."""
 
     def __init__(self, *, by_chunk: bool) -> None:
         self._by_chunk = by_chunk
@@ -52,7 +52,7 @@ class _Come:
         self._passed: dict[tuple[tuple[int, int], int], int] = {}
 
     def note(self, number: int, legs: list[Leg]) -> None:
-        """Note that a message has arrived. A chunk that is stored takes the place of what was."""
+        """Record the arrival of a message. A stored chunk replaces its earlier value."""
         for leg in legs:
             if not leg.kept:
                 self._passed[leg.of, leg.dst] = number
@@ -64,7 +64,7 @@ class _Come:
                 place.append(number)
 
     def before(self, legs: list[Leg]) -> tuple[int, ...]:
-        """Return what a message waits for that starts now, in the order of coming."""
+        """Return the dependencies of a message that starts now, in order of arrival."""
         every = [number for leg in legs for number in self._before(leg)]
         return tuple(every) if len(legs) == 1 else tuple(sorted(set(every)))
 
@@ -78,10 +78,10 @@ def sizes_of(schedule: Schedule, size_bytes: int | None) -> tuple[int, ...]:
     """Return the bytes of each chunk.
 
     Args:
-        size_bytes: of a rank's buffer, as it is told. None: it is not.
+        size_bytes: Stated size of a rank's buffer. None: not stated.
 
     Raises:
-        ParameterError: what is told is not what the schedule was made for.
+        ParameterError: The stated size differs from that of the schedule.
     """
     sizes, chunks = schedule.chunk_bytes, schedule.collective.num_chunks
     each = sizes if isinstance(sizes, tuple) else (sizes,) * chunks

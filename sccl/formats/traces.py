@@ -1,8 +1,8 @@
-"""Chakra execution traces, as far as simulators read them: what one rank does, as a file.
+"""Encode Chakra execution traces for simulators: the nodes of one rank as a file.
 
-A file is messages of protocol buffers one after the other, each behind its length: one that names
-the version, then one for each node. Numbers of fields are those of ``et_def.proto`` of MLCommons
-Chakra; what is written here needs no library to be written.
+A file is a sequence of protocol buffer messages, each after its length: one with the version, then
+one for each node. Numbers of fields are those of ``et_def.proto`` of MLCommons Chakra. Writing
+needs no library.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import IntEnum
 
 VERSION = "0.0.4"
 SCHEMA = "1.0.2-chakra.0.0.4"
-"""What those who convert other formats state."""
+"""Version that converters of other formats state."""
 
 _VARINT, _LENGTH = 0, 2  # how a field is encoded
 _NODE = {"id": 1, "name": 2, "type": 3, "ctrl_deps": 4, "data_deps": 5, "duration_micros": 7}
@@ -25,7 +25,7 @@ _WIDE = frozenset({"comm_size", "comm_type"})
 
 
 class NodeKind(IntEnum):
-    """What a node does."""
+    """The kind of a node."""
 
     COMPUTE = 4
     SEND = 5

@@ -1,12 +1,12 @@
-"""Rules of NCCL's example tuner plugin: which of its algorithms for which sizes, a line each.
+"""Read and write rules of NCCL's example tuner plugin: an algorithm for a range of sizes per line.
 
-A line is ``collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks``, and may go
-on with ``numPipeOps`` and ``regBuff``; bounds are inclusive, bytes are those of the larger of the
-two buffers, -1 is any. The first line that fits a call decides. What the plugin does not know it
-takes for something else without a word, so that each such line is named here. A comment may follow
-the last number: the plugin reads digits alone, and nothing behind the tenth field.
-Source: NVIDIA/nccl 2.28 to 2.30, ``plugins/tuner/example`` (``plugin.c``, then ``plugin.cc``), and
-``ncclGetAlgoInfo`` of ``src/enqueue.cc``; ROCm/rccl ``ext-tuner/example`` leaves such lines out.
+A line is ``collective,min_bytes,max_bytes,algorithm,protocol,channels,nNodes,nRanks``, optionally
+with ``numPipeOps`` and ``regBuff``. Bounds are inclusive, bytes are those of the larger buffer, and
+-1 is any. The first line that fits a call decides. The plugin silently misreads unknown words, so
+each such line is reported here. A comment may follow the last number: the plugin reads digits only,
+and nothing after the tenth field. Source: NVIDIA/nccl 2.28 to 2.30, ``plugins/tuner/example``
+(``plugin.c``, then ``plugin.cc``), and ``ncclGetAlgoInfo`` of ``src/enqueue.cc``. ROCm/rccl
+``ext-tuner/example`` ignores such lines.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_LINE = 254
 """Characters: NCCL up to 2.29, and RCCL, read into 256 with a line's end."""
 
 MAX_LINES = 100_000
-"""Of a file that is read."""
+"""Largest number of lines of a file that is read."""
 
 MAX_SIZE = 2**64 - 1
 """Bytes of any call."""
@@ -45,7 +45,7 @@ ALGORITHMS = ("collnet_chain", "collnet_direct", "nvls", "nvls_tree", "pat", "ri
 PROTOCOLS = ("ll", "ll128", "simple")
 
 OWN_CHANNELS = 0
-"""Of a rule: NCCL's own number. The plugin begins with 1, and leaves that where a rule says -1."""
+"""Number of channels of a rule: NCCL's own. The plugin begins with 1, and keeps it for -1."""
 
 _LEAST, _MOST = 8, 10
 """Fields of a line."""
@@ -77,7 +77,7 @@ class Rule:
 
 
 def text_of(rules: Iterable[Rule], comments: Iterable[str]) -> str:
-    """Return the file of some rules, below comments that are cut to what lines hold."""
+    """Return the file of some rules, after comments that are cut to the length of a line."""
     head = (f"# {comment}"[:MAX_LINE] for comment in comments)
     return "".join(f"{line}\n" for line in (*head, *(rule.line for rule in rules)))
 
@@ -99,10 +99,10 @@ def sniff(content: bytes) -> bool:
 
 
 def read(content: bytes, where: str) -> Foreign:
-    """Return what the plugin makes of a file: rules, and those that are not what they say.
+    """Return the rules of a file as the plugin reads them, with its misreadings.
 
     Raises:
-        InputError: it is no text, or longer than is read.
+        InputError: It is no text, or exceeds a limit.
     """
     try:
         lines = content.decode().split("\n")
@@ -143,7 +143,7 @@ def _rule(line: str) -> Rule:
 
 
 def _wrong(line: str) -> Iterator[str]:
-    """Yield why the plugin does not take a line for what it says."""
+    """Yield the reasons why the plugin misreads a line."""
     if len(line.encode()) > MAX_LINE:
         yield f"{len(line.encode())} bytes long, at most {MAX_LINE} are one line for NCCL"
         return

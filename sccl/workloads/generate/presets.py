@@ -106,8 +106,8 @@ _XLM_R_XL = Preset(
     },
     "SYNDICATE's model A5, XLM-R-XL: 36 layers of width 2560 with 32 heads, 250880 words, as its "
     f"configuration was published. {_TESTBED.format(efficiency=0.4)}; 8 sequences of 512 tokens a "
-    "GPU, on 128 of them, in 16 bits; under FSDP (ZeRO-3): the paper calls it model parallel and "
-    "mentions its allgathers and reducescatters; layers are computed again backward",
+    "GPU, on 128 of them, in 16 bits; under FSDP (ZeRO-3): the paper calls it model parallel, and "
+    "tells of its allgathers and reducescatters; layers are computed again backward",
 )
 
 _REGNETZ = Preset(
