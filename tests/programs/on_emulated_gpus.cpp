@@ -82,6 +82,11 @@ void plain_mpi() {
         for (int r = 0; r < ranks && rank == root; ++r)
           for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == block(r, 0, i), "gather is wrong");
       }
+      for (const bool in_place : {false, true}) {
+        MPI_Scatter(send.at, count, MPI_INT, rank == 0 && in_place ? MPI_IN_PLACE : most.at, count, MPI_INT, 0, MPI_COMM_WORLD);
+        for (std::size_t i = 0; i < n; ++i)
+          check((rank == 0 && in_place ? send.at : most.at)[i] == block(0, rank, i), "scatter is wrong");
+      }
     }
 }
 
