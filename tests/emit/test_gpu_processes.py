@@ -306,7 +306,7 @@ def test_calls_whose_thread_blocks_do_not_fit_are_passed_on(
 
 def test_copy_engines_need_no_room_for_thread_blocks() -> None:
     sharing = {"SCCL_EMULATED_DEVICES": "0", "SCCL_SHARE_GPU": "1", "SCCL_EMULATED_MPS": "1"}
-    done = user("plain_mpi", "dma", SCCL_EMULATED_RESIDENT="1", **sharing)
+    done = user("plain_mpi", "dma", 1, "cuda", SCCL_EMULATED_RESIDENT="1", **sharing)
     assert done.returncode == 0, done.stderr
     assert "runs only" not in done.stderr
     assert "left out" not in done.stderr
