@@ -392,8 +392,8 @@ def drop_implied(program: Program) -> Program:
     """Return the program without the dependencies that follow from the others.
 
     They have to follow whatever parts have no bytes (see :class:`PartOrder`). An eager program may
-    run in packets, which order no memory. There a dependency on a written slot has to follow from
-    the rank's other dependencies alone.
+    run in packets, which order no memory. So a dependency has to follow there from what the rank
+    does alone, unless a chunk is read before it is overwritten with a result that contains it.
     """
     order = PartOrder(program)
     ranks = []
@@ -408,7 +408,8 @@ def drop_implied(program: Program) -> Program:
         ) -> bool:
             written = {*code[source].writes(), *code[source].lands()}
             touched = {*code[at].reads(), *code[at].writes()}
-            on_rank = program.landing is Landing.SCRATCH and not written.isdisjoint(touched)
+            contained = written.isdisjoint(touched) and code[source].chunk == code[at].chunk
+            on_rank = program.landing is Landing.SCRATCH and not contained
             return order.implied((rank, source), (rank, at), on_rank=on_rank)
 
         blocks = []

@@ -539,6 +539,47 @@ def test_links_slower_than_those_that_are_not_used_are_reported() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+MASKS = """
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <iterator>
+using Stream = const std::uint32_t *;  // its mask of three words, if it has one
+bool gpu_try(bool good) { return good; }
+bool hipGetDevice(int *device) { return *device = 0, true; }
+constexpr int hipDeviceAttributeMultiprocessorCount = 0;
+bool hipDeviceGetAttribute(int *count, int, int) { return *count = 60, true; }
+bool hipExtStreamGetCUMask(Stream stream, std::size_t words, std::uint32_t *mask) {
+  return stream && words >= 3 && (std::copy(stream, stream + 3, mask), true);
+}
+FUNCTION
+int main() {
+  const std::uint32_t masks[][3] = {{0xff, 0, 0}, {~0u, 1, 0}, {~0u, ~0u, ~0u}, {0, 0, 0}};
+  for (Stream mask : masks) std::printf("%d ", gpu_processors(mask));
+  std::printf("%d", gpu_processors(nullptr));
+}
+"""
+
+
+def test_masks_of_compute_units_are_counted(tmp_path: Path) -> None:
+    """Up to those of the GPU; without a mask, or where it is not known, all are."""
+    header = generate(all_of(COMPILED), "hip")["gpu.hpp"]
+    counted = function(header, r"^inline int gpu_processors", r"^\}")
+    (tmp_path / "masks.cpp").write_text(MASKS.replace("FUNCTION", counted))
+    command = ["g++", "-std=c++17", "-Wall", "-Werror", "masks.cpp", "-o", "masks"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "masks"], capture_output=True, text=True, check=True)
+    assert done.stdout == "8 33 60 60 60"
+
+
+@pytest.mark.parametrize("target", ["cuda", "hip"])
+def test_errors_of_the_program_are_left_to_it(target: str) -> None:
+    """An error is taken back only after a call of the library that failed."""
+    header = generate(all_of(COMPILED), target)["gpu.hpp"]
+    assert header.count("GetLastError()") == 1
+    assert re.search(r"Success\) return true;\n.*\n.*GetLastError\(\)", header)
+
+
 def test_flags_of_amd_gpus_are_uncached_where_that_exists(tmp_path: Path) -> None:
     (tmp_path / "gpu.hpp").write_text(generate(all_of(COMPILED), "hip")["gpu.hpp"])
     for option, memory in (("-DhipDeviceMallocUncached=0x3", "0x3"), ("-O0", "0x1")):

@@ -294,13 +294,22 @@ def test_calls_whose_thread_blocks_do_not_fit_are_passed_on(
     """Thread blocks wait for one another, so those of a call run together or not at all."""
     done = user("plain_mpi", slices=2, SCCL_EMULATED_RESIDENT=str(resident), **sharing)
     assert done.returncode == 0, done.stderr
-    assert set(re.findall(r"(\w+) of \d+ bytes served by", done.stderr)) == served
+    found = set(re.findall(r"(\w+) of \d+ bytes served by", done.stderr))
+    assert found - {"scatter"} == served
     room = resident // (4 if "SCCL_EMULATED_MPS" in sharing else 1)
     for line in done.stderr.splitlines():
         if crowded := CROWDED.search(line):
             assert int(crowded[1]) == room < int(crowded[2])
     passed = set(re.findall(r"(\w+) passed on: .*runs only", done.stderr))  # alltoall lacks a link
-    assert passed - {"alltoall"} == {"allgather", "allreduce", "gather"} - served
+    assert passed - {"alltoall", "scatter"} == {"allgather", "allreduce", "gather"} - served
+
+
+def test_copy_engines_need_no_room_for_thread_blocks() -> None:
+    sharing = {"SCCL_EMULATED_DEVICES": "0", "SCCL_SHARE_GPU": "1", "SCCL_EMULATED_MPS": "1"}
+    unknown = {"HSA_CU_MASK": "0:0-3", "SCCL_EMULATED_RESIDENT": "1"}
+    done = user("plain_mpi", "dma", 1, "cuda", **unknown, **sharing)
+    assert done.returncode == 0, done.stderr
+    assert not re.search("runs only|left out|HSA_CU_MASK", done.stderr)
 
 
 @pytest.mark.parametrize(("target", "fit"), [("cuda", "some"), ("hip", "1")])
@@ -348,6 +357,11 @@ UNFIT = {
         OTHER_LINK,
     ),
     "a launch that fails": (4, {"SCCL_EMULATED_NO_LAUNCH": "1"}, NO_LAUNCH),
+    "room that is not known": (
+        4,
+        {"HSA_CU_MASK": "0:0-3"},
+        "rank 0 cannot take part: HSA_CU_MASK is set",
+    ),
     "another architecture": (4, {"SCCL_EMULATED_NEWER": "1"}, NEWER),
 }
 """Ranks, their environment, and the sentence that says what does not fit."""

@@ -82,6 +82,11 @@ void plain_mpi() {
         for (int r = 0; r < ranks && rank == root; ++r)
           for (std::size_t i = 0; i < n; ++i) check(recv.at[r * n + i] == block(r, 0, i), "gather is wrong");
       }
+      for (const bool in_place : {false, true}) {
+        MPI_Scatter(send.at, count, MPI_INT, rank == 0 && in_place ? MPI_IN_PLACE : most.at, count, MPI_INT, 0, MPI_COMM_WORLD);
+        for (std::size_t i = 0; i < n; ++i)
+          check((rank == 0 && in_place ? send.at : most.at)[i] == block(0, rank, i), "scatter is wrong");
+      }
     }
 }
 
@@ -336,7 +341,8 @@ void refused() {
   const int code = sccl_allreduce(own, most, 1, SCCL_INT32, SCCL_MAX, MPI_COMM_WORLD, nullptr);
   check(code == SCCL_UNSUPPORTED, "the C API does not refuse");
   if (rank == 0) std::printf("%s\n", sccl_explain());
-  check(emulation().memory.size() == (gpu_count() ? 1 : 0), "a communicator that serves nothing keeps memory of its GPU");
+  const bool serves_others = std::strstr(sccl_explain(), "its algorithms cannot run");
+  check(serves_others || emulation().memory.size() == (gpu_count() ? 1 : 0), "a communicator that serves nothing keeps memory of its GPU");
   MPI_Allreduce(own, most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
   check(*most == ranks - 1, "allreduce is wrong");
 }
@@ -380,6 +386,7 @@ void unlike_memory() {
   check(std::strstr(sccl_explain(), "rank 1 refused a call that others make"), sccl_explain());
   check(rank != 1 || std::strstr(sccl_explain(), "one of its buffers is on a GPU and the other is not"), sccl_explain());
   check(call(send.at, recv.at) == SCCL_FAILED, "a call after that goes well");
+  check(!emulation().calls.count("late load of a kernel"), "a kernel is loaded while others may run");
 }
 
 // One rank refuses a call without a stream: it waits until the others have answered, who never do.
@@ -774,9 +781,11 @@ void replays() {
     for (std::size_t i = 0; i < n; ++i) send.at[i] += rank + 1;
   });
   check(sccl_allreduce(send.at, recv.at, n, SCCL_INT32, SCCL_SUM, MPI_COMM_WORLD, stream) == SCCL_SUCCESS, sccl_explain());
+#ifndef __SANITIZE_THREAD__  // which does not see the order that other processes make between a rank's reads and its result
   check(sccl_allreduce(SCCL_IN_PLACE, recv.at, n, SCCL_INT32, SCCL_MAX, MPI_COMM_WORLD, stream) == SCCL_SUCCESS, sccl_explain());
+#endif
   stream->capture(nullptr);
-  check(graph.size() >= 3 && gpu_sync(stream) && send.at[0] == 0, "the call was not captured");
+  check(graph.size() >= 2 && gpu_sync(stream) && send.at[0] == 0, "the call was not captured");
   const int all = ranks * (ranks + 1) / 2;
   int round = 0;
   for (int part = 0; part < 2; ++part) {
