@@ -1,1 +1,1 @@
-"""Synthesisers, one folder each, and what they share: questions, stores, folders, claims."""
+"""Synthesisers, one folder each, and their shared parts: requests, stores, folders, claims."""

@@ -1,8 +1,8 @@
-"""Asking ahead: while one query is answered, those that are likely to follow are answered too.
+"""Answer queries ahead: while one is answered, likely later queries are answered in parallel.
 
-The sweep stays what it is: it asks one query after the other and takes the answers in that order,
-so its result is that of a serial run. Only whether an answer is already there when it is asked for
-differs. Queries that are not expected any more are given up.
+The sweep stays serial: it makes one query after the other and takes the answers in that order, so
+its result is that of a serial run. The only difference is whether an answer is already available.
+Queries that are no longer expected are cancelled.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from sccl.core.instance import Instance
 from sccl.errors import InputError, SolverError
 
 Worker = Callable[[str], str]
-"""From an instance as JSON to an answer as JSON: what a worker does. It has to be importable."""
+"""The function of a worker, from an instance as JSON to an answer as JSON. It must be
+importable.
+"""
 
 
 class Expect(Protocol):
@@ -37,10 +39,10 @@ class Ahead:
     """Answers instances through an executor, several at a time.
 
     Args:
-        executor: of processes here, or of a cluster.
-        work: what it does with an instance.
-        jobs: how many at a time.
-        look: called now and then while an answer is waited for; raises if none can come.
+        executor: executor of local processes, or of a cluster.
+        work: function that answers an instance.
+        jobs: number of concurrent queries.
+        look: called periodically while waiting for an answer. It raises if none can come.
     """
 
     def __init__(
@@ -85,7 +87,7 @@ class Ahead:
             raise SolverError(f"a worker's answer cannot be read: {error}") from error
 
     def close(self) -> None:
-        """Give up whatever is still being answered."""
+        """Cancel all queries in progress."""
         for future in self.futures.values():
             _give_up(self.executor, future)
         self.futures.clear()

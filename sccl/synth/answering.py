@@ -1,4 +1,4 @@
-"""Where queries are answered: here, in several processes, or on a Dask cluster."""
+"""Answer queries here, in several processes, or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SYMMETRIC_RANKS = 12  # below, the solvers need no help, and symmetric searches
 
 
 Face = Callable[[Instance, str, Effort, Sequence[Group]], Answer]
-"""What answers an instance, by a solver of that name, perhaps under symmetry; importable."""
+"""A function that answers an instance, by a named solver, perhaps under symmetry. Importable."""
 
 
 Refute = Callable[[Instance], Unsat | None]
@@ -54,7 +54,7 @@ def answer(how: How, instance: Instance) -> Answer:
 
 
 def answer_text(how: How, text: str) -> str:
-    """Return the answer of an instance, both as JSON: what a worker does."""
+    """Return the answer of an instance, both as JSON, in a worker."""
     instance = instance_of_wire(parse(text, InstanceWire, "instance"), "instance")
     try:
         found = answer(how, instance)
@@ -88,15 +88,15 @@ def answering(  # noqa: PLR0913, PLR0917 - how, where, and on whose word
     refute: Refute = lambda _: None,
     trusted: frozenset[Origin] = frozenset(),
 ) -> Iterator[tuple[Solve, Expect]]:
-    """Provide what answers instances, and what wants to know which are likely to come next.
+    """Provide a function that answers instances, and one that receives likely next queries.
 
     Args:
-        store: where answers are looked up and kept. None: nowhere.
+        store: store for looking up and keeping answers. None: none.
         refute: derives an unsat of others again by bounds, if they suffice.
         trusted: the origins whose unsat the user accepts without verification.
 
     Raises:
-        InputError: the number of jobs makes no sense, or the cluster's address or TLS files.
+        InputError: the number of jobs is invalid, or the cluster's address or TLS files are.
         ToolError: Dask is not installed, or the cluster does not answer.
     """
     key = f"{how.solver}, symmetry {how.symmetry}, seed {how.effort.seed}"

@@ -13,7 +13,7 @@ from sccl.core.candidate import Candidate, Range
 from sccl.errors import ParameterError
 
 MAX_CANDIDATES = 1_000_000
-"""Of a number of steps. They grow with the square of k."""
+"""Limit for a number of steps. Candidates grow with the square of k."""
 
 LEAST_K = 5
 """The k of SCCL's evaluation (section 5.2)."""
@@ -44,9 +44,9 @@ def candidates(dual: Dual, bandwidth: Fraction, steps: int, covered: Range) -> I
     """Yield the candidates with ``steps`` steps: R <= S + k and R/C >= the bandwidth bound.
 
     Args:
-        dual: what is solved.
-        bandwidth: the bound on R/C of the collective that was asked for.
-        steps: S of the collective that was asked for.
+        dual: the dual that is solved.
+        bandwidth: the bound on R/C of the requested collective.
+        steps: S of the requested collective.
         covered: k and the largest C.
     """
     k = LEAST_K if covered.k is None else covered.k
@@ -66,10 +66,12 @@ def candidates(dual: Dual, bandwidth: Fraction, steps: int, covered: Range) -> I
 
 
 def settled(covered: Range, dual: Dual, bounds: Bounds) -> Range:
-    """Return ``covered`` with its k: 5, or what it takes to meet the bandwidth bound, if not given.
+    """Return ``covered`` with its k.
 
-    With the fewest chunks whose R is whole, and in the fewest steps. Where that takes so many
-    chunks that nobody would find an algorithm, what the fewest chunks of all may take.
+    If not given, it is 5, or enough to attain the bandwidth bound.
+
+    That is with the fewest chunks for an integral R, in the fewest steps. If that needs too many
+    chunks for any search, k suits the fewest chunks of all.
     """
     if covered.k is not None:
         return covered

@@ -72,7 +72,7 @@ def bound_claims(topology: Topology, spec: Spec) -> Iterator[Claim]:
 
 
 def every_claim(proof: LimitProof) -> EveryWire:
-    """Return what no allreduce of any class beats with so many steps."""
+    """Return a lower bound for every allreduce of any class with S steps, as a claim."""
     return EveryWire(
         steps=proof.steps,
         at_least=str(proof.bound),
@@ -87,9 +87,9 @@ def every_claim(proof: LimitProof) -> EveryWire:
 def limit_claims(
     limit: StepLimit, spec: Spec, *, trees: bool = False
 ) -> Iterator[LimitClaimWire | EveryWire]:
-    """Yield a limit of R/C, for each machine. Nothing where the bandwidth bound says as much.
+    """Yield a limit of R/C, for each machine. None if the bandwidth bound is as strong.
 
-    Where cuts bound trees up and down, they bound every allreduce, and so it is claimed.
+    If cuts bound trees up and down, they bound every allreduce, and the claim states so.
     """
     dual = dual_of(spec)
     for number, proof in enumerate(limit.proofs):  # of the phases in their order
@@ -125,12 +125,12 @@ def halves_claims(
     claims: Sequence[Claim],
     algorithms: Iterable[AnyAlgorithm],
 ) -> Iterator[Claim]:
-    """Yield what follows of compositions of any two halves, for every k and C.
+    """Yield claims on compositions of any two halves, for every k and C.
 
     Args:
         spec: allreduce.
         claims: those before, with the limits of phases.
-        algorithms: compositions. Nothing is said of those of which nothing follows.
+        algorithms: compositions. Those without a provable claim are left out.
     """
     covered = Covered.of(claims, spec, dual_of(spec).solved_on(topology))
     known = {(c.chunks, c.steps, c.rounds) for c in claims if isinstance(c, AlgorithmClaimWire)}
@@ -147,7 +147,7 @@ def halves_claims(
 
 
 def every_claims(topology: Topology, over: Frontier) -> Iterator[Claim]:
-    """Yield what no allreduce of any class beats, whatever S is, and by S.
+    """Yield lower bounds for every allreduce of any class, for any S, and by S.
 
     Args:
         over: the frontier over all classes.
@@ -206,16 +206,16 @@ def check_can_certify(folder: Path, topology: Topology, spec: Spec) -> None:
 def write_claims(
     folder: Path, topology: Topology, spec: Spec, make: Callable[[Path], Sequence[Claim]]
 ) -> Path:
-    """Write a certificate whole or not at all, and return the file that lists its claims.
+    """Write a certificate, completely or not at all, and return the file that lists its claims.
 
-    Files of an earlier one that are not claimed any more are removed. Whatever interrupts this,
-    nothing stays that no list of claims names.
+    Files of an earlier one that are not claimed any more are removed. After any interruption, no
+    file stays that no list of claims names.
 
     Args:
-        make: returns the claims, and writes the files that they name into the folder it is given.
+        make: returns the claims, and writes their files into the folder that it receives.
 
     Raises:
-        InputError: the folder cannot be written, or holds the certificate of another question.
+        InputError: the folder cannot be written, or contains another certificate.
     """
     there = folder.exists()
     check_can_certify(folder, topology, spec)

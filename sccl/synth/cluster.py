@@ -23,7 +23,7 @@ _WORKERLESS_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where a Dask scheduler is, and the files of its TLS, if it has that."""
+    """The address of a Dask scheduler, and its TLS files, if it has any."""
 
     address: str
     ca_file: Path | None = None
@@ -40,8 +40,8 @@ class Connection:
     """A cluster that answers queries.
 
     Attributes:
-        executor: what queries are given to.
-        cores: how many of them it answers at a time.
+        executor: the executor for queries.
+        cores: number of concurrent queries.
     """
 
     def __init__(self, client: Any, address: str) -> None:
@@ -76,7 +76,7 @@ class Connection:
             )
 
     def failed(self, error: Exception) -> ScclError:
-        """Return what to say of an error of a query, or of Dask itself."""
+        """Return the error to raise for an error of a query, or of Dask itself."""
         if isinstance(error, ScclError):
             return error
         if isinstance(error, CancelledError) or self._client.status != "running":  # not by us

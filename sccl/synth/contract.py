@@ -1,7 +1,7 @@
-"""What a synthesiser is: a folder of this room whose ``__init__.py`` offers what is named here.
+"""The interface of a synthesiser: a folder here whose ``__init__.py`` offers the names below.
 
-:func:`sccl.synth.registry.plan` is the door to all of them: it refuses what one does not take, and
-nothing leaves it unjudged.
+:func:`sccl.synth.registry.plan` is the only way to call one: it rejects requests that the
+synthesiser does not take, and verifies every result.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_SIZE_BYTES = 2**60
 
 
 class Feature(Flag):
-    """What a synthesiser takes, and what it gives."""
+    """The requests that a synthesiser takes, and the properties of its results."""
 
     SWITCHES = auto()
     """Machines with switch nodes, as they are."""
@@ -37,7 +37,7 @@ class Feature(Flag):
     UNEQUAL_CHUNKS = auto()
     """Chunks of so many elements each, as those of allgatherv and alltoallv."""
     ANYTIME = auto()
-    """Where effort or patience ends, it gives the best by then."""
+    """At a limit of effort or time it returns the best so far."""
     PROVES = auto()
     """Its bounds may be met, so that a plan is proved to be the best."""
     STEPS = auto()
@@ -48,11 +48,11 @@ class Feature(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be planned.
+    """The input of a planner.
 
     Attributes:
-        size_bytes: L, the buffer that the C chunks of a rank make up.
-        limits: who knows limits of R/C, for those that ask another for them. None: nobody.
+        size_bytes: L, the buffer of a rank, consisting of its C chunks.
+        limits: source of limits of R/C, for synthesisers that use them. None: none.
 
     Raises:
         ParameterError: the size is out of range.
@@ -77,16 +77,15 @@ class Request:
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a synthesiser can be told beside the request. Each field has a default.
+    """The options of a synthesiser, in addition to the request. Each field has a default.
 
-    Ranges and help are in the ``Meta`` of each field, from which verbs, documents and the API take
-    them.
+    Ranges and help are in the ``Meta`` of each field, which verbs, documents and the API use.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Rejudged:
-    """So many transfers of what was found have been judged by now, of so many."""
+    """Progress of verification: transfers verified so far, and their total."""
 
     sends: int
     of: int
@@ -97,13 +96,13 @@ Notify = Callable[[object], None]
 
 
 class Synthesizer(Protocol):
-    """What ``__init__.py`` of a synthesiser offers. Loading it loads no solver.
+    """The interface of a synthesiser's ``__init__.py``. Loading it loads no solver.
 
     Attributes:
-        NAME: as users spell it: that of the folder.
+        NAME: name in user input: that of the folder.
         SOURCE: the paper, with the section.
-        FEATURES: what it takes and gives.
-        Options: its own subclass of :class:`Options`.
+        FEATURES: the requests it takes, and the properties of its results.
+        Options: its subclass of :class:`Options`.
     """
 
     NAME: str
@@ -115,13 +114,13 @@ class Synthesizer(Protocol):
         """Return a plan, or why there is none. The same bytes for the same arguments and seed.
 
         Args:
-            effort: ``units`` of each query to a solver; what comes out may depend on these and on
-                the seed. Where ``timeout_s`` ends something, that is a :class:`GaveUp`.
+            effort: ``units`` of each query to a solver. Results may depend on these and on the
+                seed. If ``timeout_s`` ends the search, the result is a :class:`GaveUp`.
 
         Raises:
             InputError: the options do not fit the request.
-            KeyboardInterrupt: the user interrupted, and there is nothing to give: else it is a
-                :class:`GaveUp` with the best by then.
+            KeyboardInterrupt: the user interrupted before anything was found. Later, the result is
+                a :class:`GaveUp` with the best so far.
         """
         ...
 

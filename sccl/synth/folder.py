@@ -1,4 +1,4 @@
-"""Where a sweep keeps the algorithms it finds, and what it says of them."""
+"""The folder in which a sweep saves algorithms and its frontier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sccl.core.symmetric import AnyAlgorithm
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder of algorithm files, one per point, named by what they are."""
+    """A folder of algorithm files, one per point, named by collective, machine and numbers."""
 
     path: Path
 
@@ -56,7 +56,7 @@ class Folder:
         """Write a frontier and return its file: without seconds, and algorithms named as here.
 
         Args:
-            head: what the file begins with.
+            head: the first fields of the file.
 
         Raises:
             InputError: the file cannot be written.

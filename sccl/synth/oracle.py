@@ -1,4 +1,4 @@
-"""What a sweep and its certificate ask about limits of R/C, whoever knows them."""
+"""The interface through which sweeps and certificates get limits of R/C."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Limits(Protocol):
         ...
 
     def bound_of_steps(self, steps: int) -> StepLimit | None:
-        """Return what no algorithm of S = ``steps`` beats, at little effort. None: nothing.
+        """Return a lower bound for algorithms of S = ``steps``, at little effort. None: unknown.
 
         Raises:
-            SolverError: its solver broke.
+            SolverError: its solver failed.
         """
         ...
 
@@ -50,10 +50,10 @@ class Limits(Protocol):
         """Return prices at which all chunks cost more than the rounds of these steps buy.
 
         Args:
-            units: what may be spent on it.
+            units: limit on effort.
 
         Returns:
-            them, empty if there are none, and what was spent.
+            The prices, empty if there are none, and the effort spent.
         """
         ...
 
@@ -61,7 +61,7 @@ class Limits(Protocol):
 class LimitOracle(Protocol):
     """Gives the limits of any collective on any machine.
 
-    What spends other effort than :data:`SWEEP_LIMIT_UNITS` is a ``partial`` of one, with its units.
+    For another effort than :data:`SWEEP_LIMIT_UNITS`, use a ``partial`` with its units.
     """
 
     def __call__(

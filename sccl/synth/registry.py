@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from sccl.core.packed import AnySchedule
 
 NO_SYNTHESISERS = frozenset({"allreduce", "baselines", "direct", "flows", "intervals", "network"})
-"""Folders that put together what the others find, that these share, or that search nothing: a
-classical algorithm is what its name says, and sends between ranks that no link need join."""
+"""Folders that are no synthesisers: they combine results of others, are shared by them, or search
+nothing, like classical algorithms, and sends between ranks without links.
+"""
 
 
 def names() -> tuple[str, ...]:
@@ -50,7 +51,7 @@ def plan(
     effort: Effort | None = None,
     notify: Notify = lambda _: None,
 ) -> Outcome:
-    """Return what a synthesiser says of a request. A plan has passed the judge.
+    """Return the outcome of a synthesiser for a request. A plan has passed verification.
 
     Raises:
         InputError: it does not take the request, or the options do not fit it.
@@ -76,11 +77,11 @@ def plan(
 
 
 def _judged(synthesizer: Synthesizer, request: Request, found: Found, notify: Notify) -> Found:
-    """Return what was found if it is a valid plan of what was asked for.
+    """Return a result if it is a valid plan for the request.
 
     Raises:
         JudgeError: it is not.
-        ContradictionError: It takes less time than its own lower bound.
+        ContradictionError: it takes less time than the lower bound that the synthesiser states.
     """
     made, made_by = found.plan, f"synthesiser {synthesizer.NAME!r}"
     asked = request.spec.at(made.collective.chunks)

@@ -22,16 +22,16 @@ DEFAULT_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What decides how questions are answered, and where.
+    """The settings of a search.
 
     Attributes:
         solver: its name.
-        effort: of each query.
+        effort: effort of each query.
         symmetry: ``"auto"``, ``"none"``, ``"translations"`` or a file.
-        jobs: queries at a time.
-        cluster: where they are answered. None: here.
+        jobs: concurrent queries.
+        cluster: the cluster that answers them. None: this machine.
         store: the file in which verdicts are kept. None: in the user's cache folder.
-        no_store: whether there is none.
+        no_store: whether to keep no verdicts.
         trust_store: whether an unsat of a store counts as proved, whoever wrote it.
         trust_cluster: whether an unsat of a cluster's workers counts as proved.
     """
@@ -53,7 +53,7 @@ class Settings:
         return frozenset(of_store | ({Origin.CLUSTER} if self.trust_cluster else set()))
 
     def units(self, most: float) -> float:
-        """Return what may be spent on a part of a question, in units of effort."""
+        """Return the effort for a part of a search, in units."""
         return min(most, self.effort.seconds / UNIT_S)
 
 
@@ -81,13 +81,12 @@ def open_store(file: Path | None) -> Iterator[Store]:
 
 @contextmanager
 def keeping(file: Path | None, *, no_store: bool) -> Iterator[Store | None]:
-    """Open a store to keep verdicts in, for as long as the context lasts. None: there is none.
+    """Open a store for verdicts, for as long as the context lasts. None: there is none.
 
-    What nobody asked for by name must not stop anyone: if the user's own store cannot be used,
-    that is a warning.
+    If the default store of the user cannot be used, that is only a warning.
 
     Raises:
-        InputError: the file that was named cannot be used, or is not wanted after all.
+        InputError: the named file cannot be used, or conflicts with ``no_store``.
     """
     if no_store:
         if file:
@@ -114,7 +113,7 @@ def _is_own(file: Path | None) -> bool:
 
 
 def checked_effort(timeout: float | None, seed: int, units: float | None = None) -> Effort:
-    """Return what a solver may spend.
+    """Return the effort of a solver.
 
     Raises:
         ParameterError: the timeout is not positive, or the seed is negative or too large.

@@ -1,8 +1,8 @@
-"""Verdicts kept in one SQLite file, so that a repeated or wider sweep goes on where one stopped.
+"""Verdicts kept in one SQLite file, so that a repeated or wider sweep continues an earlier one.
 
-One row per instance and solver, written as soon as the answer is there: whoever is killed loses the
-query in flight. Several sweeps may share a file. Answers are JSON. An algorithm is verified again
-when it is read, since anyone may have written the file. An unsat names its origin.
+One row per instance and solver, written as soon as the answer is there: a killed process loses only
+the query in flight. Several sweeps may share a file. Answers are JSON. An algorithm is verified
+again when it is read, since anyone may have written the file. An unsat names its origin.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sccl.synth.ask import Solve
 
 T = TypeVar("T")
 VERSION = 1
-"""Of the tables. A file of another version is refused."""
+"""Version of the tables. A file of another version is rejected."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS verdicts (
@@ -67,7 +67,7 @@ _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What is kept of a query, without the answer itself."""
+    """A stored query, without the answer itself."""
 
     instance: str
     solver: str
@@ -181,7 +181,7 @@ class Store:
 
     @contextmanager
     def _complaining(self) -> Iterator[None]:
-        """Turn what goes wrong with the file into an InputError."""
+        """Turn errors of the file into an InputError."""
         try:
             yield
         except (OSError, sqlite3.Error, UnicodeError) as error:
@@ -200,10 +200,10 @@ class Store:
             )
 
     def get(self, instance: Instance, solver: str, timeout_s: float | None) -> Answer | None:
-        """Return what is known of an instance; None if nothing, or nothing that would do.
+        """Return the known answer of an instance, or None if there is none that is usable.
 
-        Runs are to be repeatable, so only this solver's answers count. Unknown counts if it was
-        given as much time as there is now, by this version. Unsat names its origin.
+        Runs must be repeatable, so only this solver's answers count. Unknown counts if it had at
+        least as much time as now, in this version. Unsat names its origin.
         """
         key = digest(instance_to_wire(instance))
         try:
@@ -268,7 +268,7 @@ class Store:
             self._warn(error)
 
     def rows(self) -> Iterator[Row]:
-        """Yield what is kept, oldest first.
+        """Yield the stored rows, oldest first.
 
         Raises:
             InputError: the file is damaged.
@@ -387,17 +387,19 @@ def fits(answer: Sat, instance: Instance) -> bool:
 
 
 Settle = Callable[[Unsat, Instance], Unsat | None]
-"""From an unsat of a store to what it counts for. None: the instance has to be solved again."""
+"""Function from an unsat of a store to its accepted form. None: the instance has to be solved
+again.
+"""
 
 
 def recalling(
     store: Store, solver: str, timeout_s: float | None, settle: Settle = lambda unsat, _: unsat
 ) -> Callable[[Instance], Answer | None]:
-    """Return what looks an instance up. It returns None if the instance has to be solved.
+    """Return a function that looks up instances. It returns None if the instance has to be solved.
 
     Args:
-        solver: its name, with whatever else decides its answers.
-        settle: says what an unsat of the store counts for.
+        solver: its name, with all other settings that affect its answers.
+        settle: converts an unsat of the store to its accepted form.
     """
 
     def recall(instance: Instance) -> Answer | None:
@@ -420,13 +422,13 @@ def remembering(
     """Return ``solve`` with a memory.
 
     Args:
-        solver: its name, with whatever else decides its answers.
-        settle: says what an unsat of the store counts for.
+        solver: its name, with all other settings that affect its answers.
+        settle: converts an unsat of the store to its accepted form.
     """
     recall = recalling(store, solver, timeout_s, settle)
 
     def ask(instance: Instance) -> Answer:
-        """Return what the store has, else ask and keep the answer."""
+        """Return the stored answer, or else solve and store."""
         known = recall(instance)
         if known is not None:
             return known

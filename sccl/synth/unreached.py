@@ -1,7 +1,7 @@
-"""What cannot come to where it is wanted, and which links would bring it there.
+"""Find chunks that cannot reach a rank that wants them, and links that would help.
 
-Synthesisers find out in the midst of their work that something cannot be reached, and most do not
-know what: that is looked for here, once it is known.
+Synthesisers may detect in the middle of their work that a chunk cannot reach a rank, and most do
+not know which: it is searched here, in case of such an error.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ _MOST_LINKS = 4
 """That are named: where these do not do, they are a beginning."""
 
 _MOST_RANKS = 256
-"""Of larger machines one link is named: of each rank there may be something that all others want,
-and with each link that is looked at again."""
+"""Limit on ranks for naming several links. Each rank may have a chunk that all others want, and
+each added link needs another search.
+"""
 
 _Successors = tuple[tuple[int, ...], ...]
 
 
 def unreached(topology: Topology, spec: Spec) -> UnreachableError | None:
-    """Return the error that says what cannot come where, and which links help. None: all can."""
+    """Return the error that names the unreached chunks and helpful links. None: all are reached."""
     successors = topology.successors()
     first = gap = next(_gaps(successors, spec), None)
     if first is None:

@@ -53,12 +53,12 @@ vegaEmbed("#chart", chart, {{renderer: "svg", actions: {{export: true, source: f
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a picture becomes; what is None is as it is drawn.
+    """The size of a picture. None: as it is drawn.
 
     Attributes:
-        width: in CSS pixels; of PDF in points, of which 72 are an inch.
-        height: likewise. If only one of them is given, the other follows.
-        scale: pixels of a PNG for each of them.
+        width: in CSS pixels, or in points (1/72 inch) in a PDF.
+        height: likewise. If only one of them is given, the aspect ratio is kept.
+        scale: pixels of a PNG per CSS pixel.
 
     Raises:
         ParameterError: one is no positive number, or too large.
@@ -89,18 +89,18 @@ DRAWN = Size()
 
 
 def save(chart: alt.TopLevelMixin, path: Path, title: str = "sccl", size: Size = DRAWN) -> None:
-    """Write a chart to a file, whole or not at all. The suffix says what it becomes.
+    """Write a chart to a file, completely or not at all. The suffix selects the format.
 
-    A page carries the code that draws it, so it works without a network. Equal charts give equal
-    files.
+    An HTML page contains the code that draws it, so it works without a network. Equal charts give
+    equal files.
 
     Args:
-        title: of a page.
-        size: of the picture.
+        title: title of a page.
+        size: size of the picture.
 
     Raises:
         ParameterError: the suffix is none of .html, .svg, .png and .pdf, or the size is too large,
-            or has a scale where there are no pixels.
+            or has a scale in a format without pixels.
         InputError: the file cannot be written.
     """
     check_picture(path)
@@ -156,7 +156,7 @@ def _style(size: Size) -> str:
 
 
 def _resized(text: str, size: Size) -> str:
-    """Return SVG with other outer measures: what is inside keeps its own, and scales with them."""
+    """Return an SVG with another outer size. Its content is scaled."""
     found = _SVG_SIZE.search(text)
     if size in (DRAWN, Size(scale=size.scale)) or found is None:
         return text

@@ -1,4 +1,4 @@
-"""What the explorer is given to show."""
+"""The input of the explorer."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What no algorithm for the same question can beat.
+    """Lower bounds for all algorithms for a collective on a machine.
 
     Attributes:
-        steps: least S.
-        bandwidth: least R/C.
-        reasons: why, in sentences.
-        scope: the class of algorithms that it holds for. Empty: all of them.
-        classes: what holds for classes of algorithms only.
+        steps: lower bound on S.
+        bandwidth: lower bound on R/C.
+        reasons: their proofs, in sentences.
+        scope: the class of algorithms that they hold for. Empty: all of them.
+        classes: bounds for single classes of algorithms.
     """
 
     steps: int
@@ -33,12 +33,12 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An algorithm to show. The judge has accepted it.
+    """A verified algorithm to show.
 
     Attributes:
-        file: its name, as the user knows it.
-        intact: whether the file is as sccl wrote it. Otherwise what it claims is not repeated.
-        bounds: of all algorithms for the same question, whatever their class.
+        file: its file name.
+        intact: whether the file is unchanged since sccl wrote it. If not, its claims are not shown.
+        bounds: bounds for all algorithms of any class.
     """
 
     algorithm: Algorithm
@@ -49,12 +49,12 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ShownSchedule:
-    """A schedule to show. The judge has accepted it.
+    """A verified schedule to show.
 
     Attributes:
-        file: its name, as the user knows it.
-        least_us: what no schedule of such chunks takes less than. None: nothing is known.
-        reason: what shows that, or why nothing is known.
+        file: its file name.
+        least_us: lower bound for schedules of such chunks. None: unknown.
+        reason: its proof, or the reason why it is unknown.
     """
 
     schedule: Schedule

@@ -1,4 +1,4 @@
-"""What all charts share: fonts, colours and marks that survive greyscale and half the size."""
+"""The common style of charts: fonts, colours and marks that work in greyscale and at half size."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ V = TypeVar("V")
 
 
 class _Rows:
-    """The values of a chart's data: one thing to Altair, which else copies and checks each often.
+    """The values of a chart's data, opaque to Altair, which otherwise copies and checks them often.
 
-    What is checked is the specification, where somebody asks for it.
+    The specification is checked, on request.
     """
 
     _schema: ClassVar[dict[str, Any]] = {}  # this, and the method, are all that Altair asks for

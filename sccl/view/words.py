@@ -16,7 +16,7 @@ EVERY_WORDS = (
     "above all: gap between R/C and a lower bound for all allreduces with as many steps; optimal: "
     "the gap is zero"
 )
-"""What a table of points means by what is above all."""
+"""The note of a table of points on the column "above all"."""
 
 
 UNVERIFIED_HINT = (
@@ -28,7 +28,7 @@ UNVERIFIED_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How far something is known: in a word or two, and what that means."""
+    """The extent of a result: in a word or two, and their meaning."""
 
     head: str
     rest: str
@@ -44,7 +44,7 @@ _RUN = " Run the allgather; each rank then reduces the buffers (codegen generate
 
 
 def completeness(within: Range | None) -> Extent:
-    """Return what it means that a frontier is complete, within a range. None: any k and C."""
+    """Return the meaning of a complete frontier within a range. None: any k and C."""
     if within:
         less = "another k or C may give a smaller R/C in as many steps"
         met = "the bandwidth bound is met and nothing is open"
@@ -71,14 +71,14 @@ def state(frontier: Frontier) -> Extent:
 
 
 def class_summary(one: ClassFrontier) -> str:
-    """Return what is known of a class, as a sentence that begins with its name."""
+    """Return the state of a class, as a sentence that begins with its name."""
     bounds = f"S >= {one.steps}, R/C >= {one.bandwidth}"
     run = _RUN if one.name == GATHERED else ""
     return f"{one.name}: {one.scope}: {bounds}. {state_of_class(one)}{run}"
 
 
 def above_words(above: Fraction | None) -> str:
-    """Return by how much a point is above what no algorithm of any class beats. None: unknown."""
+    """Return the gap of a point to the lower bound for all classes, as text. None: unknown."""
     if above is None:
         return "-"
     return gap_text(float(above)) if above else "optimal"

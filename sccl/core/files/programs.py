@@ -115,7 +115,7 @@ class CollectiveProgramsWire(_Wire, frozen=True, kw_only=True):
 
 
 class ProjectWire(_Wire, frozen=True, kw_only=True):
-    """The input of a project that 'sccl codegen' wrote: algorithms, lowered to programs."""
+    """The algorithms of a project that 'sccl codegen' wrote, lowered to programs."""
 
     schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
     kind: Literal["program"] = "program"

@@ -1,1 +1,1 @@
-"""Allreduce over all of its classes: what the other synthesisers find, in one frontier."""
+"""Allreduce over all of its classes: the results of other synthesisers in one frontier."""

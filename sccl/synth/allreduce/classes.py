@@ -1,4 +1,4 @@
-"""Classes of allreduces: what they are called, and what is known of those that others find."""
+"""Classes of allreduces: their names, and the results that other synthesisers find."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def exchanged(  # noqa: PLR0913, PLR0917 - a question, its bounds, two ends, and
     most_chunks: int | None,
     folder: Folder | None,
 ) -> list[ClassFrontier]:
-    """Return what halving and doubling find. Nothing where the machine is no power of a clique.
+    """Return the results of halving and doubling, if the machine is a power of a clique.
 
     Args:
-        bounds: of every allreduce.
+        bounds: bounds for every allreduce.
         last: S of the last. None: all.
         most_chunks: the largest C. None: any.
     """

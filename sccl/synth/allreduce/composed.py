@@ -33,14 +33,14 @@ from sccl.topo.symmetry.expand import expand
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is known of a reducescatter or an allgather, as one half of allreduces.
+    """The known results of a reducescatter or an allgather, as one half of allreduces.
 
     Attributes:
-        frontier: a sweep's or limits, of the half or of what it is run backwards.
+        frontier: a sweep's or limits, of the half or of the collective that it reverses.
         topology: the machine.
-        dual: of the allreduce.
-        gathers: whether it is an allgather, and the C of the allreduce so many times as large.
-        backwards: whether its algorithms are to be turned round.
+        dual: the dual of the allreduce.
+        gathers: whether it is an allgather, whose C is that of the allreduce divided by the factor.
+        backwards: whether its algorithms are to be reversed.
     """
 
     frontier: Frontier
@@ -51,18 +51,18 @@ class Side:
 
     @property
     def factor(self) -> int:
-        """Return what its C is multiplied by."""
+        """Return the factor from its C to that of the allreduce."""
         return self.dual.chunk_factor if self.gathers else 1
 
     @property
     def bounds(self) -> Bounds:
-        """Return what bounds it, in its own C."""
+        """Return its bounds, in its C."""
         assert self.frontier.bounds is not None
         return self.frontier.bounds
 
     @property
     def bandwidth(self) -> Fraction:
-        """Return what its R/C is at least, in the C of the allreduce."""
+        """Return its lower bound on R/C, in the C of the allreduce."""
         return self.bounds.bandwidth / self.factor
 
     def halves(self) -> Iterator[Half]:
@@ -85,7 +85,7 @@ class Side:
         return next((point.missing for point in points if point.steps == half.steps), "")
 
     def least(self, steps: int) -> Fraction | None:
-        """Return what R/C it has at least within the k and C that a sweep searched."""
+        """Return its lower bound on R/C within the k and C of a sweep."""
         found, bounds = self.frontier, self.bounds
         if steps < bounds.steps:
             return None
@@ -103,7 +103,7 @@ class Side:
         return self.bounds.steps + EXTRA_STEPS if asked is None else asked
 
     def least_of_all(self, steps: int) -> Fraction | None:
-        """Return what R/C it has at least, for every k and C."""
+        """Return its lower bound on R/C for every k and C."""
         if steps < self.bounds.steps:
             return None
         limits = self.frontier.classes[0].limits
@@ -129,7 +129,7 @@ class Compositions:
 
     @property
     def bounds(self) -> Bounds:
-        """Return what the bounds of both sides come to."""
+        """Return the combined bounds of both sides."""
         first, then = self.first, self.then
         steps = first.bounds.steps + then.bounds.steps
         return Bounds(steps, first.bandwidth + then.bandwidth)
@@ -194,7 +194,7 @@ class Compositions:
         )
 
     def _limits(self, points: Sequence[Point]) -> tuple[StepLimit, ...]:
-        """Return what the limits of both sides say, up to the last point."""
+        """Return the combined limits of both sides, up to the last point."""
         limits = []
         for steps in range(self.bounds.steps, (points[-1].steps if points else 0) + 1):
             lower = self._least_of_all(steps)
@@ -233,7 +233,7 @@ class Compositions:
         return replace(point, rounds_per_step=algorithm.rounds_per_step)
 
     def _rests_on(self, *, proved: bool) -> tuple[Origin, ...]:
-        """Return the origins, other than this process, of what was refuted of both sides."""
+        """Return the origins, other than this process, of refutations for both sides."""
         sides = (self.first.frontier, self.then.frontier)
         open_ = [one.origin for side in sides for one in side.open]
         if not proved and None in open_:

@@ -1,15 +1,16 @@
-"""What no allreduce of a number of steps beats, whatever its class.
+"""Lower bounds for every allreduce of a number of steps, of any class.
 
-* *Sends*, whatever S is (:func:`sccl.prove.bounds.any_bounds`).
-* *Cuts through time*: all contributions get everywhere
+* *Sends*, for any S (:func:`sccl.prove.bounds.any_bounds`).
+* *Cuts through time*: all contributions must arrive everywhere
   (:func:`sccl.prove.bounds.timed_cuts.allreduce_bound`).
 * *A broadcast in it.* Follow one rank's contribution to a chunk: the sends that bring it to each
-  rank for the first time are a timed tree out of that rank, of one chunk. So an allreduce has in it
-  a broadcast of as many chunks, steps and rounds, from each rank, and no smaller R/C than the limit
-  of that, which on small machines timed trees say; turned round, likewise a reduce to each rank.
+  rank for the first time are a timed tree out of that rank, for one chunk. So an allreduce contains
+  a broadcast of as many chunks, steps and rounds, from each rank, and its R/C is at least the limit
+  of that, which timed trees give on small machines. Reversed, the same holds for a reduce to each
+  rank.
 
-In process groups all three are of the chunks of each: a broadcast is then one in every group, from
-ranks that have the same place in theirs.
+In process groups all three are about the chunks of each group: a broadcast is then one in every
+group, from ranks at the same place in their group.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ _UNITS = 2.0  # of effort, for the limit of a broadcast
 def bounds_of_every(
     topology: Topology, spec: Spec, bounds: Bounds, points: Sequence[tuple[int, Fraction]]
 ) -> tuple[StepLimit, ...]:
-    """Return what no allreduce beats in the steps of each point, and in a step less, with a proof.
+    """Return lower bounds for every allreduce in the steps of each point, and in a step less.
 
     Args:
-        bounds: of every allreduce.
-        points: (S, R/C) of algorithms: what one meets needs no better bound.
+        bounds: bounds for every allreduce.
+        points: (S, R/C) of algorithms. A bound that is attained needs no improvement.
 
     Raises:
         SolverError: no solver finds the optimum of a linear program.
@@ -61,10 +62,10 @@ def bounds_of_every(
 def proof_of_every(
     topology: Topology, spec: Spec, bounds: Bounds, steps: int, enough: Fraction | None = None
 ) -> LimitProof:
-    """Return what proves most of all allreduces of so many steps, the simplest of such.
+    """Return the strongest proof for all allreduces of a number of steps, the simplest if equal.
 
     Args:
-        bounds: of every allreduce.
+        bounds: bounds for every allreduce.
         enough: an R/C that some algorithm has.
 
     Raises:
@@ -85,7 +86,7 @@ def proof_of_every(
 
 
 def _broadcasts(topology: Topology, spec: Spec, steps: int) -> Iterator[LimitProof]:
-    """Yield what trees prove of a broadcast from, and of a reduce to, a rank of each orbit."""
+    """Yield proofs by trees for a broadcast from, and a reduce to, a rank of each orbit."""
     unit = spec.at(spec.unit)
     ranks = rank_orbits(topology, automorphisms(topology, unit))
     groups = [sorted(map(int, held)) for held, _ in unit.classes()]

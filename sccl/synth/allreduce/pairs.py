@@ -21,15 +21,17 @@ from sccl.core.topology import Topology
 from sccl.transform import compose, invert
 
 Least = Callable[[int], Fraction | None]
-"""From a number of steps to what R/C a half has at least. None: it takes more steps."""
+"""Function from a number of steps to a half's lower bound on R/C. None: it takes more steps."""
 
 MAX_SENDS = 1_100_000
-"""Of a composition that is written down: those of 256 ranks with eight chunks each take 20 s."""
+"""Limit for a composition that is written down: those of 256 ranks with eight chunks each take 20
+s.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """An algorithm that may be one half, or what is known of it if there is none.
+    """An algorithm that may be one half, or its numbers if there is no algorithm.
 
     Attributes:
         cost: rounds per chunk of the allreduce.
@@ -45,7 +47,7 @@ class Half:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two halves, and what they come to."""
+    """Two halves of an allreduce."""
 
     first: Half
     then: Half
@@ -130,7 +132,7 @@ def turned_round(algorithm: Algorithm, topology: Topology, dual: Dual) -> Algori
 
 
 def least_sum(first: Least, then: Least, steps: int) -> Fraction | None:
-    """Return what R/C a composition of ``steps`` steps has at least. None: there is none."""
+    """Return the lower bound on R/C of a composition of ``steps`` steps. None: there is none."""
     sums = []
     for one in range(1, steps):
         a, b = first(one), then(steps - one)

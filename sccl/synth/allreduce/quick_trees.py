@@ -1,7 +1,7 @@
-"""Allreduce by trees, as far as some seconds of work go: what a sweep says of them.
+"""Allreduce by trees within a small effort, as part of a sweep.
 
-The work is counted, and no clock has a part in it: the result is the same on every machine. For all
-of it there are the limits (:func:`sccl.synth.limit.trees.tree_frontier`).
+The effort is counted without a clock, so the result is the same on every machine. The limits are
+the full computation (:func:`sccl.synth.limit.trees.tree_frontier`).
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 _WORK = 5_000_000
 """Rounds times steps times pairs of sets of ranks: DGX-1 takes 3 million up to its last point."""
 _EFFORT = 0.1
-"""For all steps on more ranks, where trees are searched for: a second or so. On tori, hypercubes
-and rings none has to be, as cuts prove what the first trees attain."""
+"""Effort for all steps on more ranks, if trees are searched: about a second. On tori, hypercubes
+and rings no search is needed, since cuts prove that the first trees are optimal.
+"""
 
 _FEW_CHUNKS, _MOST_CHUNKS = 64, 512  # for palindromes; of packings multiplied out
 _ROUNDED = 32  # C, in units, of an algorithm near a limit
@@ -45,13 +46,13 @@ def quick_trees(  # noqa: PLR0913, PLR0917 - a question, what else is known, and
     folder: Folder | None = None,
     notify: Callable[[Event], None] = lambda _: None,
 ) -> ClassFrontier:
-    """Return what is quickly found of allreduce by trees: limits, and few chunks at them.
+    """Return quick results for allreduce by trees: limits, and algorithms of few chunks at them.
 
     Args:
         topology: of at most :data:`sccl.synth.limit.trees.MAX_RANKS` ranks.
         spec: an allreduce, of all ranks or in process groups.
         last: the largest S.
-        others: (S, R/C) of other classes; what is no better is not searched for long.
+        others: (S, R/C) of other classes. Values no better than these are not searched for long.
         folder: where to keep the algorithms. None: nowhere.
         notify: called with bounds, every limit and every point, for progress.
     """

@@ -1,4 +1,4 @@
-"""What is looked at of allreduce, by a sweep as by a limit frontier: halves, classes and steps."""
+"""The search space of allreduce, for sweeps and limit frontiers: halves, classes and steps."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ UNEQUAL = "groups of different sizes, or with ranks in common"
 
 @dataclass(frozen=True, slots=True)
 class AllreduceSpace:
-    """What halves are looked for on a machine, and with how many steps.
+    """The halves to search on a machine, and their numbers of steps.
 
     Attributes:
-        bounds: what holds for every allreduce there.
-        asked: the last S that was asked for. None: a few more than the fewest.
-        alike: whether an allgather backwards is a reducescatter there, so that it is both halves.
+        bounds: bounds for every allreduce there.
+        asked: the last S requested. None: a few more than the fewest.
+        alike: whether a reversed allgather is a reducescatter there, so that it is both halves.
     """
 
     topology: Topology
@@ -58,7 +58,7 @@ class AllreduceSpace:
 
     @property
     def dual(self) -> Dual:
-        """Return the allgather that is one half, and what it is of the allreduce."""
+        """Return the dual of the allreduce, with the allgather that is one half."""
         return dual_of(self.spec)
 
     def gathered(self, gather: Frontier) -> list[ClassFrontier]:
@@ -89,7 +89,7 @@ class AllreduceSpace:
 
     @property
     def last_scatter(self) -> int | None:
-        """Return the last S of a reducescatter: what the shortest allgather leaves."""
+        """Return the last S of a reducescatter: the steps that the shortest allgather leaves."""
         return None if self.asked is None else self.asked - self.bounds.steps
 
     def wants_scatter(self, gather: Frontier) -> bool:
@@ -110,10 +110,10 @@ class AllreduceSpace:
         return FEW_CHUNKS if covered and covered.max_chunks is not None else ""
 
     def composed(self, halves: Sequence[Frontier], folder: Folder | None) -> Compositions | None:
-        """Return what is composed of halves. None: one of them was not looked for.
+        """Return the compositions of halves. None: one of them was not searched.
 
         Args:
-            halves: of a reducescatter and an allgather; where these are alike, of the latter alone.
+            halves: of a reducescatter and an allgather, or only of the latter if these are alike.
             folder: where to keep the algorithms. None: nowhere.
         """
         if not self.alike and len(halves) == 1:

@@ -39,17 +39,17 @@ def sweep_allreduce(  # noqa: PLR0913 - a question, who answers it, and how it r
     folder: Folder | None = None,
     notify: Callable[[Event], None] = lambda _: None,
 ) -> Frontier:
-    """Return the frontier of allreduce over its classes, as far as they are found.
+    """Return the frontier of allreduce over its classes, as far as it is found.
 
     Args:
         spec: allreduce.
         sweep: finds the frontiers of the halves.
         covered: k of each half, last S, largest C.
         folder: where to keep the algorithms. None: nowhere.
-        notify: called when a part of the work begins, and with what is found of trees.
+        notify: called when a part of the work begins, and with results for trees.
 
     Raises:
-        InputError: some rank cannot be reached, or the range has nothing in it.
+        InputError: some rank cannot be reached, or the range is empty.
     """
     begin = time.perf_counter()
     space = AllreduceSpace.of(topology, spec, covered.max_steps)
@@ -62,7 +62,7 @@ def sweep_allreduce(  # noqa: PLR0913 - a question, who answers it, and how it r
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A sweep of allreduce: what is looked at, and what it is given."""
+    """A sweep of allreduce: its search space and its arguments."""
 
     space: AllreduceSpace
     sweep: SweepHalf
@@ -140,9 +140,9 @@ class _Run:
 
 
 def _open(halves: Sequence[Frontier], dual: Dual) -> tuple[Open, ...]:
-    """Return what was not decided: candidates of a half, each with the quickest other half.
+    """Return the undecided candidates of a half, each with the fastest other half.
 
-    Where an allgather is both halves, that is the other one, too.
+    If an allgather is both halves, that is the other one, too.
     """
     found = []
     for half, other in zip(halves, reversed(halves), strict=True):

@@ -1,10 +1,10 @@
-"""The classical algorithms, found by their files, and the one door to them.
+"""The classical algorithms, found by their files, and the function that makes them.
 
-A file ``NAME.py`` of this folder is an algorithm. Nothing else has to be told of it. It offers
+A file ``NAME.py`` of this folder is an algorithm. No other registration is needed. It offers
 ``NAME``, ``SOURCE`` (the paper or code that defines it), and ``COLLECTIVES``: for each collective
-that the source defines, who makes its pattern, and raises an :class:`~sccl.errors.InputError` for
-numbers of ranks or machines that the source does not allow. Its docstring begins with what it is,
-in a line.
+that the source defines, a function that makes its pattern, and raises an
+:class:`~sccl.errors.InputError` for numbers of ranks or machines that the source does not allow.
+Its docstring begins with a description in a line.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ MAX_PIECES = 65_536
 
 
 class Baseline(Protocol):
-    """What the file of an algorithm offers.
+    """The interface of an algorithm's file.
 
     Attributes:
-        NAME: as users spell it: that of the file, with hyphens.
+        NAME: name in user input: that of the file, with hyphens.
         SOURCE: the paper or code that defines it.
-        COLLECTIVES: who makes the pattern of each collective that it defines.
-        BY_SIZE: only of those that have it: whether the pattern depends on the size.
+        COLLECTIVES: the function that makes the pattern, for each collective that it defines.
+        BY_SIZE: optional: whether the pattern depends on the size.
     """
 
     NAME: str
@@ -86,20 +86,20 @@ def by_size(name: str) -> bool:
 
 
 def make(name: str, request: Request, pieces: int = 1) -> Pattern:
-    """Return the pattern of an algorithm for a collective on a machine, judged.
+    """Return the pattern of an algorithm for a collective on a machine, verified.
 
-    In process groups each does what it would by itself, on the links of its own ranks.
+    In process groups each group runs the algorithm separately, on the links of its ranks.
 
     Args:
-        pieces: into how many pieces everything is cut that the algorithm sends as one. Those that
-            pipeline, or choose a way for each, do so by them.
+        pieces: number of pieces of all data that the algorithm sends as one. Algorithms that
+            pipeline, or choose a path for each piece, use them.
 
     Raises:
         UnknownNameError: there is no such algorithm.
         CollectiveError: it does not define the collective.
         TooLargeError: the pattern would be too large.
-        InputError: it does not serve such a machine or number of ranks.
-        JudgeError: the judge rejects the pattern.
+        InputError: it does not support such a machine or number of ranks.
+        JudgeError: the pattern fails verification.
     """
     baseline, spec = load(name), request.spec
 

@@ -33,8 +33,8 @@ def from_negabinary(bits: Numbers) -> Numbers:
 def bine_tree(ranks: int) -> Tree:
     """Return the tree of 2^k ranks whose edges become shorter from step to step.
 
-    In step s a rank sends to that whose last k - s digits are all others. It has got what it sends
-    before, in the first step in which these digits of its own were all the same.
+    In step s a rank sends to the rank whose last k - s digits are all inverted. It has received its
+    data before, in the first step in which these of its digits were all the same.
     """
     bits = ranks.bit_length() - 1
     digits = negabinary(np.arange(ranks))

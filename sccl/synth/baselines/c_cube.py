@@ -16,8 +16,10 @@ NAME = "c-cube"
 SOURCE = "Cho, Son, Kim, HPCA 2023, as in TACOS (MICRO 2024), section V-A; trees are computed"
 
 PARENTS = ((0, 0, 0, 1, 5, 1, 5, 3), (4, 2, 6, 2, 4, 7, 4, 6))
-"""Of each tree, whose root is its own parent. No lane is used twice, and no rank has children in
-both: of all such pairs of binary trees, these have the least height, 3, and the lowest numbers."""
+"""Parents in each tree, whose root is its parent. No lane is used twice, and no rank has children
+in both: of all such pairs of binary trees, these have the smallest height, 3, and the lowest
+numbers.
+"""
 
 
 def _allreduce(request: Request, pieces: int) -> Pattern:

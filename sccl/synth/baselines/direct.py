@@ -21,7 +21,7 @@ SOURCE = "TACOS (MICRO 2024), section V-A and Figure 5"
 
 
 def _copied(request: Request, pieces: int) -> Pattern:
-    """Return what sends each chunk from the one rank that has it to each that wants it."""
+    """Return a pattern that sends each chunk from its only holder to each rank that wants it."""
     collective = request.spec.at(request.spec.unit)
     chunk = np.arange(collective.num_chunks)[:, None]
     ends = (_ranks(r, chunk, collective.ranks) for r in (collective.pre, collective.post))

@@ -1,7 +1,4 @@
-"""Several rings at once over links of their own, as NCCL's six on a DGX-1.
-
-Otherwise a single one.
-"""
+"""Several rings at once over separate links, as NCCL's six on a DGX-1, or else a single one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What NCCL would choose by size: several rings, or two trees, by its own model of their times.
+"""NCCL's choice by size: several rings, or two trees, by its model of their times.
 
-In place of its trees, which are chains within a node, stand the two binary trees of all ranks.
+Its trees, which are chains within a node, are replaced by the two binary trees of all ranks.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TREE_SHARE = 0.92
 
 
 def times_us(topology: Topology, size_bytes: int) -> tuple[float, float]:
-    """Return what an allreduce takes as rings and as trees, by NCCL's model, microseconds.
+    """Return the times of an allreduce as rings and as trees, by NCCL's model, microseconds.
 
     A ring has 2 (n - 1) steps and sends 2 (n - 1) / n of the buffer. A tree goes along the ranks of
     a node and then by halves of the nodes, up and down, and sends the buffer twice. A ring has the

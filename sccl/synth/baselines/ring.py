@@ -22,7 +22,7 @@ SOURCE = "Patarasuk and Yuan, JPDC 69(2), 2009; broadcast: SCCL (PPoPP 2021), Ta
 
 
 def gathered(spec: Spec, order: Order) -> Pattern:
-    """Return an allgather: in each step every rank passes on what came in the one before."""
+    """Return an allgather: in each step every rank passes on the chunk of the step before."""
     ranks = np.array(order)
     step, place = np.ogrid[: spec.ranks - 1, : spec.ranks]
     return pattern_of(

@@ -15,11 +15,11 @@ SOURCE = "Rashidi, Won, Srinivasan, Sridharan, Krishna, ISCA 2022, without a thr
 def orders(grid: Grid, rates: list[float], pieces: int) -> list[tuple[int, ...]]:
     """Return the order in which each piece of an allgather takes the dimensions.
 
-    A stage carries all that was gathered before, so the last one carries the most: that is the
-    dimension with the least load by then.
+    A stage carries all data gathered before, so the last one carries the most. It is assigned to
+    the dimension with the lowest load so far.
 
     Args:
-        rates: of each dimension, what a rank can send in it.
+        rates: rate of a rank in each dimension.
     """
     load = [0.0] * len(rates)
     found = []

@@ -1,6 +1,6 @@
-"""Answers without search: what symmetry, colourings and flows give at once, at any size.
+"""Constructions without search: by symmetry, colourings and flows, at any size.
 
-They are asked before any solver. What they do not find is undecided.
+They are tried before any solver. An instance that they do not solve stays undecided.
 """
 
 from sccl.synth.direct.answer import SEARCHED, answer, constructed

@@ -1,10 +1,10 @@
 """Allgather breadth first where ranks are an abelian group and links lead from x to x + g.
 
-A chunk reaches each rank as early as it can, over one of the links that lead there from where it
-was a step before. So what a step takes is a split of demands over links: with rounds for the least
-load of the fullest link (Hall's theorem) there is one, in whole pieces. By translation the tree of
-rank 0 loads all links of one kind as the arrivals on one rank load the links into it.
-Source: Zhao et al., NSDI 2025 (arXiv 2202.03356), breadth-first broadcast.
+A chunk reaches each rank as early as possible, over one of the links from ranks where it was a step
+before. So each step is a split of demands over links: by Hall's theorem an integral split exists if
+the rounds match the minimum load of the fullest link. By translation the tree of rank 0 loads all
+links of one kind as the arrivals on one rank load the links into it. Source: Zhao et al., NSDI 2025
+(arXiv 2202.03356), breadth-first broadcast.
 """
 
 from __future__ import annotations

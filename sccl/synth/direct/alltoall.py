@@ -1,15 +1,15 @@
 """Alltoall where ranks are an abelian group and links lead from x to x + g: no search.
 
-Links add up, in any order: a chunk for x + d may go over the same links g, in any order, whatever x
-is. So one rank's chunks say everything: which links each displacement d is the sum of, and which of
-these it takes in which step. If each step gives a displacement at most one link, and uses a link at
-most as often as its lanes and rounds allow, then all ranks together do no more, by translation.
+Links commute: a chunk for x + d may go over the same links g, in any order, for any x. So one
+rank's chunks determine everything: the links whose sum is each displacement d, and the step for
+each link. If each step gives a displacement at most one link, and uses a link at most as often as
+its lanes and rounds allow, then by translation all ranks together stay within the capacity, too.
 
 That is an edge colouring of a bipartite multigraph, of displacements against links, by steps. With
 R a multiple of S it exists whenever no displacement needs more than S links and no link more than R
-uses by lane: at every step a part of 1/(steps left) of all that is left would do, so that a whole
-flow does too. Hence R/C is the load of the fullest link over P, which on tori and hypercubes is the
-bound by distances, and S is the diameter.
+uses by lane: at every step a fraction 1/(steps left) of the rest is a fractional flow, so an
+integral flow exists too. Hence R/C is the load of the fullest link over P, which on tori and
+hypercubes is the bound by distances, and S is the diameter.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def least_rounds(machine: Cayley, pieces: int) -> Fraction | None:
 
 
 def _needs(machine: Cayley, far: Ints, pieces: int) -> Ints:
-    """Return how often each piece of each displacement takes each link, by shortest ways.
+    """Return how often each piece of each displacement takes each link, by shortest paths.
 
-    Shape (pieces times ranks, links of a rank). A displacement has the number of its rank. Where
-    several ways are shortest, one piece after the other takes what full links make least of.
+    Shape (pieces times ranks, links of a rank). A displacement has the number of its rank. If
+    several paths are shortest, each piece in turn takes the one that adds least to full links.
     """
     ways = ShortestWays.of(machine, far)
     first, last = (ways.by_one_link(turned=turned) for turned in (False, True))

@@ -1,4 +1,4 @@
-"""What needs no search: by translations, breadth first, and by routes, on any machine."""
+"""Constructed algorithms: by translations, breadth first, and by routes, on any machine."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def answer(instance: Instance, among: Sequence[Group]) -> Sat | Unknown | None:
 
 
 def constructed(topology: Topology, collective: Collective, steps: int) -> AnyAlgorithm | None:
-    """Return an algorithm of so many steps that needs no search, judged. None: there is none.
+    """Return a verified algorithm of ``steps`` steps without search. None: no construction applies.
 
-    At the C at which the construction attains what it can; of routes at the smallest.
+    Its C is the one at which the construction attains its R/C, or for routes the smallest C.
 
     Args:
         collective: non-combining, at its smallest C.
@@ -94,7 +94,7 @@ def constructed(topology: Topology, collective: Collective, steps: int) -> AnyAl
 def _at_its_chunks(
     known: Attained, topology: Topology, collective: Collective
 ) -> AnyAlgorithm | None:
-    """Return an algorithm that attains what is known, at the fewest chunks that have one."""
+    """Return an algorithm that attains the known values, at the fewest chunks that have one."""
     for times in known.times:
         chunks = collective.chunks * times
         rounds = known.bandwidth * chunks
@@ -112,7 +112,7 @@ def _at_its_chunks(
 def _exchange(topology: Topology, collective: Collective, steps: int) -> AnyAlgorithm | None:
     """Return an alltoall of a product, or by routes, whichever is cheaper.
 
-    Where factors are alike, routes find nothing that is.
+    If factors are equal, routes cannot be cheaper.
     """
     product = _product(topology, steps)
     made: _Named = ("", None)
@@ -194,9 +194,9 @@ def _by_translations(
 def _that_keep_no_rank(
     topology: Topology, among: Sequence[Group]
 ) -> Iterator[tuple[str, tuple[Symmetry, ...]]]:
-    """Yield the groups of which only the identity keeps a rank, by their names. Then none at all.
+    """Yield the named groups in which only the identity keeps a rank, then the trivial group.
 
-    Of a group that turns chunks what does not is taken.
+    If a group has turns, its subgroup without turns is used.
     """
     from sccl.topo.symmetry.free import free_group  # noqa: PLC0415 - NumPy is slow to load
 

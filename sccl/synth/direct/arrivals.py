@@ -1,11 +1,11 @@
-"""Allgather breadth first on any machine without budgets: what comes to each rank, over which link.
+"""Allgather breadth first on any machine without budgets: the arrivals at each rank, by link.
 
-A rank gets in step t - 1 what is t links away, split over the links from ranks at t - 1 such that
-the fullest takes as little as can be (:mod:`sccl.synth.direct.breadth_first`); what comes to other
-ranks, or in other steps, has nothing to do with that. Where symmetries move every rank that they
-move at all, and only the identity keeps one, arrivals on one rank of each orbit say what comes to
-all: a chunk that rank v sends to rank u over (w, u) is, once v is moved to the first of its orbit,
-what that one sends, of each of its links exactly one such image.
+In step t - 1 a rank gets the chunks of ranks t links away, split over the links from ranks at t - 1
+such that the maximum load is minimal (:mod:`sccl.synth.direct.breadth_first`). Arrivals at other
+ranks, or in other steps, are independent of that. If only the identity of the symmetries keeps a
+rank, the arrivals on one rank of each orbit determine all: a chunk that rank v sends to rank u over
+(w, u) is, once v is mapped to the first of its orbit, one of its chunks, with exactly one such
+image over each of its links.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ MOST_SENDS = 2**22
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """What comes to a rank in a step.
+    """The arrivals at a rank in a step.
 
     Attributes:
-        sources: by class of roots, those that are that far from the rank, ascending.
-        classes: over which of the links into it each class may come, and how many it has.
+        sources: by class of roots, those at that distance from the rank, ascending.
+        classes: the links into the rank that each class may use, and its size.
         into: the ranks at which these links start.
     """
 

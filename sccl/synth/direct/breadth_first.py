@@ -1,11 +1,10 @@
-"""What an allgather takes that is breadth first, on any machine without budgets.
+"""The cost of a breadth-first allgather, on any machine without budgets.
 
-Each chunk reaches each rank as early as it can, over links from ranks that are one nearer to where
-it starts. So a rank gets in step t what is t links away, each over one of some of the links into
-it, and the fullest of these takes, by Hall's theorem, the most over all sets of links of what only
-these may bring, by their lanes. Ranks and steps have nothing to do with one another; of ranks that
-are images of one another one is enough.
-Source: Zhao et al., NSDI 2025 (arXiv 2202.03356), breadth-first broadcast.
+Each chunk reaches each rank as early as possible, over links from ranks that are one nearer to its
+source. So in step t a rank gets the chunks t links away, each over one of some links into it. By
+Hall's theorem the load of the fullest of these is the maximum, over all sets of links, of the
+chunks that only these may carry, over their lanes. Ranks and steps are independent. One rank of
+each orbit is enough. Source: Zhao et al., NSDI 2025 (arXiv 2202.03356), breadth-first broadcast.
 """
 
 from __future__ import annotations
@@ -96,7 +95,8 @@ def _by_all_sets(
 ) -> list[Fraction]:
     """Return the load of each step on the links into a rank, where it is more than ``most``.
 
-    What only a set of links may bring is the sum over its subsets, of all sets at once.
+    The chunks that only a set of links may carry are the sum over its subsets, for all sets at
+    once.
     """
     links, steps = len(lanes), int(far.max())
     masks = nearer @ (1 << np.arange(links))

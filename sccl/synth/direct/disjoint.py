@@ -11,18 +11,19 @@ from sccl.compiled import compiled
 def may_take(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     machine: Any, left: Any, depth: Any, tree: int, link: int, scratch: Any
 ) -> bool:
-    """Return whether trees can still be completed if one takes a link to a rank that it has not.
+    """Return whether trees can still be completed if one takes a link to a rank that it lacks.
 
-    That is so if to this rank as many ways lead over other lanes as there are other trees, one from
-    each: then no set of ranks has fewer lanes into it than trees that are not in it yet.
+    That is so if there are as many lane-disjoint paths to this rank over other lanes as there are
+    other trees, one from each: then no set of ranks has fewer lanes into it than trees that are not
+    in it.
 
     Args:
         machine: links by the rank they enter (from, links), by that they leave (likewise), their
             sources and destinations.
         left: lanes of each link that no tree has taken.
         depth: by tree and rank. -1: it is not there.
-        scratch: flow by link, where each tree's way begins (-1: nowhere), and of each node of a
-            search the one before and the link between, and a queue.
+        scratch: flow by link, start of each tree's path (-1: none), and for each node of a search
+            its predecessor and the link from it, and a queue.
     """
     flow, begins = scratch[0], scratch[1]
     dst = machine[5]
@@ -40,7 +41,7 @@ def may_take(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
 def _one_more(  # noqa: PLR0913, PLR0917 - likewise
     machine: Any, left: Any, depth: Any, tree: int, sink: int, scratch: Any
 ) -> bool:
-    """Add a way to a rank, by a search backwards through what is left. False: there is none."""
+    """Add a path to a rank, by a backward search in the residual graph. False: there is none."""
     in_start, in_link, out_start, out_link, src, dst = machine
     flow, begins, before, by, queue = scratch
     trees, ranks = depth.shape

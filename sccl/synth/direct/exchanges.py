@@ -1,16 +1,16 @@
 """Allreduce on powers of cliques: halving along some dimensions, doubling along the others.
 
 A hypercube is a power of two ranks joined both ways, a HyperX one of larger cliques. Along each of
-j dimensions in turn ranks reduce what each of the clique is to have. Then along each of the other
-d - j all send all they have to all of their clique, and reduce it. Then along the j, backwards,
-what is done is sent to all. That takes S = d + j steps. With d parts of the data side by side, each
-beginning with another dimension, the links of all dimensions are busy in every step, and
+j dimensions in turn ranks reduce the part of each member of the clique. Then along each of the
+other d - j all send all their data to all of their clique, and reduce them. Then along the j, in
+reverse order, results are sent to all. That takes S = d + j steps. With d parts of the data side by
+side, each beginning with another dimension, the links of all dimensions are busy in every step, and
 
     R/C = (2 (1 - n^-j) / (n - 1) + (d - j) n^-j) / (d lanes).
 
 With j = d this is recursive halving and doubling (Rabenseifner, ICCS 2004), a reducescatter and an
-allgather. Fewer steps than these have, or trees, are what the others are for: on hypercubes no
-allreduce of 2d - 2 steps has less than its 2 / d (by cuts through time, looked at for d up to 8).
+allgather. The others have fewer steps than these, or than trees: on hypercubes no allreduce of 2d -
+2 steps has less than its 2 / d (by cuts through time, checked for d up to 8).
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Exchanges:
 def exchanges(topology: Topology) -> Exchanges | None:
     """Return the allreduces of a machine that is a power of a clique. None: it is none.
 
-    Seen from its links, whatever its name and however its ranks are numbered: a ring of 4 is the
+    The power is recognised from the links, for any name and numbering of ranks: a ring of 4 is the
     square of a pair, so that torus:4x4 is hypercube:4.
     """
     lanes = {link.lanes for link in topology.links}
@@ -170,7 +170,7 @@ def exchanges(topology: Topology) -> Exchanges | None:
 
 
 def _cliques(near: Sequence[AbstractSet[int]]) -> list[list[int]]:
-    """Return what may be the cliques of rank 0 without it: neighbours that are joined."""
+    """Return possible cliques of rank 0, without rank 0: groups of joined neighbours."""
     left, found = sorted(near[0]), []
     while left:
         clique = [left[0], *(rank for rank in left[1:] if rank in near[left[0]])]

@@ -1,12 +1,12 @@
-"""Alltoall on Cartesian products, by those of the factors one after the other, in every rotation.
+"""Alltoall on Cartesian products, by the alltoalls of the factors in turn, in every rotation.
 
 A chunk goes to its place in one factor, then in the next. With as many pieces of each pair of ranks
-as there are factors, each begins with another factor, so that the links of all of them are busy all
-the time. S is the sum of the factors' and R/C, where they are alike, that of one of them: where the
-alltoall of a factor meets its bounds, that of its powers does. So a mesh is known by its lines.
+as there are factors, each begins with another factor, so that the links of all of them are always
+busy. S is the sum of the factors' and R/C, if they are equal, that of one of them: if the alltoall
+of a factor attains its bounds, that of its powers does. So a mesh follows from its lines.
 
-Whether a machine is a product is seen from its links, whatever its name. Ranks are numbered row by
-row. (Expansions of schedules: Zhao et al., NSDI 2025, which are for allgather.)
+A product is recognised from its links, for any name. Ranks are numbered row by row. (Expansions of
+schedules: Zhao et al., NSDI 2025, which are for allgather.)
 """
 
 from __future__ import annotations

@@ -13,14 +13,14 @@ _NEVER = 1e18
 def price(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     of_start: Any, of: Any, load: Any, room: Any, past: Any, sharp: float, cost: Any
 ) -> None:
-    """Set what a send over each link costs in each step: dear where a constraint has no room.
+    """Set the cost of a send over each link in each step: high where a constraint has no room.
 
     Args:
         of: constraints of each link, from ``of_start`` on.
         load: by constraint and step.
-        room: likewise, what it may be.
-        past: likewise, how far it was beyond that before.
-        sharp: how dear it is to be beyond it now.
+        room: by constraint and step, its capacity.
+        past: by constraint and step, the earlier overload.
+        sharp: weight of the current overload.
         cost: out: by link and step.
     """
     for link in range(cost.shape[0]):
@@ -59,16 +59,17 @@ def grow(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     in_link: Any,
     since: Any,
 ) -> bool:
-    """Grow a tree until it has all ranks of ``order``; return False if one is out of reach.
+    """Grow a tree until it has all ranks of ``order``. Return False if one is out of reach.
 
-    Each in turn is joined by the cheapest way through time from what the tree has by then.
+    Each rank in turn is joined by the cheapest path through time from the tree so far.
 
     Args:
         out_link: links that leave each rank, from ``out_start`` on.
         cost: by link and step.
         far, through, fresh: scratch, by time and rank.
-        in_link: out: by which link the tree enters a rank, -1: it holds it before, or not at all.
-        since: by rank, 0 for those that hold it before; out: from when on others do.
+        in_link: out: the link by which the tree enters a rank. -1: it is a holder, or not in the
+            tree.
+        since: by rank, 0 for holders. Out: the time from which others hold it.
     """
     steps = cost.shape[1]
     far[:, :] = _NEVER
@@ -109,7 +110,7 @@ def _settle(  # noqa: PLR0913, PLR0917 - likewise
     through: Any,
     fresh: Any,
 ) -> None:
-    """Spread what is cheaper than before, from a time on: through -1 says that it was kept."""
+    """Propagate lower costs from a time on. A ``through`` of -1 means that the chunk waited."""
     steps, ranks = cost.shape[1], far.shape[1]
     for time in range(first, steps):
         for rank in range(ranks):

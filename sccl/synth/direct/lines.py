@@ -1,11 +1,11 @@
 """Allgather on products of lines (meshes): dimension after dimension, in each rotation.
 
 A chunk goes along one dimension, from each rank it comes to along the next, and so on. With as many
-pieces as there are dimensions each begins with another. In step t - 1 as much passes a link as
-comes from t links away to the fullest link into a corner: where all sides are alike the links into
-a corner carry alike, which then takes what it can take at the least, and gets each chunk as early
-as it may. Elsewhere more would like to pass than can. What has the longest way to go is first, then
-what came first. That all are served in time is not proved here, but seen when it is done.
+pieces as there are dimensions each begins with another. In step t - 1 each link may carry as many
+chunks as come from t links away to the fullest link into a corner. If all sides are equal, the
+links into a corner have equal loads, and the corner gets each chunk as early as possible at the
+minimum load. Elsewhere more chunks wait than can pass. The chunk with the longest remaining path is
+first, then the earliest arrival. That all arrive in time is not proved, but checked at the end.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Lines:
 
     @property
     def pieces(self) -> int:
-        """Return C, or what it is a multiple of: each dimension is first for one of each lane."""
+        """Return the unit of C: each dimension is first for one piece of each lane."""
         return len(self.sides) * self.lanes
 
     @property
@@ -73,7 +73,8 @@ class Lines:
     def rounds(self) -> tuple[int, ...]:
         """Return the rounds of each step with :attr:`pieces`.
 
-        Of each dimension's link into a corner the load is what goes along that dimension last.
+        The load of each dimension's link into a corner is the data that go along that dimension
+        last.
         """
         at = self.places(np.arange(1, self.ranks))
         far, number = at.sum(axis=0), len(self.sides)
@@ -127,9 +128,9 @@ def served(topology: Topology) -> Lines | None:
 
 @lru_cache(maxsize=8)
 def lines_of(topology: Topology) -> Lines | None:
-    """Return the product of two or more lines that a machine is, its links of equal lanes, or None.
+    """Return a machine's decomposition into two or more lines of equal lanes, or None.
 
-    Of 2 ranks a line is a ring as well: that a machine of such alone is left to others.
+    A line of 2 ranks is a ring as well: machines of such lines alone are left to other modules.
     """
     parts, lanes = factors(topology), {link.lanes for link in topology.links}
     sides = tuple(part.ranks for part in parts)
@@ -179,13 +180,13 @@ def _passed(lines: Lines) -> Ints | None:
 
 
 class _Run:
-    """What waits to pass links that start at the ranks that stand for all.
+    """The chunks that wait for links which start at the representative ranks.
 
-    What would leave these comes in turned.
+    Chunks that would leave these come back rotated.
 
     Attributes:
-        waiting: rows: the link, minus the ranks that are still to come behind it, the step at which
-            the chunk came, its source, and the dimension that it goes along first.
+        waiting: rows: the link, minus the number of ranks still to come behind it, the step at
+            which the chunk came, its source, and the dimension that it goes along first.
     """
 
     def __init__(self, lines: Lines) -> None:
@@ -201,7 +202,7 @@ class _Run:
             self._branch(source, first, source, nth, 0)
 
     def pass_on(self, step: int, most: int) -> Ints:
-        """Let what may pass do so; return rows (step, source, first dimension, from, to)."""
+        """Pass as many chunks as fit. Return rows (step, source, first dimension, from, to)."""
         self.waiting = self.waiting[:, np.lexsort(self.waiting[::-1])]
         link = self.waiting[0]
         passing = np.arange(len(link)) - np.searchsorted(link, link) < most
@@ -216,7 +217,7 @@ class _Run:
     def _arrive(  # noqa: PLR0913, PLR0917 - columns
         self, source: Ints, first: Ints, rank: Ints, dimension: Ints, up: Ints, step: int
     ) -> None:
-        """Have what came to ranks wait for the links that it passes next."""
+        """Queue arrived chunks for the links that they pass next."""
         lines, places = self.lines, self.lines.places(rank)
         which = lines.beyond(places)
         rank = lines.numbers(lines.turned(places, which))

@@ -1,14 +1,14 @@
 """Scatter and gather at the limit: one flow through time, split into paths.
 
-Where each chunk goes to one rank, all from or all to the same, chunks are a flow, and a flow of
-whole numbers is chunks: cuts through time prove the limit, and a greatest flow at whole rounds
-attains it (Ford and Fulkerson 1958, with capacities by step). No tree is priced.
+If each chunk goes to one rank, all from or all to the same rank, chunks are a flow, and an integral
+flow is chunks: cuts through time prove the limit, and a maximum flow at integral rounds attains it
+(Ford and Fulkerson 1958, with capacities by step). No tree is priced.
 
-Rounds are sought as whole numbers that add up to the limit and satisfy all cuts so far; where the
-flow falls short a cut is added. The vertices of the linear program do as well, but take thousands
-of chunks: hypercube:10 with S = 10 has rounds in 630ths, and whole ones for C = 10 a rank. Of what
-satisfies the cuts the nearest to *layers* is taken: what goes k links far leaves in step S - k, or
-arrives in step k. On square tori that alone is a flow. Without it 32x32 took hundreds of cuts.
+Integral rounds are sought that sum to the limit and satisfy all cuts so far. If the flow falls
+short, a cut is added. The vertices of the linear program would do as well, but take thousands of
+chunks: hypercube:10 with S = 10 has rounds in 630ths, and integral ones for C = 10 a rank. Among
+rounds that satisfy the cuts the nearest to *layers* are taken: data k links away leave in step S -
+k, or arrive in step k. On square tori that alone is a flow. Without it 32x32 took hundreds of cuts.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class _Question:
 
 
 class NoRoundsError(Exception):
-    """No whole rounds satisfy what every algorithm does."""
+    """No integral rounds satisfy the necessary conditions."""
 
 
 def meets(topology: Topology, collective: Collective, steps: int, cost: Fraction) -> bool:
@@ -214,9 +214,9 @@ def _whole_times(collective: Collective, bound: TimedBound) -> Iterator[int]:
 
 
 def _layers(flow: TimedFlow, total: int) -> list[int]:
-    """Return rounds by step in which what goes k links far leaves k steps before the end.
+    """Return rounds by step in which data k links away leave k steps before the end.
 
-    Where there is one sink: arrives there k steps after the begin.
+    If there is one sink, they arrive there k steps after the begin.
     """
     forwards = len(flow.ends.sources) > 1
     found = [0] * flow.steps
@@ -230,8 +230,8 @@ def _layers(flow: TimedFlow, total: int) -> list[int]:
 def _sends(collective: Collective, ends: Ends, carried: Carried, steps: int) -> Iterable[Send]:
     """Yield the sends of all chunks: each walks to the end that all have in common.
 
-    From a rank of its own, backwards in time where that is where it is wanted. What is left of the
-    flow at a (rank, time) is as much on one side as on the other, so that no walk gets stuck.
+    It starts at its other end, backwards in time if that is its destination. The remaining flow at
+    a (rank, time) is balanced, so that no walk gets stuck.
     """
     forwards = len(ends.sources) > 1
     ways: _Ways = defaultdict(list)
@@ -250,7 +250,7 @@ def _sends(collective: Collective, ends: Ends, carried: Carried, steps: int) -> 
 
 
 def _walk(ways: _Ways, begin: int, end: int, when: int, way: int) -> list[tuple[int, int, int]]:
-    """Take a unit of the flow out, and return its (time, here, there) but for what leads round."""
+    """Remove a unit of the flow, and return its (time, here, there) without cycles."""
     at, hops = begin, list[tuple[int, int, int]]()
     while at != end:
         there = ways[at, when][-1]

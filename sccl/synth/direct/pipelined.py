@@ -1,14 +1,14 @@
-"""Broadcast along trees that share no lane, one chunk after the other: for many steps, no search.
+"""Broadcast along lane-disjoint trees, one chunk after the other: for many steps, no search.
 
-As many trees as the least cut between the root and another rank has lanes, each spanning all ranks,
-exist on every machine (Edmonds, Edge-disjoint branchings, 1973). In each step every lane of a tree
-carries one chunk, so that a tree of height h delivers S - h + 1 chunks in S steps of one round: R/C
-comes to the bandwidth bound as S grows. (Johnsson and Ho 1989 on hypercubes; ForestColl, arXiv
-2402.06787, with no word about steps.)
+On every machine there are as many such spanning trees as the minimum cut between the root and
+another rank has lanes (Edmonds, Edge-disjoint branchings, 1973). In each step every lane of a tree
+carries one chunk, so a tree of height h delivers S - h + 1 chunks in S steps of one round: R/C
+converges to the bandwidth bound as S grows. (Johnsson and Ho 1989 on hypercubes; ForestColl, arXiv
+2402.06787, which does not consider steps.)
 
-All trees are grown at the same time, level by level, links in random order, so that none becomes
-much higher than it has to be. A link is taken where what is left of the machine still lets every
-tree be completed, which a flow tells (Lovasz, On two minimax theorems in graph theory, 1976).
+All trees are grown at the same time, level by level, with links in random order, so that none
+becomes much higher than necessary. A link is taken if the rest of the machine still lets every tree
+be completed, which a flow decides (Lovasz, On two minimax theorems in graph theory, 1976).
 """
 
 from __future__ import annotations
@@ -63,11 +63,10 @@ class DisjointTrees:
     def algorithm(
         self, topology: Topology, collective: Collective, steps: int, times: int = 1
     ) -> Algorithm | None:
-        """Return the broadcast, judged. None: it has too many sends to be written down.
+        """Return the broadcast, verified. None: it has too many sends to be written down.
 
         Args:
-            collective: the broadcast, at its C, which is at most what trees deliver in so many
-                rounds of each step.
+            collective: the broadcast, whose C is at most the number of chunks that trees deliver.
             times: rounds of each step.
         """
         if collective.num_chunks * (topology.ranks - 1) > _SENDS:
@@ -181,7 +180,7 @@ class _Packing:
         )
 
     def run(self) -> DisjointTrees:
-        """Grow all trees, level by level; what is not taken at first may be later."""
+        """Grow all trees, level by level. A link that is not taken at first may be taken later."""
         while (self.depth < 0).any():
             grown, level = 0, 0
             while level <= int(self.depth.max()):
@@ -191,7 +190,7 @@ class _Packing:
         return DisjointTrees(self.depth, self.into)
 
     def _grow(self, level: int) -> int:
-        """Add what ranks of a level lead to; return how many were added."""
+        """Add the neighbours of a level's ranks. Return the number added."""
         from sccl.synth.direct.disjoint import may_take  # noqa: PLC0415 - Numba is slow to load
 
         _, _, out_start, out_link, _, dst = self.machine

@@ -1,4 +1,4 @@
-"""What is attained without search, for every k and C: by constructions whose costs are known."""
+"""The values attained without search, for every k and C: by constructions with known costs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ BREADTH_FIRST, COLOURING, BY_DIMENSIONS = "breadth first", "colouring", "by dime
 
 @dataclass(frozen=True, slots=True)
 class Attained:
-    """What some algorithm attains.
+    """The values that some constructed algorithm attains.
 
     Attributes:
         steps: S, that of the farthest rank.
         bandwidth: R/C, at some C.
-        by: which construction it is of, in words.
-        times: how often to take the pattern's chunks for that, one or the other of these.
-        is_least: whether no algorithm has less, as ranks are as far from each other as they are.
+        by: its construction, as text.
+        times: possible multiples of the pattern's chunks, tried in order.
+        is_least: whether distances prove that no algorithm has less.
     """
 
     steps: int
@@ -41,7 +41,7 @@ class Attained:
 
 @lru_cache(maxsize=4)
 def attained(topology: Topology, collective: Collective) -> Attained | None:
-    """Return what is attained in as few steps as can be. None: no construction is known.
+    """Return the attained values in as few steps as possible. None: no construction is known.
 
     Args:
         collective: non-combining, at any C.
@@ -98,7 +98,7 @@ def _cayley(topology: Topology, collective: Collective) -> Cayley | None:
 
 
 def _by_colouring(machine: Cayley) -> Attained | None:
-    """Return what an alltoall takes with C = S P chunks, or twice as many, in S steps."""
+    """Return the values of an alltoall with C = S P chunks, or twice as many, in S steps."""
     from sccl.synth.direct import alltoall  # noqa: PLC0415 - NumPy is slow to load
 
     once, twice = (alltoall.least_rounds(machine, pieces) for pieces in (1, 2))

@@ -1,14 +1,13 @@
-"""Alltoall by ways through time that give way to one another: no search, machines of any kind.
+"""Alltoall by paths through time with congestion prices: no search, machines of any kind.
 
-Chunks of the ranks that no symmetry makes of one another are sent by the cheapest ways, some at a
-time, again and again. A link is dear in a step where its constraint is among the fullest, as that
-is what a step's rounds are counted by. Prices get steeper, batches smaller: so the sum over steps
-of the fullest constraint's load, which is R, comes near its least. (The prices are its gradient,
-smoothed; Frank and Wolfe 1956, with whole chunks; cf. the all-to-all of Basu et al., arXiv
-2309.13541, a linear program that is far larger.)
+The chunks of one rank per orbit are sent along the cheapest paths, some at a time, again and again.
+A link is expensive in a step if its constraint is among the fullest, since that determines a step's
+rounds. Prices get steeper, batches smaller: so the sum over steps of the maximum load, which is R,
+approaches its minimum. (The prices are its gradient, smoothed; Frank and Wolfe 1956, with whole
+chunks; cf. the all-to-all of Basu et al., arXiv 2309.13541, a linear program that is far larger.)
 
-Symmetries are those of which only the identity keeps a rank: of an orbit of constraints all carry
-the same then, and chunks need not be split.
+Only symmetries in which the identity alone keeps a rank are used: then all constraints of an orbit
+have equal loads, and chunks need not be split.
 """
 
 from __future__ import annotations
@@ -84,11 +83,11 @@ def routes(
 
 
 class _Machine:
-    """A machine as compiled loops take it, and what its constraints are filled by.
+    """A machine as arrays for compiled loops, with the load units of its constraints.
 
     Attributes:
-        scale: what one round lets pass of each constraint.
-        fill: of that, what a send over a link of it takes.
+        scale: capacity of each constraint in one round.
+        fill: load of a send over one of its links, in the same units.
     """
 
     def __init__(

@@ -27,20 +27,20 @@ def reroute(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     load: Any,
     scratch: Any,
 ) -> None:
-    """Send all chunks of a rank again, some at a time, each by the cheapest way as loads are then.
+    """Reroute all chunks of a rank, some at a time, each by the cheapest path at current loads.
 
     A link's price in a step is the share of its constraints' loads in that of the step's fullest,
-    to a power: what rounds of the step would grow by.
+    to a power: the derivative of the step's rounds.
 
     Args:
-        machine: links by the rank they enter (from, links), their sources, constraints of each
-            link (from, numbers), what a send fills of each constraint, distances by source row.
-        source: which row of the distances, and of ``ways``.
-        order: the chunks of it; chunk c is wanted on rank c modulo the ranks.
-        batch: how many at a time.
+        machine: links by the rank they enter (from, links), their sources, constraints of each link
+            (from, numbers), load of a send on each constraint, distances by source row.
+        source: row of the distances, and of ``ways``.
+        order: its chunks. Chunk c is wanted on rank c modulo the ranks.
+        batch: number at a time.
         squarings: the power is two to this.
-        noise: numbers of ten bits, a prime number of them.
-        shake: of 64 parts, by how many noise may raise a price.
+        noise: numbers of ten bits, whose count is prime.
+        shake: maximum increase of a price by noise, in 64ths.
         ways: by source, chunk and step, the link that is used. -1: none.
         load: by step and constraint.
         scratch: prices by step and link, and by constraint, costs and links by time and rank, the

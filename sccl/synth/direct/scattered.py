@@ -1,13 +1,13 @@
-"""Broadcast as a scatter and then an allgather, where both are at hand: any size, no search.
+"""Broadcast as a scatter and then an allgather, where both are known: any size, no search.
 
-Each rank is sent a part of all, and sends it to all others: a chunk of rank n in the one is a chunk
-of rank n in the other. S and R add up. On square tori and hypercubes both meet their bounds, so
-that R/C is 2 (P - 1) / (P deg) with twice the fewest steps (van de Geijn, On global combine
-operations, 1994, for one port).
+Each rank receives a part of all data, and sends it to all others: a chunk of rank n in the scatter
+is a chunk of rank n in the allgather. S and R add up. On square tori and hypercubes both attain
+their bounds, so that R/C is 2 (P - 1) / (P deg) with twice the fewest steps (van de Geijn, On
+global combine operations, 1994, for one port).
 
-The allgather: a tree of one chunk, breadth first, in as many turned copies as a rank has links, and
-all of it moved to all ranks. Turned and moved, a link is any other, so that what a step sends of
-one tree is the load of every link in it.
+The allgather is a tree of one chunk, breadth first, in as many rotated copies as a rank has links,
+translated to all ranks. Rotations and translations map a link to any other, so the sends of one
+tree in a step are the load of every link in it.
 """
 
 from __future__ import annotations

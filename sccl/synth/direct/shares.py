@@ -82,7 +82,7 @@ Node = tuple[str, int]
 def _reached(
     classes: Classes, left: Sequence[int], taken: Sequence[Sequence[int]]
 ) -> dict[Node, Node | None]:
-    """Return what demands not met yet reach, with the node before each."""
+    """Return the nodes reachable from unmet demands, with the predecessor of each."""
     before: dict[Node, Node | None] = {("class", c): None for c, n in enumerate(left) if n}
     queue = deque(before)
     while queue:

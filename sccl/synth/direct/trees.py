@@ -1,11 +1,11 @@
-"""Broadcast by timed trees that give way to one another: no search, machines of any kind.
+"""Broadcast by timed trees with congestion prices: no search, machines of any kind.
 
-Rounds are shared out over the steps as the program of cuts through time has them. Trees, one for
-each chunk, are grown one after the other. One may use a constraint in a step beyond its room, at a
-price that rises with what is beyond and with the passes in which it was. After each pass all are
-grown again, and where that does not end, steps get more rounds. (Negotiated congestion, McMurchie
-and Ebeling, PathFinder, 1995, which routes wires.) All that is found is an algorithm, whatever the
-rounds were meant to be: those that its fullest constraint needs.
+Rounds are spread over the steps as in the program of cuts through time. Trees, one for each chunk,
+are grown one after the other. One may overload a constraint in a step, at a price that rises with
+the overload and with the number of passes in which it occurred. After each pass all are grown
+again, and if that does not end, steps get more rounds. (Negotiated congestion, McMurchie and
+Ebeling, PathFinder, 1995, which routes wires.) Every result is an algorithm: its rounds are those
+that its fullest constraint needs.
 """
 
 from __future__ import annotations

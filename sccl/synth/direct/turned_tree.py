@@ -1,12 +1,12 @@
-"""Broadcast on hypercubes in as few steps as there are dimensions: one timed tree, turned.
+"""Broadcast on hypercubes in as few steps as there are dimensions: one timed tree, permuted.
 
-Every permutation of the dimensions keeps the root, and takes a link between ranks k and k + 1 flips
-away from it to any other such. So of one timed tree, taken in all permutations side by side, only
-how many of its sends are between which layers counts: with n of them from layer k to k + 1, or
-back, in a step, rho of that step is at least n / (d binom(d - 1, k)). The tree with the least sum
-is found by CP-SAT: 5/6 for d = 4, which is the limit, 43/60 for 5 (the limit is 7/10, of several
-trees), 7/12 for 6, where no single tree has less. Even permutations do as well, with half the
-chunks: they still take each of those links to every other, from d = 4 on.
+Every permutation of the dimensions keeps the root, and maps a link between ranks k and k + 1 flips
+away from it to any other such link. So for one timed tree, in all permutations side by side, only
+the number of its sends between layers counts: with n of them from layer k to k + 1, or back, in a
+step, rho of that step is at least n / (d binom(d - 1, k)). CP-SAT finds the tree with the smallest
+sum: 5/6 for d = 4, which is the limit, 43/60 for 5 (the limit is 7/10, with several trees), 7/12
+for 6, where no single tree has less. Even permutations do as well, with half the chunks: they still
+map each of those links to every other, from d = 4 on.
 """
 
 from __future__ import annotations

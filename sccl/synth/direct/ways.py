@@ -16,8 +16,9 @@ from sccl.topo.symmetry.regular import Cayley
 Ints = NDArray[np.int64]
 
 _FULL, _STEEP = 64, 8
-"""Of the fullest link's load so many parts are told apart, and a link costs this power of its own:
-what is full counts, and little else. Whole numbers: no processor rounds them otherwise."""
+"""Number of load levels relative to the fullest link, and the power of its level that a link costs:
+full links dominate. Integers, so that rounding does not depend on the processor.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

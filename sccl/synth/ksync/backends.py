@@ -55,10 +55,10 @@ _MODULES = {
 
 
 class Backend(Protocol):
-    """What a module of this package offers."""
+    """The interface of a module of this package."""
 
     def answer(self, instance: Instance, effort: Effort) -> Answer:
-        """Return what the solver says of ``instance``. Not yet judged."""
+        """Return the solver's verdict on ``instance``, not verified yet."""
         ...
 
 
@@ -92,7 +92,7 @@ def load(solver: str) -> Backend:
 
 
 def _unloadable(solver: str, error: ImportError) -> SolverError:
-    """Return what to say of a solver whose library is not there."""
+    """Return the error for a solver whose library is missing."""
     return SolverError(
         f"solver {solver!r} cannot be loaded ({error}); reinstall sccl with its dependencies"
     )
@@ -104,15 +104,15 @@ def solve(
     effort: Effort | None = None,
     groups: Sequence[Group] = (),
 ) -> Answer:
-    """Return what ``solver`` says of ``instance``. An algorithm has passed the judge.
+    """Return the verdict of ``solver`` on ``instance``. An algorithm has passed verification.
 
     Args:
-        groups: of symmetries. An algorithm that is invariant under one of them is sought first,
-            without a search where there is a construction. If none is found, the solver is asked.
+        groups: groups of symmetries. An algorithm invariant under one of them is sought first,
+            without a search if there is a construction. If none is found, the solver runs.
 
     Raises:
         UnknownNameError: there is no such solver.
-        SolverError: it is not installed, or it broke.
+        SolverError: it is not installed, or it failed.
         JudgeError: it gave an algorithm that is not valid.
         KeyboardInterrupt: the user interrupted. The solver has been stopped.
     """
@@ -178,7 +178,7 @@ def _least_rounds(topology: Topology, collective: Collective) -> Fraction:
 
 
 def _best_known(instance: Instance) -> Fraction | None:
-    """Return R/C of what no search has to find. None: nothing, or a solver may well do better."""
+    """Return R/C of a construction. None: there is none, or a solver may do better."""
     if not _too_large(instance):
         return None
     found = direct.attained(instance.topology, instance.collective)
@@ -203,10 +203,10 @@ def solve_symmetric(instance: Instance, groups: Sequence[Group], effort: Effort)
 
 
 def _for_symmetry(instance: Instance, effort: Effort) -> Effort:
-    """Return what may be spent on symmetric algorithms before a solver is asked without.
+    """Return the effort for symmetric algorithms before a solver runs without symmetry.
 
-    That solver finds others, so it must not be seconds that decide when its turn is: then what is
-    found would depend on how busy the machine is.
+    That solver finds other algorithms, so a limit in seconds would make the result depend on the
+    load of the machine.
     """
     if effort.units is not None or _too_large(instance):
         return effort

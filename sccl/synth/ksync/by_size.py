@@ -109,13 +109,13 @@ def _best(request: Request, frontier: Frontier) -> Found | None:
 def _bound(
     request: Request, time_us: Fraction, bounds: Bounds, limits: tuple[StepLimit, ...]
 ) -> Bound:
-    """Return the time that no algorithm beats, whatever its k and C.
+    """Return a lower bound on time for every k and C.
 
-    The limit of R/C of a number of steps holds for every smaller one, and the bandwidth bound for
-    all: so the least time is at the fewest steps, or just beyond one whose limit is known.
+    The limit of R/C for a number of steps holds for every smaller one, and the bandwidth bound for
+    all: so the minimum time is at the fewest steps, or just beyond one whose limit is known.
 
     Args:
-        limits: of numbers of steps, ascending.
+        limits: limits by number of steps, ascending.
     """
     least = []
     steps = bounds.steps

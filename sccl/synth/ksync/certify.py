@@ -1,11 +1,11 @@
-"""Writing down why a frontier is what it is: one claim after the other, with proofs in files.
+"""Write the certificate of a frontier: one claim after the other, with proofs in files.
 
-What the sweep did is not repeated here as it was: a candidate is refuted again by the strongest
-argument that can be checked without a solver. These are, in this order: the bandwidth bound, the
-limit for its steps, a packing bound for each way to spread its rounds, and a formula with a DRAT
-proof for each of those. Only if all of them fail, two different solvers are asked, and the claim
-says no more than that. Each ends by effort and not by the clock: which argument a claim has must
-not depend on how busy the machine is.
+The proofs do not repeat the sweep: a candidate is refuted again by the strongest argument that can
+be checked without a solver. These are, in this order: the bandwidth bound, the limit for its steps,
+a packing bound for each way to spread its rounds, and a formula with a DRAT proof for each of
+those. Only if all of them fail, two different solvers are run, and the claim states only that. Each
+ends by effort and not by the clock: the argument of a claim must not depend on the load of the
+machine.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Writer:
                 yield LimitPointWire(chunks=c.chunks, steps=c.steps, rounds=c.rounds)
 
     def covered(self) -> Covered:
-        """Return what the claims so far rule out."""
+        """Return the numbers that the claims so far rule out."""
         return Covered.of(self.claims, self.spec, dual_of(self.spec).solved_on(self.topology))
 
     def limit_claims(self) -> None:
@@ -254,18 +254,18 @@ def write_certificate(  # noqa: PLR0913, PLR0917 - a frontier, and what is spent
     *,
     limits: LimitOracle,
 ) -> Path:
-    """Write the claims of a frontier and their proofs into a folder; return the list of claims.
+    """Write the claims of a frontier and their proofs into a folder. Return the list of claims.
 
     Args:
-        spec: the collective that the frontier is of.
-        seconds: for each proof, about: they are spent as effort.
-        notify: called with what is being proved, for progress.
-        composed: of allreduce, compositions of any two halves that may be optimal among such.
-        over: of allreduce, the frontier over all classes.
-        limits: who knows limits of R/C, and prices that prove them.
+        spec: the collective of the frontier.
+        seconds: approximate limit for each proof, converted to effort.
+        notify: called with the candidate being proved, for progress.
+        composed: for allreduce, compositions of any two halves that may be optimal among such.
+        over: for allreduce, the frontier over all classes.
+        limits: source of limits of R/C, and of prices that prove them.
 
     Raises:
-        InputError: the folder cannot be written, or holds the certificate of another question.
+        InputError: the folder cannot be written, or contains another certificate.
     """
 
     def make(unfinished: Path) -> Sequence[Claim]:

@@ -52,7 +52,7 @@ class SolverChild(Child):
 
 
 def main(solver: str, seed: int, units: float | None) -> None:
-    """Answer the instance on stdin with an answer on stdout: what the child process does."""
+    """Answer the instance on stdin with an answer on stdout (in the child process)."""
     wire = parse(sys.stdin.read(), InstanceWire, "question")
     backend = backends.load(solver)
     work = getattr(backend, "answer_here", backend.answer)

@@ -1,8 +1,8 @@
 """The default solver: lists and flows, then a model on OR-Tools CP-SAT.
 
-What lists or one flow find takes a millisecond or two, of most rows of SCCL's tables a hundredth of
-what CP-SAT takes. Only what they do not find is asked of it, and only then is it loaded, which
-takes longer than most answers: :mod:`sccl.synth.ksync.time_indexed`.
+Lists or one flow take a millisecond or two, for most rows of SCCL's tables a hundredth of CP-SAT's
+time. Only if they find nothing, CP-SAT is loaded, which takes longer than most answers:
+:mod:`sccl.synth.ksync.time_indexed`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sccl.synth.ksync.listed import listed
 
 
 def answer(instance: Instance, effort: Effort) -> Answer:
-    """Return what is found without a model, else CP-SAT's answer."""
+    """Return an algorithm found without a model, else CP-SAT's answer."""
     spending = Spending(effort)
     if (quick := _without_model(instance, spending)) is not None:
         return quick

@@ -1,4 +1,4 @@
-"""What is known of the candidates of one number of steps, and which of them is next."""
+"""The state of the candidates of one number of steps, and the next one to solve."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Level:
             queue.append((True, tuple(c for c in undecided if not candidate.implies_unsat(c))))
 
     def record(self, answer: Answer) -> Level:
-        """Return what is known with the answer of the next candidate, and all that follows."""
+        """Return the state after the answer of the next candidate, with all consequences."""
         candidate = self.next()
         assert candidate is not None
         level = replace(self, asked=True)
@@ -77,15 +77,15 @@ class Level:
                 return replace(level, asked=asked, undecided=left, open=(*self.open, *still))
 
     def record_bound(self, bound: StepLimit | None, seconds: float) -> Level:
-        """Return what is known with a bound for these steps, likewise. None: there is none."""
+        """Return the state after a bound for these steps. None: there is none."""
         return replace(self.record_limit(bound, seconds), bounded=True, limited=False)
 
     def record_limit(self, limit: StepLimit | None, seconds: float) -> Level:
-        """Return what is known with the limit: it refutes whatever is below, of any k and C.
+        """Return the state after the limit, which refutes all candidates below, for any k and C.
 
         Args:
             limit: None: it could not be computed.
-            seconds: that it took.
+            seconds: time it took.
         """
         level = replace(self, limited=True)
         if limit is None:
@@ -95,9 +95,9 @@ class Level:
         return level.refute(lambda c: c.cost < limit.lower, why, seconds)
 
     def doubt(self, candidate: Candidate, origin: Origin) -> Level:
-        """Return what is known if an origin that is not verified claims a candidate is unsat.
+        """Return the state after an unverified origin claims that a candidate is unsat.
 
-        The candidate, and what would follow from it, stay open: they are not asked for again, and
+        The candidate, and all that would follow from it, stay open: they are not solved again, and
         no point that they may dominate is proved.
         """
         reason = f"unsat according to {origin.words} (not verified here)"
@@ -113,9 +113,10 @@ class Level:
         seconds: float = 0.0,
         origin: Origin = Origin.HERE,
     ) -> Level:
-        """Return what is known without these candidates; ``seconds`` are the first one's.
+        """Return the state without these candidates. ``seconds`` are the first one's.
 
-        Refutations of other origins that this process derives are its own from then on.
+        Refutations of other origins that this process repeats count as its refutations from then
+        on.
         """
         again = {
             r.candidate
@@ -133,7 +134,7 @@ class Level:
         )
 
     def left_open(self) -> tuple[Open, ...]:
-        """Return what is not decided and would be cheaper than the best."""
+        """Return the undecided candidates that would be cheaper than the best."""
         rest = (Open(c, "not tried: interrupted") for c in self.undecided)
         every = sorted((*self.open, *rest), key=lambda o: o.candidate)
         return tuple(o for o in every if not self.best or o.candidate.cost < self.best.cost)

@@ -1,16 +1,16 @@
-"""Algorithms by lists: step by step each rank takes what is needed most, from whom it can.
+"""Algorithms by lists: step by step each rank receives the most urgent chunks.
 
-In a step a rank's links are matched with chunks: what has to come nearer in this step to be in
-time, then what fewest ranks hold. Each chunk finds a place if others can make room for it (Kuhn's
-augmenting paths), and as ranks receive independently, no rank's choice harms another's. Where that
-misses something it begins again, with ties broken otherwise and extra rounds in other steps.
+In a step a rank's links are matched with chunks: first those that must come nearer in this step to
+be in time, then those that the fewest ranks hold. Each chunk finds a place if others can make room
+for it (Kuhn's augmenting paths), and as ranks receive independently, no rank's choice restricts
+another. If that fails, it restarts with other tie-breaking and extra rounds in other steps.
 
-Pure Python on small machines: it finds all allgathers and broadcasts of SCCL's Tables 4 and 5 in
-0.3 to 9 ms, where CP-SAT takes up to 0.7 s. What it does not find says nothing.
+Pure Python for small machines: it finds all allgathers and broadcasts of SCCL's Tables 4 and 5 in
+0.3 to 9 ms, where CP-SAT takes up to 0.7 s. A failure proves nothing.
 
-Of gather and alltoall, where each chunk goes to one rank alone, more than a few attempts are lost:
-half of the former are not found (as flows, :mod:`sccl.synth.direct.one_flow` finds all), and
-those of the latter that fill all links CP-SAT finds sooner.
+For gather and alltoall, where each chunk goes to one rank only, more than a few attempts do not
+pay: half of the former are not found (as flows, :mod:`sccl.synth.direct.one_flow` finds all), and
+CP-SAT is faster on those of the latter that fill all links.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ _SHAPES = 12  # of rounds by step, before single rounds are moved by chance
 
 
 def listed(instance: Instance, seed: int = 0) -> Algorithm | None:
-    """Return an algorithm, not yet judged. None: none was found, which says nothing.
+    """Return an algorithm, not verified yet. None: none was found, which proves nothing.
 
-    Machines with shared budgets are left to solvers: there, what one rank receives another can't.
+    Machines with shared budgets are left to solvers: there the arrivals of ranks depend on each
+    other.
     """
     topology, collective = instance.topology, instance.collective
     size = collective.num_chunks * len(topology.links) * instance.steps
@@ -54,7 +55,7 @@ def listed(instance: Instance, seed: int = 0) -> Algorithm | None:
 
 
 def _shapes(instance: Instance, rng: random.Random) -> Iterator[tuple[int, ...]]:
-    """Yield rounds by step: even ones, with what is left in late steps first. Then by chance."""
+    """Yield rounds by step: even ones, with the remainder in late steps first, then random ones."""
     steps = instance.steps
     each, left = divmod(instance.rounds, steps)
     even = (each,) * steps
@@ -72,7 +73,7 @@ def _shapes(instance: Instance, rng: random.Random) -> Iterator[tuple[int, ...]]
 
 
 class _Lists:
-    """What attempts need to know of an instance; sets of ranks are bits."""
+    """The data of an instance for all attempts. Sets of ranks are bits."""
 
     def __init__(self, instance: Instance) -> None:
         topology, collective = instance.topology, instance.collective
@@ -163,9 +164,9 @@ class _Step:
         yield from places.taken()
 
     def _candidates(self, rank: int) -> Iterator[tuple[bool, int, float, int]]:
-        """Yield chunks that are worth receiving: not urgent, how rare or how late, chance, which.
+        """Yield useful chunks to receive: not urgent, rarity or lateness, random number, chunk.
 
-        What one rank alone still wants goes one way: towards it, the farthest first.
+        A chunk that only one rank still wants goes one way: towards it, the farthest first.
         """
         bit, near = 1 << rank, self.lists.near[rank][self.left]
         for chunk, missing in enumerate(self.missing):
@@ -193,7 +194,7 @@ class _Step:
 
 
 class _Places:
-    """The links into a rank, and what goes over each."""
+    """The links into a rank, and the chunks on each."""
 
     def __init__(self, links: list[tuple[int, int]], held: list[int]) -> None:
         self.links, self.held = links, held

@@ -1,4 +1,4 @@
-"""What a k-synchronous synthesiser can be told."""
+"""The options of a k-synchronous synthesiser."""
 
 from __future__ import annotations
 

@@ -1,19 +1,20 @@
-"""Algorithms that are invariant under symmetries, on CP-SAT: the way to thousands of ranks.
+"""Algorithms that are invariant under symmetries, on CP-SAT, for up to thousands of ranks.
 
-An algorithm found is one for the whole machine, and judged there, all of its sends. That none
-exists under a symmetry is reported, and refutes nothing: the answer is then Unknown.
+An algorithm that is found is one for the whole machine, and all of its sends are verified there. If
+none exists under a symmetry, that is reported but refutes nothing: the answer is Unknown.
 
 For each group first only shortest paths without waiting are offered: on tori and hypercubes the
 breadth-first layers alone are a schedule if links are loaded evenly, and finding one takes no time.
-Then shortest paths with waiting, then any. Alltoall and its like begin with waiting, without which
-their links are not full in all steps: 64 ranks under a second, and 10 s lost otherwise.
-Measured (two cores, allgather, C chunks in as many steps as the diameter): 16x16 torus with
-translations alone 4 s, with quarter turns 0.1 s; 32x32 not in 400 s and 0.4 s.
+Then shortest paths with waiting, then any. Alltoall and similar collectives begin with waiting,
+without which their links are not full in all steps: 64 ranks under a second, and 10 s lost
+otherwise. Measured (two cores, allgather, C chunks in as many steps as the diameter): 16x16 torus
+with translations alone 4 s, with quarter turns 0.1 s; 32x32 not in 400 s and 0.4 s.
 
 Eight interleaved workers within *deterministic* time find the same algorithm on every run, under
-any load. Tried and lost: two free-running workers (no faster, and another algorithm on every run).
-One worker without LP (12 to 20 s on allgather on hypercube:6 and torus:4x4x4, 0.1 s interleaved) or
-with it (alltoall on torus:8x8, torus:4x4x4 and hypercube:6 not in 30 s; 0.3 s interleaved).
+any load. Tried without success: two free-running workers (no faster, and another algorithm on every
+run). One worker without LP (12 to 20 s on allgather on hypercube:6 and torus:4x4x4, 0.1 s
+interleaved) or with it (alltoall on torus:8x8, torus:4x4x4 and hypercube:6 not in 30 s; 0.3 s
+interleaved).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from sccl.synth.ksync.orbit_model import OrbitModel, Paths, decode_orbits, encod
 from sccl.topo.symmetry.group import Group
 
 _EFFORT = {Paths.LAYERED: 4.0, Paths.SHORTEST: 16.0, Paths.ANY: 20.0}
-"""Of each search, in units."""
+"""Effort of each search, in units."""
 
 _STRATEGY = Strategy(workers=8, presolved=False)
 
@@ -67,7 +68,7 @@ def answer(instance: Instance, groups: Sequence[Group], effort: Effort) -> Sat |
 
 @dataclass(slots=True)
 class _Search:
-    """Attempts under one group after the other, and what they may spend."""
+    """Attempts under one group after the other, and their effort."""
 
     instance: Instance
     spending: Spending

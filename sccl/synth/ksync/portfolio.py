@@ -91,7 +91,7 @@ def _wait(child: SolverChild, finished: queue.SimpleQueue[Answer | SolverError])
 def _next(
     finished: queue.SimpleQueue[Answer | SolverError], spending: Spending
 ) -> Answer | SolverError | None:
-    """Return what is finished next; None when time is up. Can be interrupted."""
+    """Return the next result, or None when time is up. Can be interrupted."""
     while not spending.late():
         try:
             return finished.get(timeout=0.2)
@@ -101,7 +101,7 @@ def _next(
 
 
 def _rest(finished: queue.SimpleQueue[Answer | SolverError]) -> Iterator[Answer]:
-    """Yield what else has arrived by now."""
+    """Yield all further results that have arrived."""
     while not finished.empty():
         found = finished.get()
         if not isinstance(found, SolverError):
@@ -109,7 +109,7 @@ def _rest(finished: queue.SimpleQueue[Answer | SolverError]) -> Iterator[Answer]
 
 
 def _require_agreement(instance: Instance, answers: list[Answer]) -> None:
-    """Complain, with the instance kept, if one solver refutes what another has an algorithm for."""
+    """Raise an error, and save the instance, if one solver refutes it and another solves it."""
     sat = [a for a in answers if isinstance(a, Sat) and not violations(a.algorithm)]
     unsat = [a for a in answers if isinstance(a, Unsat)]
     if sat and unsat:

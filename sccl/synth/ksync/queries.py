@@ -1,4 +1,4 @@
-"""How queries are answered as users want it: from settings to what a sweep calls."""
+"""Convert user settings to the functions that a sweep calls for answers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from sccl.topo.symmetry.groups import groups
 
 _SIZE, _SYMMETRIC_SIZE = 20_000, 200_000  # chunks times links times steps
 _FIRST_EFFORT, _EFFORT = 1.0, 2.0
-"""For solvers to find an algorithm of few chunks at a limit. Otherwise packings are multiplied out.
+"""Effort for solvers to find an algorithm of few chunks at a limit. If it is not enough, packings
+are multiplied out.
 
-Effort and not seconds, one solver after the other and no race: what is written must not depend on
-how busy the machine is. Broadcast (19, 5, 5) on DGX-1 takes CP-SAT 6.6 and CaDiCaL less than 1. The
-other limits of the README that are attained by few chunks take CP-SAT up to 0.4.
+It is effort and not seconds, one solver after the other and no race: the written files must not
+depend on the load of the machine. Broadcast (19, 5, 5) on DGX-1 takes CP-SAT 6.6 and CaDiCaL less
+than 1. The other limits of the README that are attained by few chunks take CP-SAT up to 0.4.
 """
 _SYMMETRIC_EFFORT = 0.7
-"""What is found under symmetry takes 0.15; beyond 0.8 the workers go on by a unit each."""
+"""Effort under symmetry: successful searches take 0.15; beyond 0.8 workers continue by a unit
+each.
+"""
 
 
 @contextmanager
@@ -54,7 +57,7 @@ def queries(topology: Topology, spec: Spec, settings: Settings) -> Iterator[tupl
 
 
 def few_chunks(topology: Topology, spec: Spec, settings: Settings) -> Solve:
-    """Return what looks for algorithms of few chunks at a limit, with little effort.
+    """Return a function that searches algorithms of few chunks at a limit, with little effort.
 
     Raises:
         InputError: the settings do not fit the collective and the topology.

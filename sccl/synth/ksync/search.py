@@ -1,16 +1,17 @@
-"""The Pareto procedure (SCCL section 3.7, Algorithm 1) as a value: what is known, and what is next.
+"""The Pareto procedure (SCCL section 3.7, Algorithm 1) as a value: its state, and the next query.
 
 For each number of steps S, from the latency bound up, the cheapest satisfiable candidate (R, C) is
-sought among those that would improve on fewer steps. The search ends where R/C meets the bandwidth
-bound. The paper tries candidates by ascending R/C until one is satisfiable, which refutes all
-cheaper ones one by one. The same point is found, and the same candidates refuted, with far fewer
-queries: the cheapest is tried first (it ends the search if it meets the bound), then the middle of
-what is left. A refutation carries to every candidate with no more rounds and no fewer chunks
-(:meth:`Candidate.implies_unsat`), and a solution makes everything dearer irrelevant.
+sought among those that would improve on fewer steps. The search ends where R/C attains the
+bandwidth bound. The paper tries candidates by ascending R/C until one is satisfiable, which refutes
+all cheaper ones one by one. Here the same point is found, and the same candidates are refuted, with
+far fewer queries: the cheapest is tried first (it ends the search if it attains the bound), then
+the middle of the rest. A refutation carries to every candidate with no more rounds and no fewer
+chunks (:meth:`Candidate.implies_unsat`), and a solution makes all more expensive candidates
+irrelevant.
 
-A bound on R/C for that many steps refutes what is cheaper before any search. Their limit, which
-takes longer, is asked for once the cheapest candidate that is left has not been satisfiable; first
-only where there is no such bound, and the limit is quick.
+A bound on R/C for that many steps refutes cheaper candidates before any search. Their limit, which
+takes longer, is computed once the cheapest remaining candidate is not satisfiable. It comes first
+only if there is no such bound, and the limit is fast.
 
 A candidate on which the solver gives up stays open. It never closes anything: a point that it might
 dominate is reported as the best found, not as proved.
@@ -42,14 +43,14 @@ class LimitsWhen(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What a search looks through.
+    """The search space.
 
     Attributes:
-        steps: lower bound on S: where it begins.
-        bandwidth: lower bound on R/C: where it ends.
+        steps: lower bound on S: the start.
+        bandwidth: lower bound on R/C: the end.
         last_steps: the last S.
         covered: k and the largest C.
-        bounded: whether bounds for numbers of steps are asked for.
+        bounded: whether to use bounds for numbers of steps.
     """
 
     dual: Dual
@@ -68,14 +69,14 @@ class Space:
 
 @dataclass(frozen=True, slots=True)
 class BoundOf:
-    """The question what bounds R/C for a number of steps, that is quickly found."""
+    """The query for a fast lower bound on R/C for a number of steps."""
 
     steps: int
 
 
 @dataclass(frozen=True, slots=True)
 class LimitOf:
-    """The question what the limit of a number of steps is."""
+    """The query for the limit of a number of steps."""
 
     steps: int
 
@@ -85,12 +86,12 @@ class Best:
     """The cheapest candidate of a number of steps that has an algorithm.
 
     Attributes:
-        optimal: which of the lower bounds it meets: ``"latency"``, of S; ``"bandwidth"``, of R/C.
-            Otherwise perhaps ``"limit"``, of R/C for its S.
-        proved: whether every candidate that would dominate it has been refuted,
-        within: in this range. None: nothing dominates it whatever k and C are.
-        rests_on: origins other than this process of the refutations that the proof needs, or, if
-            it is not proved, that would prove it if they were verified.
+        optimal: the lower bounds that it attains: ``"latency"``, on S; ``"bandwidth"``, on R/C.
+            Otherwise perhaps ``"limit"``, on R/C for its S.
+        proved: whether every candidate in ``within`` that would dominate it has been refuted.
+        within: range of the proof. None: all k and C.
+        rests_on: origins other than this process of the refutations that the proof needs, or, if it
+            is not proved, that would prove it if they were verified.
     """
 
     candidate: Candidate
@@ -127,7 +128,7 @@ class Search:
         return _advanced(Search(space, space.level(space.steps, None)))
 
     def next(self) -> Candidate | BoundOf | LimitOf | None:
-        """Return what to ask. None: it is over."""
+        """Return the next query. None: the search is complete."""
         level, when = self.level, self.space.limits
         if self.stopped:
             return None
@@ -169,7 +170,7 @@ class Search:
         return _advanced(replace(self, level=level, limits=self._with(bound)))
 
     def _with(self, limit: StepLimit | None) -> tuple[StepLimit, ...]:
-        """Return the limits with one more, instead of what bounded it."""
+        """Return the limits with one more, which replaces its bound."""
         if limit is None:
             return self.limits
         return (*(x for x in self.limits if x.steps != limit.steps), limit)
@@ -225,12 +226,12 @@ def _settled(search: Search) -> Search:
 
 
 def _with_found(limit: StepLimit, cost: Fraction | None) -> StepLimit:
-    """Return the limit of the latest steps with what was found of as many or fewer."""
+    """Return the limit of the latest steps with the best result for at most as many."""
     return replace(limit, upper=cost) if limit.upper is None else limit
 
 
 def _judged(search: Search, candidate: Candidate) -> Best:
-    """Return a level's best, with what is proved of it."""
+    """Return a level's best, with the state of its proof."""
     proved = not any(o.candidate.may_dominate(candidate) for o in search.open)
     beats_every_k = _beats_every_k(search, candidate)
     within = None if beats_every_k else search.space.covered
@@ -260,10 +261,10 @@ def _met(search: Search, candidate: Candidate) -> tuple[str, ...]:
 
 
 def _beats_every_k(search: Search, candidate: Candidate) -> bool:
-    """Return whether no k and no C gives what dominates a candidate.
+    """Return whether no candidate of any k and C dominates a candidate.
 
-    With as many steps its limit or the bandwidth bound says so. With fewer, limits do: that of
-    one number of steps holds for every smaller one, too.
+    With as many steps its limit or the bandwidth bound proves it. With fewer, limits do: the limit
+    of a number of steps holds for every smaller one, too.
     """
     lower = {limit.steps: limit.lower for limit in search.limits}
     bandwidth = search.space.bandwidth

@@ -36,7 +36,7 @@ _LIMIT_RANKS = 256  # beyond, a limit takes longer than it saves
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """Where the answers come from that a search asks for."""
+    """The source of answers for a search."""
 
     topology: Topology
     spec: Spec
@@ -47,7 +47,7 @@ class _Answers:
     expect: Expect
 
     def of(self, candidate: Candidate, search: Search) -> Answer:
-        """Return whether a candidate has an algorithm; what comes next may be solved meanwhile."""
+        """Return the answer for a candidate. Likely next queries may be solved meanwhile."""
         question = self.pose(candidate)
         refuted = self.refuted(question, search.limit)
         if refuted is not None:
@@ -97,7 +97,7 @@ class _Answers:
 
 @dataclass(slots=True)
 class _Files:
-    """A folder of algorithms, and what is written there that a cheaper one will replace."""
+    """A folder of algorithms, with a provisional file that a cheaper algorithm will replace."""
 
     folder: Folder | None
     provisional: Path | None = None
@@ -114,17 +114,17 @@ class _Files:
             self.folder.discard(older)
 
     def settle(self, algorithm: AnyAlgorithm) -> Path | None:
-        """Write the last one for these steps, with what is proved of it."""
+        """Write the last one for these steps, with the state of its proof."""
         self.provisional = None
         return self.folder.save(algorithm) if self.folder else None
 
 
 @dataclass(slots=True)
 class _Sweep:
-    """A search as far as it is, and the points that have come of it.
+    """A search in progress, and its points so far.
 
     Attributes:
-        found: what has been found for these steps.
+        found: the algorithms found for these steps.
     """
 
     search: Search
@@ -172,7 +172,7 @@ class _Sweep:
         self.notify(Answered(candidate, answer))
 
     def settle(self) -> None:
-        """Make points of what the search has settled."""
+        """Make points from the settled results of the search."""
         for best in self.search.best[len(self.points) :]:
             point = self.point(best)
             self.points.append(point)
@@ -201,7 +201,7 @@ class _Sweep:
         )
 
     def frontier(self, bounds: Bounds, seconds: float) -> Frontier:
-        """Return what was found."""
+        """Return the frontier so far."""
         search, space, answers = self.search, self.search.space, self.answers
         complete = search.stopped == "bandwidth-bound" and not search.open
         part = ClassFrontier(
@@ -232,9 +232,9 @@ class _Sweep:
 
 
 def _with_what_is_known(covered: Range, topology: Topology, dual: Dual, bounds: Bounds) -> Range:
-    """Return a range with its k. If that is not given, one in which what needs no search lies.
+    """Return a range with its k. If not given, it is large enough to contain known constructions.
 
-    What the bandwidth bound takes is enough where fewest chunks meet it.
+    A k for the bandwidth bound is enough if the fewest chunks attain it.
     """
     found, unit = settled(covered, dual, bounds), dual.spec.at(dual.spec.unit)
     if covered.k is not None or topology.ranks <= SEARCHED or dual.phases > 1:
@@ -282,10 +282,10 @@ def sweep(  # noqa: PLR0913 - what a sweep is given, and how it reports
         solve: answers an instance.
         solver: its name, for the record.
         covered: k, last S, largest C.
-        limits: who knows limits of R/C. None: the sweep does without.
+        limits: source of limits of R/C. None: the sweep uses none.
         folder: where to keep the algorithms. None: nowhere.
         notify: called with every event, for progress.
-        expect: told what is likely to be asked next, to answer that at the same time.
+        expect: receives likely next instances, to solve them in parallel.
 
     Raises:
         InputError: the collective does not fit the topology, or some rank cannot be reached.

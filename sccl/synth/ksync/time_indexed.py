@@ -1,23 +1,23 @@
-"""The time-indexed model on OR-Tools CP-SAT: what is asked where lists and flows find nothing.
+"""The time-indexed model on OR-Tools CP-SAT, for instances that lists and flows do not solve.
 
-No one setting is good at everything, so three take turns, each with a budget of *deterministic*
-time that grows from turn to turn; together with interleaved workers this makes the answer the same
+No single strategy is good at everything, so three take turns, each with a budget of *deterministic*
+time that grows from turn to turn. Together with interleaved workers this makes the answer the same
 on every run of one version. Measured on the rows of SCCL Table 4 (two cores):
 
-* ``dive``: one worker, no LP. Finds most algorithms and refutes allgather on DGX-1 at once; misses
+* ``dive``: one worker, no LP. Finds most algorithms and refutes allgather on DGX-1 at once. Misses
   alltoall (24, 8, 8) in 60 s, and with the LP the 4x4 torus (4, 4, 15) too.
 * ``mix``: eight interleaved workers, among them feasibility jump, which finds alltoall (24, 8, 8)
-  as soon as it starts; takes 7 s for broadcast (18, 5, 5), where ``dive`` takes 0.3 s.
-* ``refute``: one worker with all of the LP, interchangeable chunks ordered. Refutes broadcast
-  (14, 3, 5) in 0.2 s, which the others do not in 20 s, and (18, 3, 7) in 2.5 s, which without the
-  LP takes 13 s; ten times slower than ``mix`` at finding allgather (6, 7, 7).
+  as soon as it starts. Takes 7 s for broadcast (18, 5, 5), where ``dive`` takes 0.3 s.
+* ``refute``: one worker with all of the LP, interchangeable chunks ordered. Refutes broadcast (14,
+  3, 5) in 0.2 s, which the others do not in 20 s, and (18, 3, 7) in 2.5 s, which without the LP
+  takes 13 s. Ten times slower than ``mix`` at finding allgather (6, 7, 7).
 
-Where there are several times as many steps as the farthest chunk needs, the fewest steps with the
-same rounds are asked about first: the model is a fraction, and what is found is stretched. alltoall
-(24, 8, 8) takes 0.03 s instead of 2.2; what is refuted so is lost, 0.05 s on DGX-1.
+If there are several times as many steps as the farthest chunk needs, the fewest steps with the same
+rounds are tried first: the model is a fraction, and a solution is stretched. alltoall (24, 8, 8)
+takes 0.03 s instead of 2.2. A refutation there is lost effort, 0.05 s on DGX-1.
 
-Tried and lost: two free-running workers (as fast, but another algorithm on every run); probing and
-symmetry detection in presolve (6.1 s against 1.7 s on alltoall (24, 8, 8)).
+Tried without success: two free-running workers (as fast, but another algorithm on every run), and
+probing and symmetry detection in presolve (6.1 s compared with 1.7 s on alltoall (24, 8, 8)).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _turns(instance: Instance) -> Iterator[_Turn]:
 
 
 def modelled(instance: Instance, spending: Spending) -> Answer:
-    """Return CP-SAT's answer, after what was spent before."""
+    """Return CP-SAT's answer, within the effort that is left."""
     effort = spending.effort
     if (quick := _in_fewest_steps(instance, spending)) is not None:
         return quick

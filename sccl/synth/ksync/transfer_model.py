@@ -1,23 +1,23 @@
 """The time-indexed Boolean model of SYNCOLL, shared by the CP-SAT and the SAT backends.
 
-One Boolean per (chunk, link, step): "the chunk goes over the link in that step". It is the direct
-encoding that SCCL section 3.4 gave up on with Z3; what makes it fast is that a variable exists only
-where it can matter, and that today's solvers count over Booleans natively.
+One Boolean per (chunk, link, step): "the chunk goes over the link in that step". SCCL section 3.4
+abandoned this direct encoding with Z3. It is fast here because a variable exists only if it can
+matter, and current solvers count over Booleans natively.
 
 With dist_pre(n) the distance of n from the chunk's sources and dist_post(n) the distance from n to
 the nearest rank that wants it, a transfer over (u, v) in step s (from 0) is kept if
 
     dist_pre(u) <= s  and  s + 1 + dist_post(v) <= S.
 
-Constraints, with SCCL's numbers for what they play the part of:
+Constraints, with SCCL's numbers for their counterparts:
 
 * exactly one arrival of a chunk on a rank that wants it, at most one elsewhere (C2, C3);
 * a transfer needs an earlier arrival of the chunk at its sender (C1, C4);
 * the transfers of each bandwidth constraint in a step number at most b * r_s (C5);
 * the rounds add up: sum r_s = R (C6).
 
-Tried and lost: ordering the chunks of a source by their arrival on *several* ranks
-(lexicographically) costs more clauses than it prunes; arrival on one rank is what is used.
+Tried without success: ordering the chunks of a source by their arrival on *several* ranks
+(lexicographically) costs more clauses than it prunes. Arrival on one rank is used.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ class TransferModel:
     """The problem over variables 0 .. len(transfers)-1 and the rounds r_0 .. r_{S-1} >= 1.
 
     Attributes:
-        exactly_one: sets of variables of which one is true.
-        at_most_one: sets of variables of which no two are true.
+        exactly_one: sets of variables of which exactly one is true.
+        at_most_one: sets of variables of which at most one is true.
         needs: (variable, variables): if the first is true, so is one of the others.
         capacities: the bandwidth constraints.
-        max_rounds_per_step: R - S + 1, what is left for a step if all others have one round.
-        impossible: why there is no solution, if that was plain already. Otherwise empty.
+        max_rounds_per_step: R - S + 1, the rounds of a step if all others have one round.
+        impossible: reason for there being no solution, if it is already known. Otherwise empty.
     """
 
     instance: Instance

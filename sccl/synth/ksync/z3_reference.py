@@ -91,10 +91,10 @@ def _decode(
     snd: dict[tuple[int, int, int], smt.BoolRef],
     rounds: list[smt.ArithRef],
 ) -> Algorithm:
-    """Return (Q, T): what arrives at time t was sent in step t - 1, steps counted from 0."""
+    """Return (Q, T). An arrival at time t is a send in step t - 1, with steps counted from 0."""
 
     def value(term: smt.ArithRef) -> int:
-        """Return what a term is in the model."""
+        """Return the value of a term in the model."""
         return int(model.eval(term, model_completion=True).as_long())
 
     sends = [

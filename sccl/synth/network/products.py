@@ -11,7 +11,7 @@ from sccl.core.ids import Edge
 from sccl.topo.symmetry.orbits import Orbits
 
 Coordinates = tuple[tuple[int, ...], ...]
-"""Of each rank."""
+"""The coordinates of each rank."""
 
 
 def coordinates(ranks: int, edges: Sequence[Edge]) -> Coordinates:

@@ -73,4 +73,4 @@ OF_ALGORITHMS: "dict[str, Callable[[Algorithm], ChartType]]" = {
     "arrival": arrival_chart,
     "topology": lambda algorithm: topology_chart(algorithm.topology),
 }
-"""The charts of single algorithms, by what verbs and API call them."""
+"""The charts of single algorithms, by their name in verbs and the API."""

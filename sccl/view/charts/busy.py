@@ -1,4 +1,4 @@
-"""What links are busy with over time: bars for each link, and the share of all that are busy."""
+"""The use of links over time: bars for each link, and the fraction of busy links."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LINE = 88  # characters that fit beneath a title
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How busy links were, in equal parts of the time.
+    """The load of all links, in equal parts of the time.
 
     Attributes:
-        name: of what they carried.
-        finish_us: where the last part ends.
-        values: of each part, which part of what all links could carry; 1 is all.
+        name: name of the traffic.
+        finish_us: end of the last part.
+        values: by part, the used fraction of the capacity of all links.
     """
 
     name: str
@@ -38,11 +38,11 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """When a link was busy.
+    """A busy interval of a link.
 
     Attributes:
-        link: its place among those that are drawn.
-        what: the chunk, or how many transfers there are in it.
+        link: index among the drawn links.
+        what: the chunk, or the number of transfers in the interval.
     """
 
     link: int
@@ -54,13 +54,13 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class BusyLinks:
-    """What links were busy with.
+    """The use of links over time.
 
     Attributes:
-        notes: what has to be said beside it, in sentences.
-        links: the names of those that are drawn, from above.
-        bars: of one link they do not overlap.
-        least_us: what no plan takes less than; None or 0: it is not drawn.
+        notes: notes beside the chart, in sentences.
+        links: names of the drawn links, from the top.
+        bars: bars, which do not overlap on one link.
+        least_us: lower bound for all plans. None or 0: it is not drawn.
     """
 
     title: str
@@ -72,9 +72,9 @@ class BusyLinks:
 
 
 def busy_chart(busy: BusyLinks) -> ChartType:
-    """Return how busy all links are over time, and below what each link carries when.
+    """Return a chart of the load of all links over time, and below it the transfers of each link.
 
-    The transfers that led to the finish stand out, and a line leads from each to the next.
+    Transfers of the critical path are highlighted, and a line leads from each to the next.
     """
     finish = busy.shares.finish_us
     floor = (_floor(busy.least_us),) if busy.least_us else ()

@@ -169,9 +169,9 @@ def _has_one_size(lines: Sequence[_Line]) -> bool:
 def _by_merit(
     systems: Sequence[ComparedSystem], bound: Mapping[int, float]
 ) -> list[ComparedSystem]:
-    """Return systems, those that are fastest at some size first, then by their mean gap.
+    """Return systems: those that are fastest at some size first, then by mean gap.
 
-    Of several equally fast systems the first counts as the fastest, as in tables.
+    Among equally fast systems the first counts as the fastest, as in tables.
     """
     best: dict[int, tuple[float, str]] = {}
     for system in systems:

@@ -23,10 +23,10 @@ _LINE = 84  # characters that fit beneath a title
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
-    """Where the fastest of a frontier changes.
+    """A size at which the fastest point of a frontier changes.
 
     Attributes:
-        text: its size in words, and of which frontier it is.
+        text: its size as text, and the name of the frontier.
     """
 
     size_bytes: float
@@ -40,10 +40,10 @@ def crossover_layers(
     frame: Frame,
     axes: Mapping[str, Any],
 ) -> tuple[list[ChartType], list[str]]:
-    """Return crossovers as dots with their sizes, and in words those that found no room.
+    """Return crossovers as dots with their sizes, and as text those without room for a label.
 
     Args:
-        curves: what labels must not cover.
+        curves: areas that labels must not cover.
         axes: the channels of ``size`` and ``time``.
     """
     rows: list[dict[str, Any]] = []

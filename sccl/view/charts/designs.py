@@ -1,4 +1,4 @@
-"""Networks by what a collective takes on them: steps across, R/C up, the best joined."""
+"""Chart of networks by the cost of a collective: steps across, R/C up, the best joined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine still reaches when a part of it has failed, as bars beside the whole machine."""
+"""Chart of a machine's performance after a failure, as bars beside the whole machine."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class FailureBar:
     """A failure.
 
     Attributes:
-        name: what failed, and how many failures are like it.
-        slowdown: time per byte, by that of the whole machine. None: nothing is left.
-        steps: the least S; None likewise.
+        name: the failed part, and the number of equivalent failures.
+        slowdown: time per byte, relative to the whole machine. None: it is disconnected.
+        steps: the lowest S. None: it is disconnected.
     """
 
     name: str
@@ -71,10 +71,10 @@ class _Panel:
     """Bars of one number.
 
     Attributes:
-        field: the number's.
-        said: the field of what stands beside bars.
+        field: field of the number.
+        said: field of the text beside bars.
         whole: the number of the whole machine.
-        most: the largest.
+        most: the largest number.
         width: pixels.
     """
 
@@ -86,7 +86,7 @@ class _Panel:
     width: int
 
     def drawn(self, data: alt.Data, down: alt.Y) -> alt.LayerChart:
-        """Return the bars, what is said beside them, and a line for the whole machine."""
+        """Return the bars, the text beside them, and a line for the whole machine."""
         across = alt.X(f"{self.field}:Q", title=self.title,
                        scale=alt.Scale(domain=[0, self.most * 1.2], nice=False),
                        axis=alt.Axis(grid=False, tickCount=4))  # fmt: skip

@@ -1,4 +1,4 @@
-"""The frontier: steps against R/C, what is known below it, and what is not."""
+"""The frontier chart: steps against R/C, with the proved region below it and open candidates."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LOG_FROM = 6.0  # largest over smallest R/C
 
 
 def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
-    """Return steps against R/C, for one frontier or several over one another.
+    """Return a chart of steps against R/C, for one frontier or several over one another.
 
-    Of one, the region without algorithms is shaded, with the bounds and the candidates that were
-    refuted; of several, bounds and limits are left to the charts of each. Of several classes of one
-    question what is below the bounds of all of them is shaded, and each has its limits.
+    For one frontier, the region without algorithms is shaded, with the bounds and the refuted
+    candidates. Several frontiers are drawn without bounds and limits. For several classes of one
+    frontier the region below the bounds of all of them is shaded, and each has its limits.
 
     Raises:
         ParameterError: there is nothing to draw.
@@ -61,7 +61,10 @@ def frontier_chart(frontiers: Sequence[FrontierData]) -> ChartType:
 
 
 def _costs(one: FrontierData, *, single: bool) -> list[Cost]:
-    """Return what has to lie within the axes: of one among several, no bounds and limits."""
+    """Return the points that axes must contain.
+
+    One frontier among several has no bounds and limits.
+    """
     found = [*((p.steps, p.cost) for p in one.points), *one.open]
     if not single:
         return found
@@ -86,7 +89,7 @@ def _frame(frontiers: Sequence[FrontierData], *, single: bool) -> Frame:
 
 
 def _stairs(frontiers: Sequence[FrontierData], frame: Frame) -> ChartType:
-    """Return what is dominated by the points, as a line."""
+    """Return the border of the region that the points dominate, as a line."""
     names = [one.name for one in frontiers]
     corners = [
         {"steps": steps, "cost": cost, "name": one.name, "order": i}

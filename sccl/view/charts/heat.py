@@ -1,4 +1,4 @@
-"""Heat maps of an algorithm: what links carry in each step, and when chunks arrive."""
+"""Heat maps of an algorithm: the load of links in each step, and the arrival of chunks."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def utilisation_chart(algorithm: Algorithm) -> ChartType:
 
 
 def _rows(topology: Topology) -> tuple[str, list[tuple[str, tuple[Edge, ...], int]]]:
-    """Return what rows are, and of each its name, its links, and how much they carry in a round."""
+    """Return the kind of rows, and for each its name, its links, and its chunks per round."""
     lanes = topology.lanes()
     budgets = [(budget, set(budget.edges)) for budget in binding(topology)]
     single = len(lanes) + len(budgets) <= _MOST_NAMES
@@ -87,8 +87,8 @@ def _rows(topology: Topology) -> tuple[str, list[tuple[str, tuple[Edge, ...], in
 def arrival_chart(algorithm: Algorithm) -> ChartType:
     """Return the step in which each chunk reaches each rank, as a heat map.
 
-    Where chunks are reduced it is the last step that adds something. Of more than a few hundred
-    chunks the first are drawn, and the chart says so.
+    If chunks are reduced, it is the last step that adds a contribution. Of more than a few hundred
+    chunks only the first are drawn, with a note.
     """
     collective = algorithm.collective
     shown = range(min(collective.num_chunks, _MOST_ROWS, max(_MOST_CELLS // collective.ranks, 1)))

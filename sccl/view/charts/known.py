@@ -1,4 +1,4 @@
-"""What is known below a frontier: where no algorithm is, and the lower bounds."""
+"""The proved part below a frontier: the region without algorithms, and the lower bounds."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def axes(frame: Frame) -> dict[str, Any]:
 
 
 def _floor(one: FrontierData, steps: int) -> Fraction | None:
-    """Return what R/C no algorithm of so many steps goes below. None: there is no algorithm.
+    """Return the lower bound on R/C for a number of steps. None: there is no algorithm.
 
     A limit holds for fewer steps too.
     """
@@ -49,7 +49,7 @@ def _floor(one: FrontierData, steps: int) -> Fraction | None:
 
 
 def _searched(one: FrontierData, steps: int) -> Fraction:
-    """Return below what R/C all candidates of so many steps have been refuted."""
+    """Return the R/C below which all candidates with a number of steps are refuted."""
     before = [p for p in one.points if p.steps <= steps]
     if not before or steps in {s for s, _ in one.open}:
         return Fraction(0)
@@ -95,7 +95,7 @@ def shaded(one: FrontierData, frame: Frame) -> list[ChartType]:
 
 
 def bound_lines(one: FrontierData, frame: Frame) -> tuple[list[ChartType], list[Rectangle]]:
-    """Return the bounds as lines with their names, and what both cover."""
+    """Return the bounds as lines with their names, and the areas that both cover."""
     lines: list[dict[str, Any]] = []
     taken = []
     if one.min_steps is not None:

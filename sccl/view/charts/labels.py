@@ -10,7 +10,7 @@ from sccl.view.theme import TEXT
 
 _WIDE, _HIGH = 0.6, 1.15  # of a letter, in font sizes, with a little room
 _AROUND = ((1, -1), (0, -1), (-1, -1), (1, 0), (1, 1), (-1, 0), (0, 1), (-1, 1))
-"""Where a label may stand beside its mark, the best first."""
+"""Possible positions of a label relative to its mark, the best first."""
 _DASH = 5.0  # px between the rectangles that stand for a line
 _FARTHER = (1.0, 1.8, 2.8)
 
@@ -59,7 +59,7 @@ class Frame:
         return across * self.width, (1 - _part(y, *self.y, log=self.log_y)) * self.height
 
     def values(self, x: float, y: float) -> tuple[float, float]:
-        """Return what is drawn at a pixel."""
+        """Return the data values at a pixel."""
         across = _value(x / self.width, *self.x, log=self.log_x)
         return across, _value(1 - y / self.height, *self.y, log=self.log_y)
 
@@ -103,14 +103,14 @@ def place(
     taken: Iterable[Rectangle],
     gap: float = 9.0,
 ) -> list[tuple[float, float] | None]:
-    """Return the centre of each label, in pixels; None where there is no room for it.
+    """Return the centre of each label, in pixels. None where there is no room for it.
 
     A label lies nearer to the pixel that it names than to that of any other.
 
     Args:
         labels: the pixel that each names, and its text.
         frame: no label leaves it.
-        taken: what labels must not cover.
+        taken: areas that labels must not cover.
         gap: between a label and its pixel.
     """
     occupied = list(taken)

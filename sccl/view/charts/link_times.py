@@ -42,7 +42,7 @@ class TimedLinks:
     us_per_mb: float
 
     def us(self, size_bytes: float) -> float:
-        """Return what the model says of so many bytes."""
+        """Return the model's time for a number of bytes, microseconds."""
         return self.alpha_us + self.us_per_mb * size_bytes / 1e6
 
 

@@ -1,4 +1,4 @@
-"""Marks of a frontier: its points, what is open and what was refuted, none upon another."""
+"""Marks of a frontier: its points, open and refuted candidates, without overlaps."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _MARKS = {
     "refuted candidate": ("M-1,-1L1,1M-1,1L1,-1", False, theme.GREY),
     _LIMIT: ("stroke", False, theme.INK),
 }
-"""What is drawn of each kind: shape, whether it is filled, and colour (none: its frontier's)."""
+"""Marks by kind: shape, whether it is filled, and colour (empty: its frontier's)."""
 
 
 def marks_of(
     frontiers: Sequence[FrontierData], frame: Frame, *, single: bool
 ) -> list[dict[str, Any]]:
-    """Return what is marked, as rows; of candidates those that have room."""
+    """Return the marks as rows. Candidates without room are left out."""
     found: dict[tuple[str, int, Fraction, str], dict[str, Any]] = {}
     for one in frontiers:
         for steps, cost, state, text in _of(one, frame, single=single):

@@ -35,14 +35,14 @@ def measured_chart(  # noqa: PLR0913 - which fields, and how the axes read
             a ``y`` (None) are left out.
         x: the field across.
         y: the field upwards.
-        series: the field that names the line; lines are in the order in which they come.
+        series: the field that names the line. Lines are in order of first occurrence.
         x_title: with its unit.
         y_title: with its unit.
-        log_x: whether the axis is logarithmic.
-        log_y: likewise.
-        x_bytes: whether x is a number of bytes, to be written as 1 KiB, 1 MiB, ..., or 1
-            KB, ... where all are whole thousands; logarithmic.
-        joined: whether dots of a series are joined: where what is between them is alike.
+        log_x: whether the x axis is logarithmic.
+        log_y: whether the y axis is logarithmic.
+        x_bytes: whether x is a number of bytes, to be written as 1 KiB, 1 MiB, ..., or 1 KB, ...
+            where all are multiples of 1000. The axis is then logarithmic.
+        joined: whether dots of a series are joined, which implies interpolation.
 
     Raises:
         ParameterError: no row has a value, or a value is not positive on a logarithmic axis.

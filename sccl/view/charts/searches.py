@@ -1,4 +1,4 @@
-"""What searches for plans of a training step come to, as bars beside the bound."""
+"""Chart of the periods that searches for a training step's plan find, as bars beside the bound."""
 
 from __future__ import annotations
 

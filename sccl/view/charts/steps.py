@@ -1,4 +1,4 @@
-"""What a training step is busy with over time: computation by stream, motifs by channel."""
+"""Chart of a training step over time: computation by stream, motifs by channel."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _WINDOW = "#f6d9c6"  # of the part that another panel enlarges
 
 @dataclass(frozen=True, slots=True)
 class StepBar:
-    """Something that takes time on a row.
+    """A bar for an activity on a row.
 
     Attributes:
-        kind: what it is: :data:`COMPUTATION`, or a collective's name.
-        what: all there is to say, shown where one points at it.
-        label: what is written on it, where there is room.
+        kind: :data:`COMPUTATION`, or a collective's name.
+        what: the full description, shown on hover.
+        label: text on the bar, if there is room.
     """
 
     row: int
@@ -46,13 +46,13 @@ class StepBar:
 
 @dataclass(frozen=True, slots=True)
 class StepRows:
-    """A part of a plan as it runs.
+    """A part of a plan's timeline.
 
     Attributes:
-        notes: what has to be said beside it, in sentences.
-        rows: their names, from above: streams, and channels.
-        marks_us: where iterations begin.
-        outlined_us: Start and end of a part that another panel enlarges. None: no such part.
+        notes: notes beside the chart, in sentences.
+        rows: names of rows, from the top: streams, and channels.
+        marks_us: starts of iterations.
+        outlined_us: start and end of a part that another panel enlarges. None: no such part.
     """
 
     title: str
@@ -160,7 +160,7 @@ def _bars(steps: StepRows, kinds: Sequence[str], *, legend: bool) -> ChartType:
 
 
 def _labels(steps: StepRows) -> ChartType | None:
-    """Return what is written on bars that have room for it, or for its beginning."""
+    """Return the labels of bars with room for it, or for its beginning."""
     scale = _WIDTH / ((steps.until_us - steps.since_us) or 1.0)
     unit = _unit(steps)[1]
     rows: list[dict[str, Any]] = []

@@ -96,16 +96,16 @@ def time_chart(
 ) -> ChartType:
     """Return the time of every point of frontiers by buffer size, crossovers labelled.
 
-    ``T = S * alpha + R/C * L * beta``, L the buffer that C chunks make up (SCCL section 3.6).
+    ``T = S * alpha + R/C * L * beta``, with L the buffer of C chunks (SCCL section 3.6).
 
     Args:
         frontiers: with alpha and beta of their machines, unless given here.
         alpha_us: latency of a step, for all of them.
         gb_per_s: 1/beta, of a lane in 10^9 bytes per second, for all of them.
-        least_us: what no plan takes less than, by bytes of a buffer: drawn as a line of its own.
+        least_us: lower bound for all plans, by bytes of a buffer, drawn as a separate line.
 
     Raises:
-        ParameterError: there is nothing to draw, or alpha or beta is not known, or negative.
+        ParameterError: there is nothing to draw, or alpha or beta is unknown, or negative.
     """
     question = classes_of(frontiers)
     if question:
@@ -183,7 +183,7 @@ def _thick(parts: Sequence[EnvelopePart]) -> list[str]:
 
 
 def _cautions(lines: Sequence[_Line]) -> list[str]:
-    """Return what limits the times, in lines that fit beneath a title."""
+    """Return the caveats on the times, in lines that fit beneath a title."""
     return textwrap.wrap(next((x.costs.note for x in lines if x.costs.note), ""), _LINE)
 
 
@@ -255,7 +255,7 @@ def _curves(lines: Sequence[_Line], frame: Frame, *, several: bool, families: bo
 
 
 def _floor(least_us: Least, frame: Frame) -> ChartType:
-    """Return what no plan takes less than."""
+    """Return the line of the lower bound."""
     rows = [{"size": size, "time": least_us(size)} for size in _sizes(frame)]
     return (
         alt.Chart(theme.rows([row for row in rows if row["time"] > 0]))

@@ -1,4 +1,4 @@
-"""What charts draw of frontiers: one line for each class of algorithms."""
+"""The data that charts draw of frontiers: one line for each class of algorithms."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ Cost = tuple[int, Fraction]
 
 @dataclass(frozen=True, slots=True)
 class FrontierData:
-    """A frontier and what is known around it.
+    """A frontier with its bounds and candidates.
 
     Attributes:
-        name: what it is the frontier of, such as ``"allgather on dgx1"``.
+        name: its title, such as ``"allgather on dgx1"``.
         points: by ascending S.
-        min_steps: the lower bound of S; None if it is not known here.
-        bandwidth: the lower bound of R/C; None if it is not known here.
-        limits: what R/C no algorithm with S steps can go below.
+        min_steps: the lower bound on S. None: unknown.
+        bandwidth: the lower bound on R/C. None: unknown.
+        limits: lower bounds on R/C for S steps.
         refuted: candidates without an algorithm.
         open: candidates that were not decided.
         scope: the class that bounds and limits are about. Empty: all algorithms.
-        question: of which ``of_class`` is one class of several, and whose bounds these are.
-        alpha_us: latency of a step; None if it is not known here.
-        gb_per_s: bandwidth of a lane, 10^9 bytes per second; None if it is not known here.
+        question: the whole frontier, of which ``of_class`` is one class of several, with its
+            bounds.
+        alpha_us: latency of a step. None: unknown.
+        gb_per_s: bandwidth of a lane, 10^9 bytes per second. None: unknown.
         slowest_link: whether these are the slowest link's, and others are faster.
     """
 
@@ -49,7 +50,7 @@ class FrontierData:
 
 
 def lines_of(frontiers: Iterable[Frontier]) -> list[FrontierData]:
-    """Return what is drawn of frontiers: of several classes, a line for each."""
+    """Return the data to draw for frontiers: a line for each class."""
     return [_line(frontier, part) for frontier in frontiers for part in frontier.classes]
 
 
@@ -74,7 +75,7 @@ def _line(frontier: Frontier, part: ClassFrontier) -> FrontierData:
 
 
 def _name(frontier: Frontier, part: ClassFrontier) -> str:
-    """Return what a line is called: limits are told apart from a sweep of the same question."""
+    """Return the name of a line, which distinguishes limits from a sweep."""
     if frontier.several or frontier.beyond:
         return f"{frontier.name}, {part.name or part.scope}"
     limits = frontier.covered is None and frontier.bounds is not None

@@ -102,10 +102,10 @@ class _Planner:
         return (on_curve(curve, i / count) for i in range(1, count))
 
     def _cost(self, pair: Edge, bend: float, most: float) -> float:
-        """Return what a bend costs: ranks run into, links it lies upon, and its size.
+        """Return the cost of a bend: ranks that it crosses, links that it overlaps, and its size.
 
         Args:
-            most: a cost from which on it need not be known any more.
+            most: the calculation may stop at this cost.
         """
         hit: set[int] = set()
         cost, beside = abs(bend) / self.room, False

@@ -35,7 +35,7 @@ def behind_a_budget(topology: Topology) -> frozenset[int]:
 
 
 def budget_lines(topology: Topology) -> list[str]:
-    """Return what budgets say, in a few lines."""
+    """Return a description of budgets in a few lines."""
     sides, buses = _split(topology)
     names = _names(topology)
     told = [
@@ -52,7 +52,7 @@ def budget_lines(topology: Topology) -> list[str]:
 def _split(topology: Topology) -> tuple[list[tuple[str, int, int]], list[Budget]]:
     """Return budgets of all links ``out of`` or ``into`` a node, and the others.
 
-    Of the first kind the side, the node, and the chunks per round.
+    The first kind is returned as the side, the node, and the chunks per round.
     """
     edges = [link.edge for link in topology.links]
     degrees = [Counter(edge[end] for edge in edges) for end in (0, 1)]
@@ -70,14 +70,14 @@ def _split(topology: Topology) -> tuple[list[tuple[str, int, int]], list[Budget]
 
 
 def _names(topology: Topology) -> list[str]:
-    """Return what the drawing calls each node: ranks by number, switches by name."""
+    """Return the name of each node in the drawing: ranks by number, switches by name."""
     return [*map(str, range(topology.ranks)), *(s.name for s in topology.switches)]
 
 
 def _of_sides(
     ranks: int, sides: Sequence[tuple[str, int, int]], names: Sequence[str]
 ) -> Iterator[str]:
-    """Yield what holds for all that leaves, or enters, single nodes."""
+    """Yield descriptions of budgets out of, or into, single nodes."""
     alike: dict[tuple[str, int], list[int]] = {}
     for side, node, chunks in sides:
         alike.setdefault((side, chunks), []).append(node)

@@ -1,4 +1,4 @@
-"""Forms that are known: cycles, paths, stars, grids, hypercubes, and what is round."""
+"""Layouts of known forms: cycles, paths, stars, grids, hypercubes, and circular graphs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _MISSING = 0.1  # of a grid's links: it is drawn as one though some have failed
 _HOLED = 256  # nodes up to which a grid is recognised without one of them
 _ROW = 10  # ranks of a path in one line
 _DEPTH, _BETWEEN, _SLANT = (0.38, 0.32), 0.35, 0.3
-"""Of a grid's cell. With these no straight link of a hypercube of up to 5 dimensions meets a third
-rank. They were searched for."""
+"""Fractions of a grid's cell. They were searched for such that no straight link of a hypercube of
+up to 5 dimensions meets a third rank.
+"""
 
 
 def natural(nodes: Sequence[int], neighbours: Neighbours) -> Iterator[Drawing]:

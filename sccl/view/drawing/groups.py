@@ -36,7 +36,7 @@ _TURNS: tuple[Callable[[float, float], Position], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes that belong together, and what to call them."""
+    """Nodes that belong together, and their label."""
 
     members: tuple[int, ...]
     label: str
@@ -204,7 +204,7 @@ def _moved(point: Position, centre: Position) -> Position:
 def _cost(
     option: Drawing, placed: Drawing, neighbours: Neighbours, cell: Mapping[int, NodeGroup]
 ) -> float:
-    """Return how long the links to what is placed are (squared), and what lies in their way."""
+    """Return the squared length of links to placed nodes, plus a cost for obstacles."""
     found = 0.0
     for node, here in option.items():
         for other in sorted(neighbours[node] & placed.keys()):

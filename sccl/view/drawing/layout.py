@@ -1,4 +1,4 @@
-"""Where the ranks of a machine are drawn, so that its structure shows."""
+"""Place the ranks of a machine in a drawing, so that its structure shows."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ class Layout:
     Attributes:
         positions: of every rank, then of every switch.
         bends: for each of ``topology.links``, in their order, how far the middle of the link lies
-            from the straight line, in units of the square, to the left as one goes from src to dst;
-            :func:`control_points` makes a curve of it. The two directions of a pair share one
-            curve: whoever draws both sets them apart.
+            from the straight line, in units of the square, to the left in the direction from src to
+            dst. :func:`control_points` makes a curve of it. The two directions of a pair share one
+            curve: code that draws both separates them.
         boxes: chassis, or groups found in the graph.
         radius: of a rank, such that no two touch and no link runs into a third rank.
-        switch_radius: of a switch, half the side of its square: larger than that of a rank where
-            one switch joins so many ranks that their lines would meet outside of it.
+        switch_radius: of a switch, half the side of its square: larger than that of a rank if one
+            switch joins so many ranks that their lines would meet outside of it.
     """
 
     positions: tuple[Position, ...]
@@ -68,12 +68,11 @@ class Layout:
 
 @lru_cache(maxsize=32)  # a machine is drawn in several charts and pages
 def layout(topology: Topology) -> Layout:
-    """Return where to draw ranks, switches and links; equal topologies get equal layouts.
+    """Return the places of ranks, switches and links. Equal topologies get equal layouts.
 
-    Cycles and whatever looks the same from every rank are drawn on a circle, meshes and tori as
-    grids, hypercubes as cubes, ranks that only switches join in a row, chassis and groups of joined
-    ranks as boxes. What has no structure that is known here is drawn with distances near those in
-    the graph.
+    Cycles and vertex-transitive graphs are drawn on a circle, meshes and tori as grids, hypercubes
+    as cubes, ranks that only switches join in a row, chassis and groups of joined ranks as boxes.
+    Other graphs are drawn with distances near those in the graph.
     """
     nodes = range(topology.ranks + len(topology.switches))
     neighbours: dict[int, set[int]] = {node: set() for node in nodes}

@@ -31,10 +31,10 @@ _DASHES = {_OWN: (1, 0), _SHARED: (5, 3)}
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What is drawn as one line: a link, or both directions of a pair.
+    """One line of the drawing: a link, or both directions of a pair.
 
     Attributes:
-        points: two where it is straight.
+        points: two if it is straight.
     """
 
     edge: Edge
@@ -98,7 +98,7 @@ def strokes(
 def link_layers(
     lines: Sequence[Line], axes: Mapping[str, Any], widths: Mapping[int, float], opacity: float
 ) -> list[ChartType]:
-    """Return the layers of a chart that draw links, and legends of what differs among them."""
+    """Return the layers of a chart that draw links, with legends for their differences."""
     rows = [
         {"x": x, "y": y, "link": f"{line.edge[0]}->{line.edge[1]}", "lanes": line.lanes,
          "budget": _SHARED if line.shared else _OWN, "order": i}

@@ -1,4 +1,4 @@
-"""A logical topology over its machine: which links a sketch leaves, for what, and who relays."""
+"""Draw a logical topology over its machine: the links a sketch keeps, their use, and relays."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _CROWD, _VEIL = 150, 0.35  # links left out, from which on they are fainter
 
 @dataclass(frozen=True, slots=True)
 class LogicalTopology:
-    """What a sketch leaves of a machine.
+    """The part of a machine that a sketch keeps.
 
     Attributes:
         nodes: the ranks of each.
-        within: links that are left within nodes, each with the policy of its switch, or empty.
-        between: links that are left between nodes, some of which may serve within, too.
-        senders: ranks from which ways lead to other nodes.
-        receivers: ranks to which ways lead from other nodes.
-        names: of switches, by their node: what is written in them, if not their own name.
+        within: links kept within nodes, each with the policy of its switch, or empty.
+        between: links kept between nodes, some of which may serve within, too.
+        senders: ranks with paths to other nodes.
+        receivers: ranks with paths from other nodes.
+        names: by switch node, the text in it, if not its name.
         title: above the drawing.
         notes: lines below the title.
     """
@@ -55,7 +55,7 @@ class LogicalTopology:
     notes: tuple[str, ...]
 
     def use(self, edge: Edge) -> str:
-        """Return what a link is for, in words."""
+        """Return the use of a link as text."""
         if edge in self.between:
             return _BETWEEN
         policy = self.within.get(edge)
@@ -64,7 +64,7 @@ class LogicalTopology:
         return f"{_WITHIN}, over a switch ({policy})" if policy else _WITHIN
 
     def roles(self) -> dict[int, str]:
-        """Return what relays do, in words."""
+        """Return the roles of relays as text."""
         both = self.senders & self.receivers
         return (
             dict.fromkeys(self.receivers, _RECEIVES)
@@ -74,10 +74,10 @@ class LogicalTopology:
 
 
 def logical_chart(topology: Topology, logical: LogicalTopology) -> ChartType:
-    """Return a drawing of what a sketch leaves of a machine, over the machine.
+    """Return a drawing of the part of a machine that a sketch keeps, over the machine.
 
-    Links that are left out are faint. An arrow is one that is left in one direction alone. Ranks
-    lie where what is left puts them.
+    Omitted links are faint. An arrow is a link kept in only one direction. The kept links determine
+    the places of ranks.
     """
     switches = tuple(
         replace(switch, name=logical.names.get(topology.ranks + i, switch.name))
@@ -141,7 +141,7 @@ def _plan(topology: Topology, logical: LogicalTopology) -> Layout:
 
 
 def _in_order(uses: Mapping[Edge, str]) -> list[str]:
-    """Return what links are for, in the order in which they are drawn."""
+    """Return the uses of links, in drawing order."""
     found = {*uses.values()}
     switches = sorted(found - {_WITHIN, _BETWEEN, _LEFT_OUT})
     return [use for use in (_LEFT_OUT, _WITHIN, *switches, _BETWEEN) if use in found]

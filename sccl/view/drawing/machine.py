@@ -55,14 +55,14 @@ def topology_chart(topology: Topology) -> ChartType:
 def _notes(
     topology: Topology, machine: Topology, drawn: Layout, lines: Sequence[Line], canvas: Canvas
 ) -> list[str]:
-    """Return counts, budgets in words, and what the drawing omits.
+    """Return counts, budgets in words, and the parts that the drawing omits.
 
     Args:
-        topology: Machine as its file describes it.
-        machine: Machine with switches for budgets, as it is drawn.
-        drawn: Layout of ``machine``.
-        lines: Lines of the drawing.
-        canvas: Size of the drawing.
+        topology: machine as its file describes it.
+        machine: machine with switches for budgets, as it is drawn.
+        drawn: layout of ``machine``.
+        lines: lines of the drawing.
+        canvas: size of the drawing.
     """
     hubs = len(machine.switches) - len(topology.switches)
     count = f"{topology.ranks} ranks, {len(topology.links)} links"
@@ -102,11 +102,11 @@ def node_layers(
     roles: Mapping[int, str] | None = None,
     colours: Mapping[str, str] | None = None,
 ) -> list[ChartType]:
-    """Return the layers of a chart that draw ranks and switches, and what is written in them.
+    """Return the layers of a chart that draw ranks and switches, with the text in them.
 
     Args:
-        roles: of some nodes, in words. The others are white.
-        colours: of each role, for which there is a legend.
+        roles: role of some nodes, as text. The others are white.
+        colours: colour of each role, for the legend.
     """
     across = 2 * drawn.radius * canvas.side
     rows = _rows(topology, drawn, canvas.side, max(OUTLINE, min(_BOLD, across / 8)))

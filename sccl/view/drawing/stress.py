@@ -43,7 +43,7 @@ def spread(nodes: Sequence[int], neighbours: Neighbours) -> Drawing:
 
 
 def _far(graph: tuple[tuple[int, ...], ...], node: int) -> list[float]:
-    """Return distances; what cannot be reached is a little farther than what can."""
+    """Return distances, with a slightly larger value for unreachable nodes."""
     found = distances(graph, [node])
     beyond = max(found) + 2.0
     return [beyond if far == UNREACHED else float(far) for far in found]

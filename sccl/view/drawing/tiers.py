@@ -1,4 +1,4 @@
-"""Machines whose ranks only switches join, as tiers: switches above what they join."""
+"""Draw machines whose ranks only switches join as tiers: switches above the nodes they join."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _spread(
     width: float,
     height: float,
 ) -> dict[int, Position]:
-    """Return switches of a row, each near what it joins below, as far apart as the width allows."""
+    """Return positions of a row of switches, spread out, each near its lower neighbours."""
     means = {s: _mean([placed[n][0] for n in neighbours[s] if n in placed]) for s in row}
     order = sorted(row, key=lambda switch: (round(means[switch], 6), switch))
     return {s: ((i + 0.5) * width / len(order), height) for i, s in enumerate(order)}

@@ -1,4 +1,4 @@
-"""What the explorer's script reads: machines, algorithms and frontiers as plain JSON values."""
+"""The input of the explorer's script: machines, algorithms and frontiers as plain JSON values."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def page_data(
     *,
     frontier: bool,
 ) -> dict[str, Any]:
-    """Return all that a page shows. Machines that several plans share are there once.
+    """Return the data of a page. Machines that several plans share are included once.
 
     Args:
-        frontiers: what is said beside their points.
+        frontiers: the frontiers to show with their points.
         frontier: whether to start with the frontiers instead of the first algorithm.
     """
     machines = [one.algorithm.topology for one in shown]
@@ -48,7 +48,7 @@ def page_data(
 
 
 def title(plan: Algorithm | Schedule) -> str:
-    """Return what a plan does, and where."""
+    """Return the collective and machine of a plan as text."""
     return f"{plan.collective.name} on {plan.topology.name}"
 
 
@@ -141,7 +141,7 @@ def _sends(algorithm: Algorithm) -> list[list[int]]:
 
 
 def _claims(shown: Shown) -> list[list[str]]:
-    """Return what is proved of an algorithm, as (one word, sentence)."""
+    """Return the proved properties of an algorithm, as (one word, sentence)."""
     a = shown.algorithm
     if a.proved and not shown.intact:
         text = "The file was edited after sccl wrote it: its claims are not shown."
@@ -166,7 +166,7 @@ def _claims(shown: Shown) -> list[list[str]]:
 
 
 def schedule_data(shown: ShownSchedule, topology: int) -> dict[str, Any]:
-    """Return what the script reads of a schedule: times in ticks, and how long these are."""
+    """Return a schedule for the script: times in ticks, and the length of a tick."""
     s, c, clock = shown.schedule, shown.schedule.collective, shown.schedule.clock
     sizes = s.chunk_bytes
     return {
@@ -207,9 +207,9 @@ def _rows(schedule: Schedule) -> list[int]:
 def _frontiers(shown: Sequence[Shown], known: Sequence[Frontier]) -> list[dict[str, Any]]:
     """Return one frontier per machine, collective and root.
 
-    Where a frontier is over several classes, algorithms of other collectives that one of them runs
-    belong to it. Of a class of its own, which older files have, nothing is repeated: what it proved
-    is not of the question.
+    If a frontier is over several classes, the algorithms of other collectives that one of them runs
+    belong to it. A separate class, as in older files, is left out: its proofs are about another
+    collective.
     """
     questions: dict[tuple[Topology, str, int | None], list[int]] = {}
     for number, one in enumerate(shown):
@@ -285,7 +285,7 @@ def _frontier(
 
 
 def _restricted(parts: Iterable[ClassFrontier]) -> dict[str, str]:
-    """Return what is said of points that are proved for some k or C only, by file."""
+    """Return, by file, the restriction of points proved only for some k or C."""
     points = (point for part in parts for point in part.points)
     return {p.file.name: p.state_words for p in points if p.file and p.proved and p.within}
 

@@ -1,8 +1,8 @@
-"""The explorer: one page that shows algorithms step by step, and the frontiers they are on.
+"""The explorer: one page that shows algorithms step by step, with their frontiers.
 
-The page is whole: text, style, script and data are in one file, and its policy lets nothing else be
-loaded. What comes from files (names, labels, reasons) travels as JSON in a block that is not
-executed. The script only ever sets it as text.
+The page is self-contained: text, style, script and data are in one file, and its policy forbids
+loading anything else. Data from files (names, labels, reasons) are JSON in a block that is not
+executed. The script only ever sets them as text.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def step_page(title: str, data: Any) -> str:
     """Return the page of a training plan as the text of one HTML file.
 
     Args:
-        data: what it shows, as JSON takes it.
+        data: its content, as JSON values.
     """
     return _whole("steps.html", ("style", "steps"), _STEP_SCRIPTS, title, data)
 
@@ -140,6 +140,6 @@ def _hash(text: str) -> str:
 
 
 def _json(value: Any) -> str:
-    """Return JSON that ends no script block and no line of JavaScript, whatever its strings are."""
+    """Return JSON that cannot end a script block or a line of JavaScript, for any strings."""
     text = json.dumps(value, separators=(",", ":"))  # ASCII: U+2028 and U+2029 are escaped too
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,4 @@
-"""What goes on while something is sought, as lines of text."""
+"""Progress of a search, as lines of text."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from sccl.core.limit import StepLimit
 
 @dataclass(slots=True)
 class Notes:
-    """Tells what a sweep is doing.
+    """Report the progress of a sweep.
 
     Attributes:
-        line: told what has been found.
-        status: told what is being asked. None: then every answer is a line.
-        bound: the lower bounds, in words.
+        line: receives results.
+        status: receives the current query. None: then every answer is a line.
+        bound: text for the lower bounds.
     """
 
     line: Callable[[str], None]
@@ -91,7 +91,7 @@ def limit_note(event: StepLimit | Point) -> str:
 
 @contextmanager
 def progress_bar(console: Console) -> Iterator[Callable[[str], None]]:
-    """Show what is being done, and for how long, on a terminal; provide what is told of it."""
+    """Show the current activity and its duration on a terminal. Yield the function that sets it."""
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("bounds", total=None)
@@ -99,7 +99,7 @@ def progress_bar(console: Console) -> Iterator[Callable[[str], None]]:
 
 
 class ShareTold(Protocol):
-    """What is told how much is done, of how much, and what now, where that is not as at first."""
+    """Receives progress: the amount done, the total, and a new activity, if it changes."""
 
     def __call__(self, done: int, of: int, doing: str = "", /) -> None:
         """Show it."""
@@ -107,10 +107,10 @@ class ShareTold(Protocol):
 
 @contextmanager
 def share_bar(console: Console, doing: str) -> Iterator[ShareTold]:
-    """Show on a terminal how much is done and how long the rest takes; provide what is told of it.
+    """Show the progress and the remaining time on a terminal. Yield the function that sets it.
 
     Args:
-        doing: what is done, in words.
+        doing: the activity, as text.
     """
     if not console.is_terminal:
         yield lambda _done, _of, _doing=doing: None

@@ -1,4 +1,4 @@
-"""Why bounds hold, and why an answer is what it is, in words."""
+"""The reasons for bounds and answers, as text."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _told(found: Counted, each: str, *, grouped: bool) -> str:
 
 
 def _of_cuts(found: Priced) -> str:
-    """Return what must enter some sets of ranks, and how much can in a round."""
+    """Return the data that must enter some sets of ranks, and the capacity in a round."""
     several = len(found.cuts) > 1
     texts = []
     for cut in found.cuts:
@@ -118,7 +118,7 @@ def _to_original(dual: Dual) -> str:
 
 
 def reason_of(answer: Answer) -> str:
-    """Return why an answer is what it is, in words."""
+    """Return the reason for an answer as text."""
     match answer:
         case Sat():
             return "verified"

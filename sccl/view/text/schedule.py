@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from sccl.core.topology import Topology
 
 MOST_ROWS = 40
-"""Of a table: what can be read. All transfers are a matter for ``sccl export --format csv``."""
+"""Limit for a readable table. ``sccl export --format csv`` writes all transfers."""
 
 
 def print_schedule(console: Console, plan: AnySchedule, *, intact: bool) -> None:
-    """Print the first transfers of a schedule, and what its busiest links do.
+    """Print the first transfers of a schedule, and the load of its busiest links.
 
     Args:
-        intact: whether its file is as sccl wrote it.
+        intact: whether its file is unchanged since sccl wrote it.
     """
     name = f"{plan.collective.name} on {plan.topology.name}".replace("\n", "\\n")
     console.print(

@@ -22,7 +22,8 @@ def print_algorithm(console: Console, algorithm: Algorithm, *, intact: bool) -> 
     """Print the sends, the topology matrix and the link utilisation of an algorithm.
 
     Args:
-        intact: whether its file is as sccl wrote it. Otherwise what it claims is not repeated.
+        intact: whether its file is unchanged since sccl wrote it. If not, its claims are not
+            printed.
     """
     a = algorithm
     name = f"{a.collective.name} on {a.topology.name}".replace("\n", "\\n")
@@ -72,9 +73,9 @@ def _utilisation_table(algorithm: Algorithm) -> Table:
 
 
 def utilisation(algorithm: Algorithm) -> list[tuple[int | str, int, int, str]]:
-    """Return how much of what the links could carry each step, and all of them, used.
+    """Return the used fraction of the links' capacity, in each step and in total.
 
-    Each row is the step (the last one: ``"all"``), its rounds, its sends, and the share.
+    Each row is the step (the last one: ``"all"``), its rounds, its sends, and the fraction.
     """
     capacity = sum(algorithm.topology.lanes().values())
     sends: Counter[int] = Counter(s.step for s in algorithm.sends)
@@ -144,7 +145,7 @@ def _bus_ids_text(bus_ids: BusIds) -> str:
 
 
 def _switch_text(switch: Switch) -> str:
-    """Return a switch's name, and what it does beyond forwarding."""
+    """Return a switch's name, and its properties besides forwarding."""
     held = switch.buffer_chunks
     holds = "any number of chunks" if held is None else counted(held or 0, "chunk")
     more = ["copies chunks"] if switch.copies else []
@@ -159,7 +160,7 @@ def size_text(topology: Topology) -> str:
 
 
 def costs_text(topology: Topology) -> list[str]:
-    """Return what a step and a byte cost; where links differ, which links cost what."""
+    """Return the cost of a step and a byte. If links differ, list the cost of each link."""
     links: dict[tuple[float, float], list[str]] = {}
     for k in topology.links:
         links.setdefault((k.alpha_us, k.gb_per_s), []).append(f"{k.src}->{k.dst}")
@@ -174,7 +175,7 @@ def costs_text(topology: Topology) -> list[str]:
 
 
 def _model_text(topology: Topology) -> list[str]:
-    """Return what is done to a machine before anything is asked about it, or why it cannot be."""
+    """Return the changes from a machine to its model, or why there is no model."""
     try:
         notes = machine_model(topology).notes
     except InputError as error:
@@ -185,7 +186,7 @@ def _model_text(topology: Topology) -> list[str]:
 def matrix(console: Console, nodes: int, values: Mapping[tuple[int, int], float]) -> Table:
     """Return a table of ``values`` by (src, dst): rows send, columns receive.
 
-    Where that is wider than the console it is a table of pairs.
+    If that is wider than the console, return a table of pairs.
     """
     if not _fits(console.width, nodes, values):
         return _pairs(values)

@@ -1,4 +1,4 @@
-"""What several verbs print."""
+"""Tables that several verbs print."""
 
 from __future__ import annotations
 

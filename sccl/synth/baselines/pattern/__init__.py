@@ -1,4 +1,4 @@
-"""Patterns, what they are made of, and what becomes of them on a machine."""
+"""Patterns, their construction, and their conversion to plans for a machine."""
 
 from sccl.synth.baselines.pattern.combine import (
     Maker,

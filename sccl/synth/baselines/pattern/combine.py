@@ -23,7 +23,7 @@ _FORWARDS = {
     "gather": "scatter",
     "scatter": "gather",
 }
-"""Of collectives that are others run backwards, which."""
+"""The forward collective of each collective that is another one reversed."""
 
 
 def beside(patterns: Sequence[Pattern], delay: int = 0) -> Pattern:
@@ -77,13 +77,13 @@ def chained(first: Pattern, then: Pattern, collective: Collective) -> Pattern:
 
 
 def turned(pattern: Pattern, collective: Collective) -> Pattern:
-    """Return a pattern with every send turned round in place and time (SCCL section 3.5).
+    """Return a pattern with every send reversed in place and time (SCCL section 3.5).
 
-    That is right where each chunk reaches each rank once: of a broadcast it is a reduce, of an
-    allgather a reducescatter, of a scatter a gather.
+    That is valid if each chunk reaches each rank once: a broadcast becomes a reduce, an allgather a
+    reducescatter, a scatter a gather.
 
     Args:
-        collective: what the inverse implements, on the same chunks.
+        collective: the collective that the inverse implements, on the same chunks.
     """
     return pattern_of(
         collective,
@@ -107,7 +107,7 @@ def backwards(make: Maker) -> Maker:
     """Return who makes reducescatter, reduce, gather or scatter, from who makes its inverse."""
 
     def made(request: Request, pieces: int) -> Pattern:
-        """Return the inverse of what is made for the reversed machine."""
+        """Return the inverse of the pattern for the reversed machine."""
         spec = request.spec
         inverse = named(_FORWARDS[spec.name], spec.ranks, spec.root)
         pattern = make(_asking(request, inverse, request.topology.reversed()), pieces)

@@ -1,4 +1,4 @@
-"""Exchanges of pairs of ranks over doubled distances, and what to do with ranks beyond 2^k."""
+"""Exchanges of pairs of ranks over doubled distances, and the handling of ranks beyond 2^k."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def power_of_two(algorithm: str, ranks: int, instead: str) -> int:
     """Return the exponent of a number of ranks.
 
     Args:
-        instead: what to do where it has none, as a clause.
+        instead: alternative to suggest if it has none, as a clause.
 
     Raises:
         ParameterError: it is no power of two.
@@ -91,14 +91,14 @@ def with_surplus(pattern: Pattern, surplus: Numbers) -> Pattern:
 
 
 def butterfly(collective: Collective, peers: Numbers, algorithm: str) -> Pattern:
-    """Return the allgather in which ranks give their peers of each step what these lack.
+    """Return the allgather in which ranks give their peers of each step all missing chunks.
 
     Args:
         collective: an allgather of one chunk per rank.
-        peers: of each step, whom every rank exchanges with.
+        peers: by step, the peer of every rank.
 
     Raises:
-        ParameterError: not all ranks have got everything in the end.
+        ParameterError: some rank lacks a chunk in the end.
     """
     held, parts = np.eye(collective.ranks, dtype=np.bool_), []
     for step, peer in enumerate(peers):

@@ -49,8 +49,8 @@ class Grid:
 def grid_of(topology: Topology) -> Grid | None:
     """Return the dimensions of a machine, by its name or its chassis. None: it has none.
 
-    Of a machine with chassis of one size, whose ranks follow one another, they are chassis and
-    ranks in one; of generated ones the sides, the outermost first.
+    On a machine with chassis of one size, with consecutive ranks, they are the chassis and the
+    ranks within one. On generated machines they are the sides, the outermost first.
     """
     sides = _named_sides(topology.name)
     if prod(sides) != topology.ranks:

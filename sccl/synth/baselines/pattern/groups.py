@@ -17,15 +17,15 @@ from sccl.topo.degrade import without
 
 
 def grouped(request: Request, makers: Callable[[str], Maker], pieces: int) -> Pattern:
-    """Return what an algorithm does in each of several groups, as one pattern.
+    """Return the patterns of an algorithm in each of several groups, as one pattern.
 
     Args:
         request: of a collective in groups, or of several.
-        makers: of the name of a collective, who makes its pattern.
+        makers: from the name of a collective to the function that makes its pattern.
 
     Raises:
         CollectiveError: the algorithm does not define it, or it is not of groups alone.
-        InputError: it does not serve so many ranks.
+        InputError: it does not support that number of ranks.
     """
     spec = request.spec
     made: list[tuple[Pattern, int, tuple[int, ...]]] = []

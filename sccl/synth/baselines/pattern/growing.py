@@ -74,11 +74,11 @@ class Bandwidth(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Where each tree is in a round.
+    """The state of each tree in a round.
 
     Attributes:
-        before: by root: how many ranks its tree had when the round began.
-        left: by constraint: what it still carries.
+        before: by root: number of ranks in its tree when the round began.
+        left: by constraint: its remaining capacity.
         place: by root: the place in ``order`` of the rank whose links are tried.
         link: by root: the link that is tried next.
     """

@@ -1,4 +1,4 @@
-"""A machine's own links: what is left of their bandwidth, and whether they join all ranks."""
+"""The links of a machine: their remaining bandwidth, and whether they join all ranks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sccl.errors import TooLargeError, TopologyError
 
 
 class Room:
-    """What is left of a round of the bandwidth relation, while chunks are placed in it."""
+    """The remaining capacity of a round of the bandwidth relation during placement."""
 
     def __init__(self, topology: Topology) -> None:
         constraints = topology.constraints()

@@ -21,19 +21,19 @@ _NUMBERS = ("step", "chunk", "src", "dst")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
-    """Sends between ranks that need not be joined by links: their hops are logical.
+    """Sends between any ranks, with or without links: their hops are logical.
 
-    A send of step s carries what its sender has after step s - 1, as that of an
-    :class:`~sccl.core.algorithm.Algorithm` does. Like one it is a *candidate*: its form has been
-    checked, and not whether it does what it should.
+    A send of step s carries the value that its sender has after step s - 1, as in an
+    :class:`~sccl.core.algorithm.Algorithm`. Like one it is a *candidate*: its form has been
+    checked, but the pattern is not verified.
 
     Attributes:
         step: arrays of one length. Rows ascend by (step, chunk, src, dst).
-        reduce: whether the receiver reduces it into what it has, or else stores it.
+        reduce: whether the receiver reduces it into its value, or else stores it.
 
     Raises:
-        ParameterError: the columns differ in length, leave the range of what they number, or are
-            not sorted.
+        ParameterError: the columns differ in length, contain numbers out of range, or are not
+            sorted.
     """
 
     collective: Collective

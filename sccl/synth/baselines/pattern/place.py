@@ -1,4 +1,4 @@
-"""Patterns as what the judge executes: algorithms on all pairs of ranks, or plans for a machine."""
+"""Convert patterns to plans that can be verified: on all pairs of ranks, or on a machine."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ FEW = 2**14
 
 
 def judged(pattern: Pattern) -> Pattern:
-    """Return a pattern if it passes verification, whatever its hops are.
+    """Return a pattern if it passes verification, with any hops.
 
     Raises:
-        JudgeError: it does not do what its collective wants.
+        JudgeError: it does not satisfy its collective.
     """
     p = pattern
     if p.num_sends >= FEW:
@@ -56,14 +56,14 @@ def logical(pattern: Pattern) -> Algorithm:
 
 
 def on_machine(pattern: Pattern, topology: Topology) -> Algorithm:
-    """Return a pattern whose hops are links of a machine as its algorithm, judged.
+    """Return a pattern whose hops are links of a machine as its algorithm, verified.
 
     A step has as many rounds as its fullest link or budget needs.
 
     Raises:
         CollectiveError: the pattern is for another number of ranks.
         TopologyError: a hop is no link of the machine.
-        JudgeError: the pattern does not do what it should.
+        JudgeError: the pattern fails verification.
     """
     _check_ranks(pattern, topology)
     return require_valid(_algorithm(pattern, topology), "a classical algorithm")
@@ -72,18 +72,18 @@ def on_machine(pattern: Pattern, topology: Topology) -> Algorithm:
 def scheduled(
     pattern: Pattern, topology: Topology, clock: Clock, stepping: Stepping = Stepping.PIPELINED
 ) -> Schedule:
-    """Return a pattern with its times on a machine, not judged.
+    """Return a pattern with its times on a machine, not verified.
 
-    Hops that are no links go over those of shortest paths, where they meet others.
+    Hops that are no links take shortest paths, on which they share links with others.
 
     Args:
-        clock: of this machine, for the chunks of the pattern.
+        clock: clock of this machine, for the chunks of the pattern.
 
     Raises:
         CollectiveError: the pattern is for another number of ranks.
-        UnreachableError: no path of links leads to where a hop goes.
-        ParameterError: it may take more ticks than are counted.
-        TooLargeError: ranks exchange what they reduce in a way that no order of links allows.
+        UnreachableError: no path of links leads to the destination of a hop.
+        ParameterError: it may take more ticks than the limit.
+        TooLargeError: ranks exchange partial results such that no order of links is possible.
     """
     _check_ranks(pattern, topology)
     p = pattern

@@ -19,9 +19,9 @@ _EFFORT = 400_000
 
 
 def ring_of(topology: Topology) -> Order:
-    """Return a ring over links through all ranks, or that of the ranks' numbers if none is found.
+    """Return a ring over links through all ranks, or the ring in rank order if none is found.
 
-    Rank order comes first, then what is constructed on grids, then a bounded search.
+    Rank order is tried first, then constructions on grids, then a bounded search.
     """
     ranks = tuple(range(topology.ranks))
     search = _Search(topology)
@@ -128,7 +128,7 @@ def _fits(room: Room, order: Order) -> bool:
 
 
 def _take(room: Room, order: Order) -> tuple[Order, ...]:
-    """Take a ring, and the same backwards if that fits, too; return what was taken."""
+    """Take a ring, and its reverse if that fits, too. Return the rings taken."""
     rings: tuple[Order, ...] = ()
     for ring in (order, (order[0], *order[:0:-1])):
         if ring not in rings and _fits(room, ring):
@@ -139,7 +139,7 @@ def _take(room: Room, order: Order) -> tuple[Order, ...]:
 
 
 class _Search:
-    """A search for rings that ends after so much effort, whatever it has found."""
+    """A search for rings with a limit on effort."""
 
     def __init__(self, topology: Topology) -> None:
         self.ranks = topology.ranks

@@ -1,4 +1,4 @@
-"""Trees of ranks, and what goes down them."""
+"""Trees of ranks, and the patterns that send data down them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Tree:
     """A timed tree that spans all ranks.
 
     Attributes:
-        parent: of each rank; of the root itself.
-        step: in which each gets what goes down; of the root -1.
+        parent: parent of each rank. The root is its parent.
+        step: step in which each rank receives the data. -1 for the root.
     """
 
     parent: Numbers
@@ -37,7 +37,7 @@ class Tree:
 
     @property
     def height(self) -> int:
-        """Return in how many steps all ranks have got what goes down."""
+        """Return the number of steps until all ranks have the data."""
         return int(self.step.max()) + 1
 
     def moved(self, ranks: ArrayLike) -> Tree:
@@ -54,7 +54,7 @@ class Tree:
 
 
 def by_levels(parent: ArrayLike) -> Tree:
-    """Return the tree in which each rank gets what goes down a step after its parent."""
+    """Return the tree in which each rank receives the data a step after its parent."""
     above = np.asarray(parent)
     here, depth = above, np.where(above == np.arange(len(above)), 0, 1)
     while (here != above[here]).any():
@@ -66,7 +66,7 @@ def by_levels(parent: ArrayLike) -> Tree:
 def spread(
     collective: Collective, tree: Tree, chunks: ArrayLike, delay: int | Numbers = 0
 ) -> Pattern:
-    """Return what copies chunks from the root of a tree to all ranks.
+    """Return the pattern that copies chunks from the root of a tree to all ranks.
 
     Args:
         delay: steps by which each chunk starts later.
@@ -103,7 +103,7 @@ def both_ways(whole: Collective, trees: Sequence[Tree], pieces: int) -> Pattern:
 
 
 def dealt(collective: Collective, tree: Tree) -> Pattern:
-    """Return what takes the chunks of a scatter down a tree, each to its rank alone."""
+    """Return the pattern that sends the chunks of a scatter down a tree, each to its rank only."""
     chunks = np.arange(collective.num_chunks)
     here: Numbers = chunks % collective.ranks
     rows = []
