@@ -24,7 +24,7 @@ _MOST_WAYS = 2**26  # chunks of a rank times ranks: ways between them take four 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
-    """A symmetry that keeps rank 0: what it does with ranks, and with the chunks of that rank."""
+    """A symmetry that keeps rank 0: its image of each rank, and of each chunk of rank 0."""
 
     ranks: RankArray
     own: Ints

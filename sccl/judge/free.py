@@ -1,14 +1,15 @@
-"""The judge of symmetric algorithms whose group keeps no rank: one rank of each orbit decides.
+"""Verify symmetric algorithms whose group keeps no rank: one rank of each orbit decides.
 
-As in :mod:`sccl.judge.symmetric`, generators have to take links, lanes and budgets to such, and who
-holds or wants a chunk to who does its image. Here they need not commute, nor take each rank to each
-other. Each chunk starts on one rank, and only the identity keeps that, hence the chunk: what is
-given of a chunk of each orbit has one image for every chunk of it, and nothing else has to be
-checked of it (condition (iii) there). So each given chunk has to be sent right by itself, every
-chunk that is to move has to be an image of a given one, and over each orbit of constraints all
-images together are no more than these carry, in every step.
+As in :mod:`sccl.judge.symmetric`, each generator must map links to links, lanes to lanes, and
+budgets to budgets, and each holder or receiver of a chunk to one of its image. Here the generators
+need not commute, and the group need not be transitive on ranks. Each chunk starts on one rank,
+which only the identity keeps, so only the identity keeps the chunk. The given sends of one chunk of
+an orbit therefore have exactly one image for every other chunk of the orbit, and condition (iii) of
+that module holds. Three conditions remain: each given chunk is sent correctly by itself; every
+chunk that must move is an image of a given chunk; and over each orbit of constraints, in every
+step, all images together stay within the total capacity.
 
-That a group is such is checked by tables of all pairs of ranks.
+The group property is checked with tables of all pairs of ranks.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Ints = NDArray[np.int64]
 
 
 def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
-    """Return what is wrong with an algorithm, at most the first thing. None: not for this judge.
+    """Return the first violation of an algorithm, if any; None if this verifier does not apply.
 
     Raises:
         ParameterError: the sends of two chunks of one orbit are given.
@@ -79,7 +80,7 @@ class _Given:
         return index * ranks + group.first[holder]
 
     def alone(self) -> Violation | None:
-        """Return what is wrong with the sends of a chunk by themselves."""
+        """Return the first violation in the sends of one chunk by themselves."""
         self.edges = self.links.numbers(self.src, self.dst)
         if len(self.edges) and int(self.edges.min()) < 0:
             return self._about(int(np.argmin(self.edges)), "link", "there is no link {0}->{1}")
@@ -171,7 +172,7 @@ class _Given:
         return None
 
     def counted(self) -> Violation | None:
-        """Return that the number of all sends is not what is said, if so."""
+        """Return a violation if the total number of sends differs from the stated number."""
         count = len(self.step) * self.group.size
         if count == self.algorithm.num_sends:
             return None

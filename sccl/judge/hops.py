@@ -1,9 +1,9 @@
-"""The judge of many sends by step, in columns, between ranks that no link need join.
+"""Verify many sends by step, in columns, between any two ranks, with or without a link.
 
-It follows :mod:`sccl.judge.steps` in all but links and rounds: a send carries what its sender has
-when its step begins, and partial results are followed by whose contributions they are made of.
-Chunks do not depend on one another, so they are executed one after the other, by a compiled loop.
-It says whether all is right; what is wrong, the judge of steps puts into words.
+The rules are those of :mod:`sccl.judge.steps` without links and rounds: a send carries the value
+that its sender has when the step begins, and each partial result is tracked as a set of
+contributions. Chunks are independent, so a compiled loop executes them one after the other. The
+result is only valid or invalid; the step verifier words the violations.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def is_valid(  # noqa: PLR0913, PLR0917 - columns
     dst: Whole,
     reduce: NDArray[np.bool_],
 ) -> bool:
-    """Return whether sends do what a collective wants.
+    """Return whether sends satisfy a collective.
 
     Args:
-        step: arrays of one length, in any order, whose numbers exist.
+        step: arrays of one length, in any order; all numbers must be in range.
 
     Raises:
-        TooLargeError: there are more chunks than can be told apart by who has and wants them.
+        TooLargeError: there are too many chunks to index by holders and receivers.
     """
     combining, ranks = collective.combining, collective.ranks
     if reduce.any() and not combining:
@@ -80,10 +80,10 @@ def _packed(sets: tuple[frozenset[Rank], ...]) -> Ranks:
 
 @compiled
 def _arrived(value: NDArray[np.uint64], src: Whole, dst: Whole, reduce: NDArray[np.bool_]) -> bool:
-    """Execute the sends of a chunk in a step, sorted by where they go; return whether they can be.
+    """Execute the sends of a chunk in a step, sorted by destination; return whether they are valid.
 
-    Copies to one rank have to be alike and without anything reduced; what is reduced has to be of
-    others than what is there.
+    Copies to one rank must be equal and not be mixed with reductions. A reduced value must have no
+    contribution in common with the value at the destination.
     """
     sent = np.empty((len(src), value.shape[1]), dtype=np.uint64)
     for i in range(len(src)):

@@ -1,12 +1,12 @@
-"""The judge of long schedules whose ranks keep all that comes: compiled loops over their rows.
+"""Verify long schedules whose ranks store every arrival, with compiled loops over the rows.
 
-What it finds wrong, :mod:`sccl.judge.timed` puts into words. It also does so of what this one does
-not follow: through switches a message goes straight on, one hop after the other, to one rank.
+:mod:`sccl.judge.timed` words the violations, and decides the schedules that this module does not
+follow: here a message goes straight through switches, one hop after the other, to one rank.
 
-Copying collectives: rows ascend by their start, and none arrives before it has started, so whatever
-has arrived by the start of a row was in a row before it: one table of arrivals is all that has to
-be kept, and rows are looked at batch by batch. Combining ones: every place has a set of
-contributions, as bits, and a row on its way has the set that its sender had when it started.
+Copying collectives: rows ascend by start, and no row arrives before its start. So everything that
+has arrived by the start of a row belongs to an earlier row. One table of arrivals is enough, and
+rows are checked in batches. Combining collectives: every place has a set of contributions, as bits,
+and a row on its way carries the set that its sender had at its start.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_PLACES = 2**29
 """Pairs of a chunk and a rank. A table of their arrivals takes 4 GiB."""
 
 MOST_WORDS = 2**28
-"""Of all sets of contributions together: 2 GiB."""
+"""Limit for all sets of contributions together, in 64-bit words: 2 GiB."""
 
 _NEVER = np.iinfo(np.int64).max
 _PIECE = 2**20  # rows of a call: a few hundredths of a second, after which signals are heard
@@ -34,12 +34,12 @@ _SMALL_PIECE = 2**14  # likewise, of rows with sets
 
 
 class Passages(NamedTuple):
-    """What passes from rank to rank, by when it starts: arrays of one length, of 64 bits.
+    """The passages from rank to rank, by start: arrays of one length, of 64 bits.
 
     Attributes:
         start: tick at which the first hop begins.
-        arrives: tick at which all has come to the other rank.
-        reduce: whether that one reduces it into what it has.
+        arrives: tick at which the last byte is at the destination rank.
+        reduce: whether the destination reduces it into its value.
     """
 
     start: Whole
@@ -64,10 +64,10 @@ def takes(schedule: Schedule) -> bool:
 
 
 def is_valid(schedule: Schedule) -> bool:
-    """Return whether nothing is wrong with a schedule that :func:`takes` accepts.
+    """Return whether a schedule that :func:`takes` accepts has no violation.
 
-    Where a message goes otherwise than straight to one rank, what this says is no: then
-    :mod:`sccl.judge.timed` decides.
+    If a message does not go straight to one rank, return False; :mod:`sccl.judge.timed` then
+    decides.
     """
     if next(pipe_violations(schedule), None) is not None:
         return False
@@ -140,16 +140,16 @@ def _straight_on(  # noqa: PLR0913, PLR0917 - a state
     passages: Passages,
     begun: int,
 ) -> int:
-    """Let messages go on; return how many have begun by now, -1: one does not go straight on.
+    """Advance messages; return the number begun so far, or -1 if one does not go straight on.
 
     Args:
         hops: start, end, chunk, link, message.
-        of_links: both ends, and ticks from a hop's start to its first byte, and from its end to
-            its last one.
-        of_nodes: whether it is a switch, cuts through, and has room for whatever waits.
-        state: by message: the switch where it is, -1: at none. When its first byte came there, and
-            its last one, and which passage it is, -1: it has not begun.
-        begun: how many had before.
+        of_links: both ends, and ticks from the start of a hop to its first byte, and from its end
+            to its last byte.
+        of_nodes: whether the node is a switch, cuts through, and has an unlimited buffer.
+        state: by message: the switch where it is (-1: at none), the ticks at which its first and
+            last byte came there, and its passage (-1: not begun).
+        begun: the number begun before.
     """
     start, end, chunk, link, message = hops
     (ends, alpha, lags), (at, first, last, passage) = of_links, state
@@ -208,7 +208,7 @@ def _copies(schedule: Schedule, batches: Iterable[Passages]) -> bool:
 def _held(  # noqa: PLR0913, PLR0917 - columns
     arrival: NDArray[np.int64], start: Whole, arrives: Whole, chunk: Whole, src: Whole, dst: Whole
 ) -> bool:
-    """Return whether each sender holds what it sends, and note when chunks arrive."""
+    """Return whether each sender holds its chunk, and note when chunks arrive."""
     for i in range(len(start)):
         if arrival[chunk[i], src[i]] > start[i]:
             return False
@@ -277,7 +277,7 @@ def _reduced(  # noqa: PLR0913, PLR0917 - a state
     begin: int,
     until: int,
 ) -> bool:
-    """Return whether some rows start with something, and what has arrived by then fits.
+    """Return whether every row starts with a value, and the values that arrive by then fit.
 
     After the last row everything arrives.
     """

@@ -1,6 +1,6 @@
-"""The judge of long algorithms: as the judge of steps, in columns and by a compiled loop.
+"""Verify long algorithms with the rules of the step verifier, in columns and by a compiled loop.
 
-It says whether all is right; what is wrong, the judge of steps puts into words.
+The result is only valid or invalid; the step verifier words the violations.
 """
 
 from __future__ import annotations

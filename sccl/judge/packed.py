@@ -1,28 +1,29 @@
-"""The judge of packed schedules: every transfer re-executed, in compiled loops, from the log alone.
+"""Verify packed schedules: re-execute every transfer, in compiled loops, from the log alone.
 
-It reads the topology, the collective, and the log. It takes no word of whoever made that. What the
-form of a log makes true need not be looked at: a link has one bit in a round, so it carries one
-chunk at a time, for exactly as long as its clock says, and the finish is the end of the last round.
+The verifier reads the topology, the collective, and the log, and trusts nothing that the solver
+states. Some properties follow from the form of the log and need no check: a link has one bit in a
+round, so it carries one chunk at a time, for exactly the duration of its clock, and the finish is
+the end of the last round.
 
-A pass that stores is executed as it is. In every round all links send what their sources held as
-it began: a chunk that arrives as a round ends is there for what starts then.
+A pass that stores is executed forwards. In every round each link sends a chunk that its source held
+at the start of the round. A chunk that arrives at the end of a round is available to the next.
 
-A pass that reduces is executed backwards, from the last round to the first over the links turned
-round, from where the sums are to be. Say that in this mirrored run every rank but the holder h of a
-chunk is sent the chunk exactly once, h never, and each sends only what it held by then. Then the
-pass itself reduces the chunk of all ranks on h, each contribution counted once. For, forwards, each
-rank r but h sends the chunk exactly once, in the round that mirrors the one it is reached in, to
-the rank that reaches it; h never sends it. All that r ever receives comes before that: its senders
-are reached from r after r itself is reached, in rounds that mirror to earlier ones. So what r sends
-has its own contribution and all that it was sent. Following from any rank the one rank that it
-sends to, one comes ever closer to the start of the mirrored run, so the way ends, and only h can be
-its end: the ways form a tree with the root h, along which each contribution walks once. These
-conditions are what the mirrored run checks. A schedule that reduces and does not meet them is
-rejected, though it may be one that only wastes transfers.
+A pass that reduces is executed backwards, from the last round to the first over reversed links,
+starting from the holders of the sums. Suppose that in this mirrored run every rank but the holder h
+of a chunk is sent the chunk exactly once, h never, and each rank sends only chunks that it held by
+then. Then the pass itself reduces the chunk of all ranks on h, with each contribution counted once.
+Proof: forwards, each rank r but h sends the chunk exactly once, in the round that mirrors the one
+in which r is reached, to the rank that reaches r; h never sends it. All that r receives comes
+earlier: its senders are reached from r after r itself is reached, in rounds that mirror to earlier
+ones. So r sends its own contribution and everything that it received. Follow from any rank the one
+rank that it sends to: each is nearer to the start of the mirrored run, so the path ends, and only h
+can be its end. The paths form a tree with the root h, along which each contribution passes once.
+The mirrored run checks these conditions. A reducing schedule that does not meet them fails
+verification, even if it only wastes transfers.
 
-Chunks do not depend on one another. So some rounds at a time are sorted by groups of 64 chunks, and
-each group is executed by itself: what all ranks hold of it takes 8 bytes a rank, which lie in the
-fastest memory. (A table of all ranks and chunks in one takes eight times as long for 40,000 ranks.)
+Chunks are independent. So a window of rounds is sorted by groups of 64 chunks, and each group is
+executed by itself: the state of a group takes 8 bytes a rank, which fit in the fastest cache. (One
+table of all ranks and chunks takes eight times as long for 40,000 ranks.)
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _unheard(have: Words, collective: Collective) -> Violation | None:
 
 
 def _unfit(schedule: PackedSchedule) -> Violation | None:
-    """Return why its passes cannot do what the collective asks for. None: they may."""
+    """Return why its passes cannot satisfy the collective; None if they may."""
     collective, passes = schedule.collective, schedule.passes
     reduces = [passing is Pass.REDUCES for passing in passes]
     if not collective.combining:
@@ -169,18 +170,18 @@ def _lacks(have: Words, collective: Collective, relation: Relation) -> tuple[int
 
 
 class _Ends(NamedTuple):
-    """Of each slot where what it carries comes from and goes to, in the run that is executed."""
+    """The source and the destination of each slot, in the run that is executed."""
 
     src: NDArray[np.uint32]
     dst: NDArray[np.uint32]
 
 
 class _Run:
-    """The execution of a pass, in the order of the log: of one that reduces the mirrored one.
+    """The execution of a pass, in the order of the log; a reducing pass runs mirrored.
 
     Attributes:
-        have: what ranks hold, brought up to date.
-        wrong: the first thing that is wrong. None: nothing so far.
+        have: the chunks that ranks hold so far.
+        wrong: the first violation; None so far.
     """
 
     def __init__(self, schedule: PackedSchedule, position: int, have: Words) -> None:
@@ -235,11 +236,11 @@ class _Run:
             group = stop
 
     def _violation(self, first: int, entry: int, chunk: int) -> Violation:
-        """Return what is wrong with a transfer, as :func:`_execute` objects to it.
+        """Return the violation of a transfer that :func:`_execute` rejects.
 
         Args:
             first: the first round of the window.
-            chunk: the first of the entry's group.
+            chunk: the first chunk of the entry's group.
         """
         schedule, rounds = self.schedule, len(self.schedule.fired)
         chunk += entry & 63
@@ -277,12 +278,12 @@ def _sort(
     log: NDArray[np.unsignedinteger[Any]],
     first: Any,
 ) -> None:
-    """Put what is carried in some rounds behind what each group of chunks has.
+    """Append the transfers of some rounds to the entries of each group of chunks.
 
     Args:
         entries: slot (32 bits), round of the window (26), chunk of the group (6).
-        place: of each group where its next entry goes.
-        first: the first of these rounds, as the window counts.
+        place: by group, the position of its next entry.
+        first: the first of these rounds, counted in the window.
     """
     at = _ZERO
     for i in range(len(fired)):
@@ -303,10 +304,10 @@ def _sort(
 def _execute(  # noqa: PLR0913, PLR0917 - a state
     have: Words, entries: Words, borders: Ints, group: Any, until: Any, ends: _Ends, once: Any
 ) -> Any:
-    """Execute the transfers of some groups of chunks; return 0, or one more than a wrong one.
+    """Execute the transfers of some groups of chunks; return 0, or 1 plus the first invalid entry.
 
-    Wrong is what a source does not hold as its round begins. With ``once``, too, what a destination
-    holds.
+    A transfer is invalid if its source does not hold the chunk as the round begins. With ``once``,
+    it is also invalid if its destination already holds it.
     """
     src, dst = ends.src, ends.dst
     for g in range(group, until):

@@ -1,4 +1,4 @@
-"""What links and shared budgets carry in a schedule: for how long, one at a time, how fast."""
+"""Check the load of links and shared budgets in a schedule: durations, overlaps, and rates."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Ticks = NDArray[np.int64]
 
 
 class _Links(NamedTuple):
-    """What links take, and the last transfer of each so far, which rows to come may be a part of.
+    """The costs of links, and the last transfer of each so far, which later rows may join.
 
     Attributes:
-        alpha: ticks that a transfer occupies a link beside those in which its bytes pass.
-        beta: by size and link, the ticks in which a chunk's bytes pass.
-        start: of the last transfer; 0 where there is none.
-        end: likewise.
+        alpha: ticks that a transfer occupies a link in addition to the time of its bytes.
+        beta: by size and link, the ticks in which the bytes of a chunk pass.
+        start: start of the last transfer; 0 if there is none.
+        end: end of the last transfer; 0 if there is none.
         needs: the ticks in which its chunks pass together.
     """
 
@@ -45,7 +45,7 @@ class _Links(NamedTuple):
 
 
 def pipe_violations(schedule: Schedule) -> Iterator[Violation]:
-    """Yield what is wrong with what links and budgets carry, batch by batch of the rows."""
+    """Yield the violations of link durations, overlaps, and budgets, batch by batch of the rows."""
     clock = schedule.clock
     links = _Links.of(clock)
     for rows in schedule.batches():
@@ -64,13 +64,13 @@ def _size_of(clock: Clock, rows: TransferColumns) -> NDArray[np.int64]:
 def _on_links(
     schedule: Schedule, rows: TransferColumns, size: Ticks, links: _Links
 ) -> Iterator[Violation]:
-    """Yield transfers that take too little, or begin while their link is busy.
+    """Yield transfers that are too short, or begin while their link is busy.
 
-    Of several chunks that one transfer carries it is the first that it has no time for.
+    If one transfer carries several chunks, name the first chunk that has no time left.
 
     Args:
-        size: of each row, the place of its size.
-        links: after the rows before; brought up to date.
+        size: the place of each row's size.
+        links: the state after the rows before; updated.
     """
     order = np.argsort(rows.link, kind="stable")  # of a link still by start
     link, start, end = (c[order].astype(np.int64) for c in (rows.link, rows.start, rows.end))
@@ -90,11 +90,11 @@ def _on_links(
 def _taken(
     link: Ticks, start: Ticks, end: Ticks, beta: Ticks, links: _Links
 ) -> tuple[Ticks, NDArray[np.bool_], Ticks]:
-    """Return of each row when the one before ends, whether it joins it, and what both need.
+    """Return, by row, the previous row's end, whether both are one transfer, and its ticks.
 
     Args:
-        link: ascends; of a link rows are by start.
-        links: after the rows before; brought up to date.
+        link: ascending; the rows of a link are sorted by start.
+        links: the state after the rows before; updated.
     """
     first, last = np.r_[True, link[1:] != link[:-1]], np.r_[link[1:] != link[:-1], True]
     begun, before = np.r_[0, start[:-1]], np.r_[0, end[:-1]]

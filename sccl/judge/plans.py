@@ -36,14 +36,14 @@ P = TypeVar("P", Algorithm, SymmetricAlgorithm, AnyAlgorithm, "Schedule", "Packe
 
 
 def violations(plan: Plan, told: Told = lambda *_: None) -> list[Violation]:
-    """Return what is wrong with a plan; of a symmetric or packed one at most the first thing.
+    """Return the violations of a plan; of a symmetric or packed plan at most the first.
 
-    Of a symmetric one whose symmetries are translations, and turns, or of which only the identity
-    keeps a rank, the sends of one chunk of each orbit decide; of others all sends are made and
-    re-executed on the whole machine, as a stream.
+    A symmetric plan is decided by the sends of one chunk of each orbit, if its symmetries are
+    translations and turns, or only the identity keeps a rank. For other symmetric plans all sends
+    are expanded and re-executed on the whole machine, as a stream.
 
     Args:
-        told: how many transfers of a packed one were executed by now, and of how many.
+        told: progress callback for packed plans: transfers executed so far, and their total.
 
     Raises:
         ParameterError: its symmetries do not map chunks to chunks.
@@ -69,10 +69,10 @@ def violations(plan: Plan, told: Told = lambda *_: None) -> list[Violation]:
 
 
 def _compiled_pays(judge: str, transfers: int) -> bool:
-    """Return whether compiled code is to judge so many more transfers, and count them if not.
+    """Return whether to use compiled code for this many more transfers, and count them if not.
 
-    It is loaded once as many were executed without it as could be while it loads: whatever comes
-    after, that takes at most twice as long as the better of the two ways.
+    It is loaded as soon as the transfers executed without it have cost as much as loading it. So
+    the total time is at most twice that of the better choice.
     """
     long = LOADED_LONG if "numba" in sys.modules else LONG
     if _executed[judge] + transfers >= long:
@@ -107,7 +107,7 @@ def _of_symmetric(algorithm: SymmetricAlgorithm) -> list[Violation]:
 
 
 def _miscounted(algorithm: SymmetricAlgorithm, count: int) -> list[Violation]:
-    """Return that the number of all sends is not what is said, if so."""
+    """Return a violation if the total number of sends differs from the stated number."""
     if count == algorithm.num_sends:
         return []
     text = f"it states {algorithm.num_sends} sends, and has {count}"
@@ -142,10 +142,10 @@ def require_valid(plan: P, made_by: str, told: Told = lambda *_: None) -> P:
     """Return a plan if it passes verification.
 
     Args:
-        told: as of :func:`violations`.
+        told: progress callback, as in :func:`violations`.
 
     Raises:
-        JudgeError: it does not; ``made_by`` says whose defect that is.
+        JudgeError: it fails; ``made_by`` names the component at fault.
     """
     if found := violations(plan, told):
         what = "an algorithm" if isinstance(plan, KSynchronous) else "a schedule"

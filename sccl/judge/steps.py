@@ -91,7 +91,7 @@ def _over_budget(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]
 
 
 def _run_copying(algorithm: Algorithm, sends: list[Send]) -> Iterator[Violation]:
-    """Run V_{s+1} = V_s + what is sent by holders in step s (SCCL section 3.3)."""
+    """Run V_{s+1} = V_s + the chunks that holders send in step s (SCCL section 3.3)."""
     collective = algorithm.collective
     held: set[tuple[int, int]] = {
         (c, r) for c in range(collective.num_chunks) for r in collective.holders(c)

@@ -1,9 +1,9 @@
-"""The judge for algorithms too large to hold: their sends arrive in arrays, chunk after chunk.
+"""Verify algorithms too large to hold in memory: their sends arrive in arrays, chunk by chunk.
 
-It re-executes all sends on the whole machine, as :mod:`sccl.judge.steps` does, and knows nothing of
-the symmetries they were made with. Of the chunk whose turn it is it holds when it comes to each
-rank, and of all what every link carries in each step. It stops at the first violation. What was not
-sent by then comes to none. Non-combining collectives only.
+All sends are re-executed on the whole machine, as in :mod:`sccl.judge.steps`, without use of the
+symmetries. The state is, for the current chunk, its arrival step on each rank, and for all chunks
+the load of every link in each step. Verification stops at the first violation. A chunk that was not
+sent has arrived at no other rank. Non-combining collectives only.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _State:
         self.arrays: dict[frozenset[int], Ints] = {}
 
     def take(self, batch: SendsOfChunk) -> Violation | None:
-        """Execute all sends of a chunk, and return what is wrong first."""
+        """Execute all sends of a chunk, and return the first violation."""
         chunk, steps, sources, destinations = batch
         if not 0 <= chunk < self.collective.num_chunks or self.sent[chunk]:
             return Violation("range", f"chunk {chunk} does not exist, or comes twice")

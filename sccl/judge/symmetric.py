@@ -1,22 +1,22 @@
-"""The judge of symmetric algorithms: what one chunk of each orbit does decides for all of them.
+"""Verify symmetric algorithms: the sends of one chunk of each orbit decide for all chunks.
 
 Theorem. Let A be a group of pairs of a permutation of ranks and one of chunks such that (i) links,
-lanes and budgets go to such, and (ii) who holds or wants a chunk goes to one who does its image.
-Let sends of one chunk of each orbit be given such that (iii) whatever in A keeps the chunk keeps
-its sends. All their images are a valid algorithm if and only if (a) the sends of each given chunk
-are one by themselves, but for bandwidth, and (b) over each orbit of constraints, all images
-together are no more than all of its constraints carry, in every step.
+lanes and budgets are mapped to links, lanes and budgets, and (ii) each holder or receiver of a
+chunk is mapped to one of its image. Let sends of one chunk of each orbit be given such that (iii)
+every element of A that keeps the chunk keeps its sends. All their images are a valid algorithm if
+and only if (a) the sends of each given chunk are a valid algorithm by themselves, apart from
+bandwidth, and (b) over each orbit of constraints, in every step, all images together stay within
+the total capacity of the orbit.
 
 Proof. By (iii) the images of a chunk's sends depend on the image of the chunk alone, so each chunk
-has its sends, and (a) holds for it as it holds for the given one: only names differ. All images
-together are invariant, so constraints of one orbit carry equally much, by (i): the sum over them
-decides.
+has its sends, and (a) holds for it as for the given chunk: only names differ. All images together
+are invariant, so by (i) the constraints of one orbit carry equal loads: their sum decides.
 
-Nothing is believed of a file: (i) and (ii) are checked for each generator, (iii) for generators of
-what keeps a chunk (Schreier's lemma). That is quick if some generators commute, keep the numbers of
-chunks and take each rank to each other, and the others normalise what those make: of every chunk
-there is an image on rank 0 then, and what keeps that rank decides the rest. What is of another kind
-is for the stream (:mod:`sccl.judge.stream`), which executes every send.
+Nothing in a file is trusted: (i) and (ii) are checked for each generator, (iii) for generators of
+the stabiliser of a chunk (Schreier's lemma). The check is quick if some generators commute, keep
+chunk numbers, and are transitive on ranks, and the others normalise the group of these. Then every
+chunk has an image on rank 0, and the stabiliser of rank 0 decides the rest. Groups of another kind
+go to the stream verifier (:mod:`sccl.judge.stream`), which executes every send.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Ints = NDArray[np.int64]
 
 
 def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
-    """Return what is wrong with an algorithm, at most the first thing. None: not for this judge.
+    """Return the first violation of an algorithm, if any; None if this verifier does not apply.
 
     Raises:
         ParameterError: the sends of two chunks of one orbit are given.
@@ -54,7 +54,7 @@ def violations(algorithm: SymmetricAlgorithm) -> list[Violation] | None:
 
 
 def malformed(algorithm: SymmetricAlgorithm) -> Violation | None:
-    """Return what is wrong with rounds and numbers, if something is."""
+    """Return the first violation in rounds and numbers, or None."""
     for step, rounds in enumerate(algorithm.rounds_per_step):
         if rounds < 1:
             text = f"step {step} has {rounds} rounds, at least 1 expected"
@@ -111,7 +111,7 @@ class _Given:
                 self.chunks[these] = k - k % ranks + back[k % ranks]
 
     def _find_orbits(self) -> None:
-        """Find the orbits of chunks of rank 0 under the turns, and what keeps the given ones.
+        """Find the orbits of chunks of rank 0 under the turns, and the stabilisers of given ones.
 
         Raises:
             ParameterError: two given chunks are of one orbit.
@@ -129,7 +129,7 @@ class _Given:
                 self.sizes[i] = self._walk(i, first)
 
     def _walk(self, i: int, first: int) -> int:
-        """Return how many images a chunk has on rank 0, and note what keeps it."""
+        """Return the number of images of a chunk on rank 0, and note its stabiliser."""
         ways = {first: np.arange(self.action.group.ranks, dtype=np.int32)}
         keeps: dict[bytes, RankArray] = {}
         for chunk in (order := [first]):
@@ -146,7 +146,7 @@ class _Given:
         return len(order)
 
     def is_invariant(self) -> bool:
-        """Return whether what keeps a chunk keeps its sends: condition (iii)."""
+        """Return whether the stabiliser of a chunk keeps its sends: condition (iii)."""
         ranks = self.action.group.ranks
         for i, keeps in enumerate(self.keeps):
             if not keeps:
@@ -161,7 +161,7 @@ class _Given:
         return True
 
     def alone(self) -> Violation | None:
-        """Return what is wrong with the sends of a chunk by themselves: condition (a)."""
+        """Return the first violation in the sends of one chunk by themselves: condition (a)."""
         self.edges = self.action.machine.links.numbers(self.src, self.dst)
         if len(self.edges) and int(self.edges.min()) < 0:
             return self._about(int(np.argmin(self.edges)), "link", "there is no link {0}->{1}")
@@ -249,7 +249,7 @@ class _Given:
         return None
 
     def counted(self) -> Violation | None:
-        """Return that the number of all sends is not what is said, if so."""
+        """Return a violation if the total number of sends differs from the stated number."""
         count = int(self.sizes[self.row].sum()) * self.action.group.ranks
         if count == self.algorithm.num_sends:
             return None

@@ -1,21 +1,22 @@
-"""Re-execution of a schedule, transfer by transfer, with every violation named.
+"""Re-execute a schedule transfer by transfer, and name every violation.
 
-It reads nothing but the topology, the collective and the clock, and goes through time: what arrives
-at a tick is there for what starts at that tick, and a transfer carries what its sender has when it
-starts. The rules:
+The verifier reads only the topology, the collective and the clock, and advances through time: an
+arrival at a tick is available to transfers that start at that tick, and a transfer carries the
+value that its sender has at its start. The rules:
 
-- A link is busy with a chunk for as long as its clock says, or longer, and with one at a time. Rows
-  of a link with the same start and the same end are one transfer of several chunks: it is busy with
-  all of them together, and each arrives when the whole transfer has.
-- The transfers over a shared budget together are never faster than it: each at one pace, from when
-  its first byte has been let go to when its last one has.
-- A rank sends what it holds. A node that passes a message on holds nothing of it: a switch that
-  cuts through sends no byte before it has come, one that does not, and a rank, no byte before all
-  have. Several chunks that came as one transfer cut through if they leave as one, too, and no other
-  chunk with them. Otherwise each has come when the transfer has. What a switch has got whole and
-  not yet begun to send, or not yet sent where it does not cut through, is in its buffer. A message
-  leaves a node once, or more often where a switch copies.
-- In combining collectives partial results are followed by whose contributions they are made of.
+- A link is busy with a chunk for the duration of its clock, or longer, and carries one chunk at a
+  time. Rows of a link with the same start and the same end are one transfer of several chunks: the
+  link is busy for all of them together, and each arrives at the end of the whole transfer.
+- The transfers over a shared budget never exceed its rate together. Each counts at a constant rate,
+  from the departure of its first byte to that of its last byte.
+- A rank sends chunks that it holds. A node that passes a message on does not store it. A switch
+  that cuts through sends no byte before that byte has come; a switch that does not, or a rank,
+  sends no byte before all have come. Several chunks that came as one transfer cut through if they
+  leave as one transfer too, with no other chunk. Otherwise each chunk has come at the end of the
+  transfer. The buffer of a switch contains the messages that have arrived whole and not begun to
+  leave or, without cut-through, not left whole. A message leaves a node once, or more often where a
+  switch copies.
+- In combining collectives each partial result is tracked as a set of contributions.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Together = frozenset[tuple[int | None, int]]
 """(message, chunk) of all that a transfer of several chunks carries."""
 
 Hop = tuple[object, int, int]
-"""(message, chunk, node): what passes through where."""
+"""(message, chunk, node): a message with a chunk at a node that passes it on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,9 @@ class TimedSend:
     """A row of a schedule.
 
     Attributes:
-        first: when its first byte arrives.
-        last: when its last one does.
-        message: what it is a hop of; None where messages are unknown.
+        first: tick at which its first byte arrives.
+        last: tick at which its last byte arrives.
+        message: the message that it is a hop of; None if messages are unknown.
     """
 
     start: int
@@ -63,7 +64,7 @@ class TimedSend:
 
     @property
     def transfer(self) -> tuple[int, int, int, int]:
-        """Return what rows have in common that are one transfer."""
+        """Return the key that all rows of one transfer share."""
         return self.start, self.end, self.src, self.dst
 
     def __str__(self) -> str:
@@ -76,9 +77,9 @@ class _Passing:
     """A message on its way through a node.
 
     Attributes:
-        value: what it carries.
-        begun: when the last of its transfers out started. None: none has.
-        sent: when the last of them to end ended.
+        value: the contributions that it carries.
+        begun: the latest start among its outgoing transfers; None before the first.
+        sent: the latest end among them.
     """
 
     came: TimedSend
@@ -124,7 +125,7 @@ def timed_sends(schedule: Schedule) -> Iterator[TimedSend]:
 
 
 class _Run:
-    """What is where, as time goes on."""
+    """The state of a re-execution as time advances."""
 
     def __init__(self, schedule: Schedule) -> None:
         self.topology, self.collective = schedule.topology, schedule.collective
@@ -140,7 +141,7 @@ class _Run:
         self.started = 0
 
     def arrive(self, until: int) -> Iterator[Violation]:
-        """Let arrive at their ranks what does by a tick, all of a tick and a place together."""
+        """Process all arrivals up to a tick, those of one tick and place together."""
         while self.coming and self.coming[0][0] <= until:
             tick = self.coming[0][0]
             there: dict[Place, list[tuple[TimedSend, Contributions]]] = defaultdict(list)
@@ -153,9 +154,9 @@ class _Run:
     def _receive(
         self, place: Place, incoming: list[tuple[TimedSend, Contributions]]
     ) -> Iterator[Violation]:
-        """Store or reduce what one rank gets of one chunk at one tick.
+        """Store or reduce the arrivals of one chunk at one rank at one tick.
 
-        Reducing into a place that holds nothing stores: a relay has no contribution of its own.
+        Reducing into a place that holds nothing stores: a relay makes no contribution.
         """
         chunk, rank = place
         copies = [item for item in incoming if not item[0].reduce]
@@ -178,7 +179,7 @@ class _Run:
             self.value[place] = here | sent
 
     def start(self, transfer: TimedSend) -> Iterator[Violation]:
-        """Let a transfer begin, with what its sender has."""
+        """Start a transfer with the value that its sender has."""
         if transfer.reduce and not self.collective.combining:
             text = f"{transfer} reduces, but {self.collective.name} does not"
             yield _of(transfer, "conflict", text, transfer.dst)
@@ -211,7 +212,7 @@ class _Run:
         return node >= self.topology.ranks or (message, node) in self.relays
 
     def _pass_on(self, transfer: TimedSend) -> tuple[Contributions | None, Violation | None]:
-        """Return what a node passes on, and what is wrong with that."""
+        """Return the value that a node passes on, and the violation, if any."""
         node = transfer.src
         switch = self._switch(node)
         came = self.passing[transfer.message, transfer.chunk, node]
@@ -235,16 +236,16 @@ class _Run:
         return one.value, wrong
 
     def _from(self, switch: Switch, came: TimedSend, leaves: TimedSend) -> int:
-        """Return from when on what has come, or comes, can leave a node.
+        """Return the tick from which an arrival, complete or in progress, can leave a node.
 
-        Transfers of the same chunks carry them in the same order, so each byte that leaves at a
-        steady pace has come if the first and the last one have.
+        Transfers of the same chunks carry them in the same order, so at a constant rate each
+        outgoing byte has come if the first and the last one have.
         """
         same = self.together.get(came.transfer) == self.together.get(leaves.transfer)
         return came.first if switch.cut_through and same else came.last
 
     def _switch(self, node: int) -> Switch:
-        """Return what a node is that passes messages on. A rank stores them, in room of its own."""
+        """Return the properties of a node that passes messages on; ranks store and forward."""
         ranks = self.topology.ranks
         return self.topology.switches[node - ranks] if node >= ranks else _RELAY
 
@@ -280,7 +281,7 @@ class _Run:
                 yield _of(transfer, "buffer", text, node, tick)
 
     def in_the_end(self) -> Iterator[Violation]:
-        """Yield what is wanted and not there."""
+        """Yield the missing results."""
         for chunk in range(self.collective.num_chunks):
             everyone = sum(1 << r for r in self.collective.holders(chunk))
             for rank in sorted(self.collective.wanted(chunk)):
@@ -311,7 +312,7 @@ def _relays(schedule: Schedule) -> set[tuple[int | None, int]]:
 
 
 def _together(schedule: Schedule) -> dict[tuple[int, int, int, int], Together]:
-    """Return what each transfer of several chunks carries; of none where nothing cuts through."""
+    """Return the chunks of each transfer of several chunks; empty if no switch cuts through."""
     cut_through = any(switch.cut_through for switch in schedule.topology.switches)
     if not cut_through or not schedule.has_together:
         return {}

@@ -1,4 +1,4 @@
-"""What the judge objects to, in algorithms and in schedules."""
+"""The violations that the verifiers report, in algorithms and in schedules."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ Contributions = int
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One way in which a plan is wrong.
+    """One violation of a rule by a plan.
 
     Attributes:
         kind: ``collective``, ``rounds``, ``range``, ``link``, ``availability``, ``bandwidth``,
-            ``conflict``, ``double-count``, ``postcondition`` or ``incomplete``; of schedules also
+            ``conflict``, ``double-count``, ``postcondition`` or ``incomplete``; in schedules also
             ``duration``, ``overlap``, ``switch``, ``buffer`` and ``message``.
-        message: the whole finding as a sentence.
-        step: the step it happens in, None for the state after the last, and in schedules.
-        chunk: the chunk concerned, None where it is not about one.
-        rank: the rank concerned, or the switch; None where it is not about one.
-        link: (src, dst) of the link concerned, None in algorithms and where it is not about one.
-        tick: when it happens in a schedule, None for the state after the last transfer.
+        message: the whole violation as a sentence.
+        step: its step; None for the state after the last step, and in schedules.
+        chunk: its chunk; None if it does not concern one chunk.
+        rank: its rank or switch; None if it does not concern one.
+        link: (src, dst) of its link; None in algorithms, and if it does not concern one link.
+        tick: its tick in a schedule; None for the state after the last transfer.
     """
 
     kind: str

@@ -1,7 +1,7 @@
-"""What ended just as a transfer began that its release alone held: why it begins then.
+"""Find a cause of a start that only a release determines: another transfer that ended just then.
 
-A schedule says when each transfer starts and not why. What brought its chunk at that very tick, or
-what its link was busy with until then, is the reason that it could not start before.
+A schedule states the start of each transfer but no reason. If the transfer's chunk arrived, or its
+link became free, at that very tick, then that is the reason for not starting earlier.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Causes:
         assert len(places) * len(ticks) < 2**62  # of 2 and 3 keys a row: so rows < 10^9
 
     def of(self, row: int) -> tuple[int, Why]:
-        """Return which row ended as one began, and what that was about. -1: none."""
+        """Return the row that ended as another began, and the kind of cause; -1: none."""
         first, end = np.searchsorted(self._row, (row, row + 1))
         for which, why in enumerate((Why.ARRIVAL, Why.LINK)):
             key, order = self._ended[which], self._order[which]

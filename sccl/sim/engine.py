@@ -1,29 +1,28 @@
-"""The engine: what happens to messages on a machine, event by event.
+"""The simulation engine: advances messages on a machine, event by event.
 
 The rules, which ``tests/kit/slow_simulator.py`` follows tick by tick:
 
 1. A message is *ready* at the tick at which its release has come and its gate is open. For a later
-   segment of its route, when the chunk is there (or, if a switch passes it on while it still comes
-   in, when its first part is, and no earlier than that its last part can follow without a pause).
-2. At a tick, what ends and what arrives comes first. Then those that wait at the heads of links'
-   queues are tried, in the order in which they came. Then those that are ready come, the least
-   number first: each goes to the end of the queue of its segment's first link, and is tried if it
-   is alone there. What that makes possible happens before the next one comes.
+   segment of its route it is ready when the chunk is there (or, if a switch cuts through, when its
+   first part is there, and no earlier than its last part can follow without a pause).
+2. At a tick, ends and arrivals come first. Then the messages at the heads of links' queues are
+   tried, in the order in which they came. Then messages that are ready come, the lowest number
+   first: each goes to the end of the queue of its segment's first link, and is tried if it is alone
+   there. All consequences happen before the next message comes.
 3. A message that is tried starts if all links of its segment are free when the chunk gets there,
-   every budget has as much left as its rate, and the switch at the segment's end has a place. Links
-   are its own until the chunk has passed, budgets until it has passed the last link (less the alpha
-   in which the next one to use them sends no byte), the place until the next segment starts, or has
-   ended where a switch stores chunks whole.
-4. Segments of messages with steps come in turn: none before all those have started that use one of
+   every budget has as much left as its rate, and the switch at the segment's end has a place. It
+   occupies links until the chunk has passed, budgets until it has passed the last link (less the
+   alpha in which the next user sends no byte), and the place until the next segment starts, or has
+   ended where a switch stores whole chunks.
+4. Segments of messages with steps come in turn: none before the start of all those that use one of
    its links, budgets or switches before it (:mod:`sccl.sim.turns`).
 5. A message that keeps its times waits for no budget, since it may use it more slowly than a link
-   does, but others wait for what it takes.
+   does, but others wait for its share.
 
-So a link serves in the order of coming, and what waits at its head keeps those behind it waiting,
-whatever it waits for. A budget or a switch is no queue: of the heads of several links, whoever fits
-first starts, earlier ones are tried first, and one that asks for much may be overtaken by those
-that ask for little. (If a budget were a queue too, a message to a busy port would keep its sender
-from all others, which no crossbar does.)
+So a link serves in the order of arrival, and the message at the head of its queue blocks those
+behind it. A budget or a switch is no queue: among the heads of several links, the first that fits
+starts, earlier ones are tried first, and small requests may overtake a large one. (If a budget were
+a queue too, a message to a busy port would block its sender for all others, unlike any crossbar.)
 """
 
 from __future__ import annotations
@@ -190,7 +189,7 @@ def _stored_before(given: Fixed, message: int, segment: int) -> bool:
 
 @compiled_in_place
 def _take_limits(given: Fixed, now: State, message: int, last: int, out: Rows) -> None:
-    """Take of budgets and switches what a segment needs that starts, ``last`` its last row."""
+    """Take the budgets and switch places of a segment that starts; ``last`` is its last row."""
     segment = now.segment[message]
     claims = given.claim_first[segment + 1] - given.claim_first[segment]
     for i in range(given.claim_first[segment], given.claim_first[segment + 1]):
@@ -287,7 +286,7 @@ def _come(given: Fixed, now: State, message: int, tick: int) -> bool:
 
 @compiled_in_place
 def _end(given: Fixed, now: State, number: int, tick: int) -> None:
-    """Give back what a segment had of budgets, and a place from which it was sent."""
+    """Return the budgets of a segment, and the place from which it was sent."""
     message, segment = now.came[number], now.came_for[number]
     row = given.first_row[message] - given.use_first[given.route_first[given.route[message]]]
     last = row + given.use_first[segment + 1] - 1

@@ -1,13 +1,13 @@
-"""Transfers that share bandwidth as fluids do: fair speeds, and when each has ended.
+"""Simulate transfers that share bandwidth as fluids: fair speeds, and the end of each transfer.
 
-Each has a speed of 0 to 1 of what it has alone. For every resource the loads of those that are on
-the way, times their speeds, come to 1 at the most; speeds are max-min fair: all grow together, and
-those stop that a resource in full use holds, or that are as fast as alone. They change whenever
-one starts or ends. What takes longer while others are on the way (a computation beside transfers)
-is at the most so fast as that leaves it. Measured beside real transfers over one slow link this is
-within 5 % for two that are alike, and within 25 % for others.
+Each has a speed of 0 to 1, relative to its speed alone. For every resource the loads of active
+transfers, times their speeds, sum to at most 1. Speeds are max-min fair: all grow together, and
+each stops when a resource that it uses is full, or it is as fast as alone. They change whenever a
+transfer starts or ends. A task that is slower while others are active (a computation beside
+transfers) has a corresponding maximum speed. Measurements over one slow link agree within 5 % for
+two equal transfers, and within 25 % for others.
 
-Numbers are exact: what is to be compared with a claim has no rounding of its own.
+Numbers are exact, so that comparisons with a claim have no rounding error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Number = Fraction
 """Exact, or a float, with which all of it works as well."""
 
 _LITTLE = Fraction(1, 10**9)
-"""Of a resource, or of a task: as much as rounding may leave of it."""
+"""Share of a resource or task that counts as zero, for rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,10 @@ def _speeds(
     one: Number,
     little: Number,
 ) -> list[Number]:
-    """Return fair speeds; up to a little, what is left of a resource is nothing.
+    """Return fair speeds; a remainder of a resource up to ``little`` counts as none.
 
     Args:
-        most: how fast each is at the most.
+        most: maximum speed of each.
     """
     speeds, growing = [zero] * len(loads), set(range(len(loads)))
     left = dict.fromkeys((r for own in loads for r in own), one)
@@ -102,15 +102,15 @@ def _speeds(
 
 
 class _Run:
-    """What is going on.
+    """The state of a simulation.
 
     Attributes:
-        left: of each task that is on the way: the ticks that it would take alone from here on.
-        starts: of each that started.
-        ends: of each that ended.
-        waits: of each task, for how many it still waits.
-        later: who waits for each.
-        ready: what starts next, beside what is issued in order.
+        left: by active task, the ticks that it would still take alone.
+        starts: start by task, for started tasks.
+        ends: end by task, for ended tasks.
+        waits: by task, the number of tasks that it still waits for.
+        later: by task, the tasks that wait for it.
+        ready: tasks that start next, apart from those issued in order.
     """
 
     def __init__(self, tasks: Sequence[FluidTask], number: Callable[[Fraction], Number]) -> None:
@@ -132,7 +132,7 @@ class _Run:
         self.ready = [k for k, task in enumerate(tasks) if not (task.issued or self.waits[k])]
 
     def start(self) -> None:
-        """Start what can start now. Some in the order of issue."""
+        """Start all tasks that can start; those issued in order start in that order."""
         while self.issue < len(self.issued) and not self.waits[self.issued[self.issue]]:
             self.ready.append(self.issued[self.issue])
             self.issue += 1

@@ -1,16 +1,18 @@
-"""Messages: what a simulation sends, and what each of them waits for, as columns.
+"""Messages: the input of a simulation, and their dependencies, as columns.
 
-A *place* is a chunk at a rank. What is sent from a place is what lies there when the send starts,
-so a message waits for what arrives there before, and for the start of those that send what was
-there until then. Both are counted at *gates*: a gate opens when all that it counts has happened.
-Each message waits for at most one, counts for at most one as it arrives, and for at most one as it
-starts: three columns, however many messages meet at a place. Of a reduction that 1,000 arrivals
-complete and 1,000 sends pass on they have 2,000 entries, where pairs would be a million. What has
-more to wait for, as the instructions of a program have, waits for gates that count gates.
+A *place* is a chunk at a rank. A send from a place carries the value there at its start. So a
+message waits for the earlier arrivals at its source, and an arrival waits for the start of sends of
+the value that it replaces. Both are counted at *gates*: a gate opens when all events that it counts
+have happened. Each message waits for at most one gate, counts for at most one as it arrives, and
+for at most one as it starts: three columns, however many messages meet at a place. For a reduction
+that 1,000 arrivals complete and 1,000 sends pass on they have 2,000 entries, where pairs would be a
+million. A message with more dependencies, as in the instructions of a program, waits for gates that
+count gates.
 
-What arrives at a place before all has started that sends what was there (as when two ranks exchange
-partial results of one chunk, and the link of one is still busy) is kept beside it until then. That
-delays none but those who send it on, where waiting for one another's start could wait for ever.
+An arrival at a place before the start of all sends of the previous value (as when two ranks
+exchange partial results of one chunk, and the link of one is still busy) is stored separately until
+then. That delays only the messages that send it on, whereas waiting for each other's start could
+deadlock.
 """
 
 from __future__ import annotations
@@ -49,33 +51,33 @@ Numbers: TypeAlias = Whole | Sequence[int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Messages:
-    """Messages in the order of their numbers, which decide where several come at the same tick.
+    """Messages in the order of their numbers, which decides among those at the same tick.
 
     Columns of one length, read-only; made by :meth:`of_steps`, :meth:`of_algorithm`,
     :meth:`of_schedule` and :func:`together`.
 
     Attributes:
-        chunk: which chunk.
-        src: the node that sends it.
-        dst: the node that it goes to, over as many links as that takes.
-        reduce: whether it is reduced into what is there.
-        release: the tick before which it does not start.
-        at_least: ticks for which its link is busy with it at least, in which it keeps its times and
-            waits for no budget. 0: as the clock says.
+        chunk: chunk number.
+        src: source node.
+        dst: destination node, over any number of links.
+        reduce: whether the chunk is reduced into the value at the destination.
+        release: tick before which it does not start.
+        at_least: minimum ticks for which it occupies its link; it then keeps its times and waits
+            for no budget. 0: as the clock says.
         waits_for: the gate that has to open before it starts.
         arrival_opens: the gate that counts its arrival.
         start_opens: the gate that counts its start.
-        step: its step, in whose order links serve. Those of collectives that run at once are a step
-            apart. NOTHING: it has none, and links serve it as it comes.
-        barriers: of each gate, whether it is a barrier between steps. Others are of places.
-        opened: gates whose opening is counted, in two columns beside those of messages.
-        counted_at: at which gate that of each is.
+        step: its step; links serve in step order. Steps of concurrent collectives are separate.
+            NOTHING: no step, and links serve it as it comes.
+        barriers: by gate, whether it is a barrier between steps; other gates belong to places.
+        opened: gates whose opening is counted, in two columns separate from the messages.
+        counted_at: the gate at which each of these is counted.
         num_chunks: chunks are numbered from 0 to one less.
-        more: chunks of messages that carry several, as transfers of schedules may. Such a message
-            keeps its times, which have to be enough for all of them.
+        more: further chunks of messages that carry several, as transfers of schedules may. Such a
+            message keeps its times, which have to be long enough for all of them.
 
     Raises:
-        ParameterError: columns are not of that form, or leave the range of what they number.
+        ParameterError: columns are not of that form, or contain numbers out of range.
     """
 
     chunk: NDArray[np.int32]
@@ -156,20 +158,20 @@ class Messages:
         *,
         stepping: Stepping = Stepping.PIPELINED,
     ) -> Messages:
-        """Return the messages of an algorithm that is given as columns, rows in any order.
+        """Return the messages of an algorithm in columns, with rows in any order.
 
         They are numbered by step, chunk, source and destination.
 
         Args:
-            step: of each send; what arrives in a step can be sent in those after it.
-            chunk: what it sends.
-            src: who sends it.
-            dst: who receives it.
-            reduce: of each send. None: none does.
+            step: step of each send; a chunk that arrives in a step can be sent in later steps.
+            chunk: its chunk.
+            src: its source.
+            dst: its destination.
+            reduce: whether each send reduces; None: none does.
             stepping: when the messages of a step start.
 
         Raises:
-            ParameterError: columns are not of one length, or not of whole numbers of at least 0.
+            ParameterError: columns are not of one length, or not of integers of at least 0.
         """
         names = ("step", "chunk", "src", "dst")
         table = [_wide(n, c) for n, c in zip(names, (step, chunk, src, dst), strict=True)]
@@ -197,7 +199,7 @@ class Messages:
         sends = algorithm.sends
 
         def column(name: str) -> NDArray[np.int64]:
-            """Return what the sends say of something."""
+            """Return an attribute of all sends as a column."""
             return np.fromiter(map(attrgetter(name), sends), np.int64, len(sends))
 
         step, chunk, src, dst = (column(name) for name in ("step", "chunk", "src", "dst"))
@@ -325,11 +327,11 @@ _Gates = tuple[Whole, Whole, Whole, NDArray[np.bool_]]
 
 
 def _versions(chunk: Whole, src: Whole, dst: Whole, read_at: Whole, written_at: Whole) -> _Gates:
-    """Return a gate for each version of each place: what lies there between arrivals and sends.
+    """Return a gate for each version of each place: its value between arrivals and sends.
 
-    In the order of time, what is done at a place is sends and arrivals; of those at one time
-    arrivals are first. A version begins with an arrival after a send (or with the first), and
-    opens when its arrivals have come and the sends of the version before have started.
+    The events at a place, in the order of time, are sends and arrivals; arrivals come first at the
+    same time. A version begins with an arrival after a send (or with the first), and opens when its
+    arrivals have come and the sends of the version before have started.
     """
     messages = len(chunk)
     nodes = 1 + max(int(src.max(initial=0)), int(dst.max(initial=0)))
@@ -354,13 +356,13 @@ def _versions(chunk: Whole, src: Whole, dst: Whole, read_at: Whole, written_at: 
 
 
 def _of_transfers(gates: _Gates, of: Whole) -> tuple[_Gates, Whole, Whole]:
-    """Return the gates of messages that carry rows together, and which openings count where.
+    """Return the gates of messages that carry rows together, and the openings counted at gates.
 
-    Where rows of one wait for several gates, a gate more waits for those; where they count for
-    several, a gate more opens those.
+    If the rows of a message wait for several gates, one extra gate waits for these; if they count
+    for several, one extra gate opens these.
 
     Args:
-        gates: of each row by itself.
+        gates: the gates of each row by itself.
         of: the message of each row.
     """
     *columns, barriers = gates

@@ -11,12 +11,12 @@ from sccl.core.schedule import Whole
 
 
 class MoreChunks(NamedTuple):
-    """What messages carry beside their own chunks, as columns of one length.
+    """The additional chunks of messages, as columns of one length.
 
     Attributes:
-        message: which message. They ascend.
-        chunk: which chunk.
-        reduce: whether it is reduced into what is there.
+        message: message numbers, ascending.
+        chunk: chunk number.
+        reduce: whether it is reduced into the value at the destination.
     """
 
     message: NDArray[np.int64]

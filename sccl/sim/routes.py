@@ -1,10 +1,11 @@
-"""Routes: over which links messages go between nodes that no link joins.
+"""Routes: the links that messages pass between nodes that no link joins.
 
-A direct link is taken where there is one, else a path of fewest links. Of several shortest paths, a
-pair of nodes takes one by a hash of the pair at every node on the way, as equal-cost multi-path
-routing hashes flows: load spreads over all dimensions of a machine, whatever their order, and the
-route of a pair is the same whatever else is sent, so that adding a collective never moves another.
-(To choose the least loaded link instead would balance better, and make routes depend on all pairs.)
+The route is a direct link if there is one, else a path of fewest links. Among several shortest
+paths, a pair of nodes takes one by a hash of the pair at every node on the way, as equal-cost
+multi-path routing hashes flows: load spreads over all dimensions of a machine, whatever their
+order, and the route of a pair does not depend on other messages, so that adding a collective never
+changes another. (Choosing the least loaded link would balance better, but make routes depend on all
+pairs.)
 """
 
 from __future__ import annotations

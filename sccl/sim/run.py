@@ -22,21 +22,22 @@ EVENTS = 2**20
 def simulate(
     messages: Messages, topology: Topology, clock: Clock, ways: MessageRoutes | None = None
 ) -> Timeline:
-    """Return what happens when messages are sent over the links of a machine.
+    """Simulate messages over the links of a machine, and return the timeline.
 
     The rules are those of :mod:`sccl.sim.engine`. The same messages have the same timeline on every
     computer. Between ranks that no link joins a message takes a shortest path
     (:mod:`sccl.sim.routes`).
 
     Args:
-        clock: of this machine, for the sizes of all chunks.
-        ways: over which links each message goes, from its source to its destination. None: as said.
+        clock: clock of this machine, for the sizes of all chunks.
+        ways: the links of each message, from its source to its destination; None: shortest paths.
 
     Raises:
-        ParameterError: clock, machine and messages do not fit, the simulation may take more ticks
-            than are counted, or messages wait for one another.
-        UnreachableError: no path leads to where a message goes.
-        TopologyError: a budget counts a chunk twice on its way through a switch that holds nothing.
+        ParameterError: clock, machine and messages do not fit, the simulation may exceed the range
+            of ticks, or messages wait for one another.
+        UnreachableError: no path leads to a message's destination.
+        TopologyError: a budget counts a chunk twice on its way through a switch that stores
+            nothing.
     """
     from sccl.sim.engine import advance  # noqa: PLC0415 - Numba takes time to load
 
@@ -54,7 +55,7 @@ def simulate(
     links = len(topology.links)
 
     def run(sent: Messages, turns: Turns) -> tuple[Rows, State]:
-        """Return what happens to messages, and the state after it."""
+        """Return the rows of messages, and the state after them."""
         given = _fixed(sent, size, ways.of, first_row, parts, turns)
         _check_length(given, sent, clock)
         out = _rows(int(first_row[-1]))
@@ -76,10 +77,10 @@ def simulate(
 
 
 def replay(schedule: Schedule) -> Timeline:
-    """Return the timeline of a schedule that starts each transfer when it says, or later.
+    """Return the timeline of a schedule that starts each transfer at its time, or later.
 
-    Later only where the link is not free or what is sent has not come, which is never so of a
-    schedule that the judge accepts: its finish is that of the schedule.
+    A transfer starts later only if its link is not free or its chunk has not arrived. That never
+    happens in a schedule that passes verification: the finish is then that of the schedule.
     """
     return simulate(Messages.of_schedule(schedule), schedule.topology, schedule.clock)
 
@@ -100,7 +101,7 @@ def _fixed(  # noqa: PLR0913, PLR0917 - what the engine reads, from six tables
     parts: Segments,
     turns: Turns,
 ) -> Fixed:
-    """Return what the engine reads. A gate that counts nothing is open."""
+    """Return the input of the engine. A gate that counts nothing is open."""
     waits, onward = _kept(messages)
     order = np.argsort(waits, kind="stable")
     gates = np.arange(len(messages.barriers) + 1)
@@ -132,7 +133,7 @@ def _fixed(  # noqa: PLR0913, PLR0917 - what the engine reads, from six tables
 
 
 def _kept(messages: Messages) -> tuple[Numbers, Numbers]:
-    """Return for what each message waits, and which gates count which, without what is open."""
+    """Return the gate of each message, and the gates that count gates, without open ones."""
     waits = messages.waits_for.astype(np.int64)
     onward = np.stack((messages.opened, messages.counted_at)).astype(np.int64)
     while True:  # gates that count nothing but such gates are open, too
@@ -146,7 +147,7 @@ def _kept(messages: Messages) -> tuple[Numbers, Numbers]:
 
 
 def _gate_counts(messages: Messages, counted_at: Numbers) -> Numbers:
-    """Return what each gate counts, other gates at ``counted_at``, and 0 once more at the end."""
+    """Return the count of each gate, including gates at ``counted_at``, and a final 0."""
     counts = np.zeros(len(messages.barriers) + 1, np.int64)
     for column in (messages.arrival_opens, messages.start_opens, counted_at):
         counts += np.bincount(column[column != NOTHING], minlength=len(counts))

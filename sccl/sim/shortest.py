@@ -51,13 +51,12 @@ def walk(  # noqa: PLR0913, PLR0917 - compiled code takes arrays and numbers
 ) -> None:
     """Write into ``path`` the links of a shortest path from each of ``src`` to ``dst`` in turn.
 
-    At each node the next one is chosen among those that are nearer by a hash of source,
-    destination and node.
+    At each node a hash of source, destination and node selects the next one among nearer nodes.
 
     Args:
-        far: what :func:`distances_to` wrote for ``dst``.
-        first: of each node, where the links that leave it begin in ``target``, which orders all.
-        target: where each of them leads.
+        far: distances from :func:`distances_to` for ``dst``.
+        first: by node, where its outgoing links begin in ``target``, which orders all links.
+        target: the node at the end of each link.
         path: as long as all paths together.
     """
     hop = 0

@@ -1,4 +1,4 @@
-"""What the engine reads and what it writes: flat arrays, so that compiled loops can take them."""
+"""The input, output and state of the engine: flat arrays, for compiled loops."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ NONE = -1
 
 
 class Fixed(NamedTuple):
-    """What does not change: messages, then what :class:`~sccl.sim.tables.Segments` describes.
+    """The constant input: messages, then the columns of :class:`~sccl.sim.tables.Segments`.
 
     Attributes:
         early: the messages that wait for no gate, by release.
-        size: of each message, the place of its chunk's size.
-        route: of each message.
-        first_row: of each message, where its rows begin, one for each link on its way.
-        gate_first: of each gate, where those that wait for it begin in ``gated``.
-        onward_first: of each gate, where the gates that count its opening begin in ``onward``.
-        event_first: of each message, where its segments begin among those of all messages.
-        event_of: of each segment of a message, the message.
-        next_first: of each of them, where those begin in ``next_`` that start after it.
+        size: by message, the place of its chunk's size.
+        route: by message, its route.
+        first_row: by message, where its rows begin, one for each link on its way.
+        gate_first: by gate, where the messages that wait for it begin in ``gated``.
+        onward_first: by gate, where the gates that count its opening begin in ``onward``.
+        event_first: by message, where its segments begin among those of all messages.
+        event_of: by segment of a message, the message.
+        next_first: by segment of a message, where its successors begin in ``next_``.
     """
 
     early: Numbers
@@ -61,15 +61,15 @@ class Fixed(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What has happened: a row for each link on the way of each message.
+    """The history: a row for each link on the way of each message.
 
     Attributes:
         ready: tick at which it came to the queue.
         start: tick at which the link begins with it.
         free: tick at which the link is free again.
         arrive: tick at which it is whole at the link's end.
-        why: what its start had to wait for last, a :class:`~sccl.sim.why.Why`.
-        by: the row that this was about; NONE: none.
+        why: the last thing that its start waited for, a :class:`~sccl.sim.why.Why`.
+        by: the row that caused this; NONE: none.
     """
 
     ready: Numbers
@@ -81,36 +81,36 @@ class Rows(NamedTuple):
 
 
 class State(NamedTuple):
-    """What changes.
+    """The variable state.
 
     Attributes:
         counts: events on the heap, messages that came to a queue, early ones among them, and
             segments that started.
-        tick: of each event on the heap.
+        tick: tick of each event on the heap.
         code: its kind and number: of a message that comes or arrives, or of a place in a queue.
-        segment: of each message, the segment that it is on or waits for.
-        place: of each message, its number in the order of coming.
-        came: of each number in the order of coming, the message.
-        came_for: likewise, the segment.
-        behind: of each message, the one behind it in the queue.
-        beside: of each message, another that waits for the same limit.
-        blocked: of each message, what it could not have when last tried: a limit or, numbered
+        segment: by message, the segment that it is on or waits for.
+        place: by message, its number in the order of coming.
+        came: by number in the order of coming, the message.
+        came_for: by number in the order of coming, the segment.
+        behind: by message, the one behind it in the queue.
+        beside: by message, another that waits for the same limit.
+        blocked: by message, the resource that was missing when last tried: a limit or, numbered
             after these, a link.
-        ready: of each message, the tick at which it came.
-        ready_why: of each message, what made it ready.
-        ready_by: the row that this was about.
-        head: of each link's queue.
-        tail: of each link's queue.
-        free_at: of each link, the tick from which on it is free.
-        last_row: of each link, the last that it served.
-        left: of each limit (a budget, or the places of a switch), how much there is.
-        waiting: of each limit, one that waits for it.
-        freed_by: of each limit, the row that gave back of it last.
-        shut: of each gate, for how much more it waits.
-        opening: gates that are counted at because others open, in no order.
-        ahead: of each segment of a message, how many have to start before it.
-        due: of each, the tick at which it was ready before its turn; NONE: it was not.
-        began: of each, its place in the order of starts.
+        ready: by message, the tick at which it came.
+        ready_why: by message, the reason for that tick.
+        ready_by: by message, the row that caused this.
+        head: by link, the head of its queue.
+        tail: by link, the tail of its queue.
+        free_at: by link, the tick from which on it is free.
+        last_row: by link, the last row that it served.
+        left: by limit (a budget, or the places of a switch), the free amount.
+        waiting: by limit, one message that waits for it.
+        freed_by: by limit, the row that last returned some of it.
+        shut: by gate, the number of events that it still waits for.
+        opening: gates to be counted at because others open, in no order.
+        ahead: by segment of a message, the number of segments that have to start before it.
+        due: by segment, the tick at which it was ready before its turn; NONE: it was not.
+        began: by segment, its place in the order of starts.
     """
 
     counts: Numbers

@@ -1,9 +1,9 @@
-"""Tables: what a simulation needs to know of messages, machine and clock, as flat arrays.
+"""Tables: the properties of messages, machine and clock for a simulation, as flat arrays.
 
-A route is cut into *segments*, which a chunk passes at one pace. A segment ends where the chunk can
-stay: at a rank, and at a switch that has room for chunks. Through a switch that holds nothing it
-goes on: the chunk leaves as it comes in, so all links of a segment carry it at the pace of the
-slowest, each beginning when the first of it gets there, alpha after the link before.
+A route is cut into *segments*, which a chunk passes at one rate. A segment ends where the chunk can
+stay: at a rank, and at a switch that has room for chunks. Through a switch that stores nothing it
+goes on: the chunk leaves as it comes in, so all links of a segment carry it at the rate of the
+slowest, each beginning when the first byte gets there, alpha after the link before.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class Segments(NamedTuple):
     Attributes:
         route_first: where each route begins.
         use_first: where the links of each segment begin in the columns of uses.
-        use_link: which link.
-        use_offset: ticks from the start of the segment to when this link begins.
+        use_link: link of each use.
+        use_offset: ticks from the start of the segment to the start on this link.
         use_alpha: the link's alpha.
-        use_idle: ticks for which the link is busy beside those in which the chunk passes.
+        use_idle: ticks for which the link is busy in addition to the passage of the chunk.
         pace: by size and segment, the ticks in which a chunk passes each of its links.
         claim_first: where the claims of each segment begin.
-        claim_on: the budget.
-        claim: how much of it.
-        claim_early: of each segment, how long before its last link is free its claims end.
-        enters: the place of the switch at its end among what is limited; NOTHING: no limit there.
-        stored: whether it is whole at the end before it goes on.
-        left: how much there is of each budget, then the places of each switch that has few.
+        claim_on: the budget of each claim.
+        claim: its amount.
+        claim_early: by segment, how long before its last link is free its claims end.
+        enters: the limit of the switch at its end; NOTHING: no limit there.
+        stored: whether the whole chunk is stored at the end before it goes on.
+        left: the amount of each budget, then the places of each switch with a limit.
     """
 
     route_first: Numbers
@@ -62,10 +62,11 @@ class Segments(NamedTuple):
 
 
 def segments(routes: MessageRoutes, topology: Topology, clock: Clock) -> Segments:
-    """Return the segments of routes, and what they take of links, budgets and switches.
+    """Return the segments of routes, with their use of links, budgets and switches.
 
     Raises:
-        TopologyError: a budget counts a chunk twice on its way through a switch that holds nothing.
+        TopologyError: a budget counts a chunk twice on its way through a switch that stores
+            nothing.
         ParameterError: speeds of links and budgets are too far apart to be compared exactly.
     """
     link = routes.link
@@ -113,7 +114,7 @@ def _stays(topology: Topology) -> NDArray[np.bool_]:
 
 
 def _switches(topology: Topology, first: int) -> tuple[Numbers, NDArray[np.bool_], Numbers]:
-    """Return of each node what limits it, and whether it stores whole, and places of switches."""
+    """Return by node its limit, and whether it stores whole chunks, and the places of switches."""
     limits = [NOTHING] * topology.ranks
     places: list[int] = []
     for switch in topology.switches:
@@ -151,9 +152,9 @@ def _claims(topology: Topology, link: Numbers, segment: Numbers) -> tuple[Number
 def _early(topology: Topology, idle: Numbers, on: Numbers, by: Numbers, segments_: int) -> Numbers:
     """Return how long before the last link of each segment is free its claims end.
 
-    Bytes pass while a link is busy, but not during an alpha that occupies it, which is at its
-    beginning, so does who takes a budget over. Where the links of a budget differ in alpha, the
-    least of them is safe.
+    Bytes pass while a link is busy, except during an alpha that occupies it. The alpha is at the
+    beginning, also for the next user of the budget. If the links of a budget differ in alpha, the
+    smallest is safe.
     """
     places = {k.edge: i for i, k in enumerate(topology.links)}
     least = [min(int(idle[places[e]]) for e in b.edges) for b in topology.budgets]

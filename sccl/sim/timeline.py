@@ -1,4 +1,4 @@
-"""Timelines: what every link carried when, and what follows from that."""
+"""Timelines: the transfers on every link over time, and the measures derived from them."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class CriticalStep:
     """One transfer of a critical path.
 
     Attributes:
-        row: of the timeline.
-        message: which one was sent.
-        link: over which, by its place in ``topology.links``.
-        ready: tick at which it could have started, for all that it sends.
-        start: tick at which it did.
+        row: row of the timeline.
+        message: message number.
+        link: its place in ``topology.links``.
+        ready: tick at which its data were ready.
+        start: tick at which it started.
         until: tick at which the next transfer of the path starts, or it arrives.
-        why: what it had to wait for last. It was the transfer before this one on the path.
+        why: the last thing that it waited for, caused by the transfer before it on the path.
     """
 
     row: int
@@ -45,18 +45,18 @@ class CriticalStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timeline:
-    """What every link carried when: a row for each link on the way of each message, in order.
+    """The transfers on every link: a row for each link on the way of each message, in order.
 
     Attributes:
-        clock: by which it goes.
-        message: which message.
-        link: over which link, by its place in ``topology.links``.
+        clock: the clock of all ticks.
+        message: message number.
+        link: place of the link in ``topology.links``.
         ready: tick at which it came to the link's queue.
         start: tick at which the link begins with it.
         free: tick at which the link is free again.
         arrive: tick at which it is whole at the link's end.
-        why: what its start had to wait for last, a :class:`~sccl.sim.why.Why`.
-        by: the row that this was about. -1: none.
+        why: the last thing that its start waited for, a :class:`~sccl.sim.why.Why`.
+        by: the row that caused this; -1: none.
     """
 
     topology: Topology
@@ -99,9 +99,9 @@ class Timeline:
         return self._by_link(self.link[row], each[chunk])
 
     def chunks(self) -> tuple[Numbers, NDArray[np.int32], NDArray[np.bool_]]:
-        """Return what is carried: the row, the chunk, and whether its message reduces it.
+        """Return columns of carried chunks: row, chunk, and whether its message reduces it.
 
-        Rows ascend. One of a message of several chunks is there for each of them.
+        Rows ascend. The row of a message with several chunks occurs once for each of them.
         """
         carried = self.messages.carried()
         first = np.searchsorted(carried.message, np.arange(len(self.messages) + 1))
@@ -134,11 +134,11 @@ class Timeline:
         return found
 
     def critical_path(self) -> tuple[CriticalStep, ...]:
-        """Return the transfers that led to the finish, each started by what the one before did.
+        """Return the transfers that led to the finish, each started because of the one before.
 
         From the release of the first on they leave no tick out: each lasts until the next starts.
-        Of several messages that arrive last, it is the path of the first. Where a release alone
-        says when one starts, as in schedules, the path goes on with what ended at that very tick.
+        If several messages arrive last, it is the path of the first. If only a release determines a
+        start, as in schedules, the path continues with a transfer that ended at that very tick.
         """
         if not len(self.arrive):
             return ()
@@ -170,10 +170,10 @@ class Timeline:
         return Causes(row, chunk.astype(np.int64), ends, self.link[row], *times)
 
     def schedule(self, collective: Collective) -> Schedule:
-        """Return the same transfers as a schedule, which the judge has still to see.
+        """Return the same transfers as a schedule, which is not verified yet.
 
-        It may be rejected where ranks that combine receive a chunk before they have begun to send
-        what they had of it: here that is kept apart, and in a schedule it is added at once.
+        It may fail verification if combining ranks receive a chunk before they start to send their
+        previous value: a timeline stores the two separately, and a schedule adds at once.
 
         Raises:
             CollectiveError: the collective is of another number of ranks or chunks.

@@ -67,7 +67,7 @@ def turns_of(began: Numbers, segment: Numbers, parts: Segments, links: int) -> T
 
 
 def _uses(segment: Numbers, parts: Segments, links: int) -> tuple[Numbers, Numbers]:
-    """Return what segments of messages use: which of them, and a link or, after these, a limit."""
+    """Return the uses of messages' segments: the segment, and a link or, after these, a limit."""
     every = np.arange(len(parts.use_first) - 1)
     enters = np.flatnonzero(parts.enters != NONE)
     by = np.concatenate(

@@ -6,14 +6,14 @@ from enum import IntEnum
 
 
 class Why(IntEnum):
-    """What a transfer had to wait for last.
+    """The last thing that a transfer waited for.
 
-    ``RELEASE``: its release. ``ARRIVAL``: another that brought what it sends. ``BARRIER``: the last
-    arrival of the step before. ``START``: the start of another, which sends what was at its place
-    before. ``ONWARD``: the link before, on the message's own way. ``LINK``: another that its link,
-    or a later one of its segment, was busy with. ``LIMIT``: another that gave back of a budget, or
-    left a place in a switch. ``ORDER``: the start of another that its link, or a budget or switch,
-    serves before it.
+    ``RELEASE``: its release. ``ARRIVAL``: the arrival of its data. ``BARRIER``: the last arrival of
+    the step before. ``START``: the start of another, which sends the previous value of its place.
+    ``ONWARD``: the link before, on the message's route. ``LINK``: another that occupied its link,
+    or a later link of its segment. ``LIMIT``: another that returned part of a budget, or left a
+    place in a switch. ``ORDER``: the start of another that its link, or a budget or switch, serves
+    before it.
     """
 
     RELEASE = 0

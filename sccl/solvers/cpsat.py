@@ -1,10 +1,11 @@
-"""OR-Tools CP-SAT: the one place where its solver is made, so that its answers repeat.
+"""Run OR-Tools CP-SAT; its solver is configured only here, so that results are reproducible.
 
 Workers beyond one take turns (interleaved search), and deterministic time ends a search, so the
-same model, effort and strategy give the same answer on any load. Seconds may only end it sooner,
-without an answer. Ctrl-C is Python's: it ends the command, and CP-SAT is asked to stop.
+same model, effort and strategy give the same result on any load. A time limit in seconds can only
+end a search earlier, without a result. Ctrl-C is handled by Python: it ends the command and stops
+CP-SAT.
 
-What suits a model is its own to say: a :class:`Strategy`, with the instances that justify it.
+Each caller defines the :class:`Strategy` for its model, with the instances that justify it.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ __all__ = ["CpModel", "IntVar", "IntervalVar", "LinearExpr", "Result", "Strategy
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """How CP-SAT searches.
+    """The search parameters of CP-SAT.
 
     Attributes:
-        workers: that take turns.
-        linear: its linearization_level, 0 to 2: how much LP. None: its own choice.
-        presolved: whether presolve probes and looks for symmetries, as it does by itself.
-        conflicts: that a unit of effort allows, too. Of models whose time goes into scheduling
-            constraints deterministic time counts little: one of 1,900 intervals in 5 constraints
-            took 0.6 of it in 20 s. None: any number.
+        workers: number of workers, which take turns.
+        linear: linearization_level, 0 to 2: how much LP; None: the default.
+        presolved: whether presolve probes and looks for symmetries (the default).
+        conflicts: limit per unit of effort; None: no limit. Deterministic time undercounts models
+            that spend their time in scheduling constraints: one of 1,900 intervals in 5 constraints
+            used 0.6 of it in 20 s.
     """
 
     workers: int = 1
@@ -56,13 +57,13 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a search.
+    """The result of a search.
 
     Attributes:
-        found: whether there is a solution to be read.
-        optimal: whether it is the best.
-        refuted: whether it is proved that there is none.
-        units: of effort that it took: deterministic time, or by conflicts, if that is more.
+        found: whether there is a solution to read.
+        optimal: whether it is proved optimal.
+        refuted: whether it is proved that there is no solution.
+        units: effort spent: deterministic time, or the equivalent of its conflicts if that is more.
     """
 
     found: bool
@@ -73,7 +74,7 @@ class Result:
 
     @property
     def bound(self) -> int:
-        """Return what no solution's whole objective, minimised, is less than."""
+        """Return a lower bound on the objective, which is integral and minimised."""
         return math.ceil(self._solver.best_objective_bound - _ROUNDED)
 
     def value(self, variable: IntVar) -> int:
@@ -86,10 +87,10 @@ class Result:
 
 
 def solve(model: CpModel, effort: Effort, strategy: Strategy) -> Result:
-    """Return what CP-SAT finds within an effort, whose units are its deterministic time.
+    """Run CP-SAT within an effort, whose units are its deterministic time.
 
     Raises:
-        SolverError: it rejects the model.
+        SolverError: CP-SAT rejects the model.
         KeyboardInterrupt: the user interrupted. The solver has been stopped.
     """
     solver = _solver(effort, strategy)

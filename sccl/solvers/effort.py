@@ -1,4 +1,4 @@
-"""What a solver may spend, and what of it is left."""
+"""The effort of a solver: its limits, and the part that is left."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ LATE = "timeout"
 """With which the reason of an Unknown begins whose time ran out, and no other's."""
 
 UNIT_S = 2.0
-"""Seconds of a unit of effort, about (one to five): what users give in seconds is so spent."""
+"""Seconds of a unit of effort, approximately (one to five); converts limits that users give."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long and how a solver may work.
+    """The limits and the seed of a solver run.
 
     Attributes:
-        timeout_s: seconds after which it gives up with Unknown. None: never.
-        seed: for solvers that randomise.
-        units: what it may spend before it gives up with Unknown, in a unit that does not depend
-            on how busy the machine is: CP-SAT's deterministic time, of :data:`UNIT_S` or so. For
-            whatever goes on otherwise when a search has found nothing. None: no end.
+        timeout_s: seconds after which it gives up with Unknown; None: no limit.
+        seed: random seed.
+        units: limit after which it gives up with Unknown, in a unit that does not depend on the
+            load of the machine: CP-SAT's deterministic time, about :data:`UNIT_S` each; None: no
+            limit. Use it where the next action depends on a search that found nothing.
     """
 
     timeout_s: float | None = None
@@ -59,10 +59,10 @@ class Effort:
 
 
 class Spending:
-    """An effort that is being spent, from the moment this is made.
+    """An effort and the part already spent, counted from the construction of this object.
 
     Attributes:
-        units: spent so far; whoever works adds what it took.
+        units: units spent so far; callers add their use.
     """
 
     def __init__(self, effort: Effort) -> None:
@@ -82,7 +82,7 @@ class Spending:
         return self.effort.units is not None and self.units >= self.effort.units
 
     def left(self, most: float = math.inf) -> Effort | None:
-        """Return what is left, of its units no more than ``most``; None if time has run out."""
+        """Return the remaining effort, with at most ``most`` units, or None if time has run out."""
         units = min(most, math.inf if self.effort.units is None else self.effort.units - self.units)
         seconds = None
         if self.effort.timeout_s is not None:

@@ -19,21 +19,21 @@ def run_interruptible(work: Callable[[], T], stop: Callable[[], None] | None) ->
     """Return ``work()``, computed in a thread.
 
     Args:
-        work: what to do.
+        work: the function to run.
         stop: makes ``work`` return soon; called from the waiting thread on KeyboardInterrupt. None:
-            nothing does; ``work`` is left to end by itself, or with the process.
+            ``work`` continues to its end, or to the end of the process.
 
     Raises:
         KeyboardInterrupt: the user interrupted; ``work`` has ended.
-        ToolError: the system has no thread left for it.
-        Exception: whatever ``work`` raised.
+        ToolError: the system cannot start another thread.
+        Exception: any exception that ``work`` raises.
     """
     results: list[T] = []
     errors: list[BaseException] = []
     done = threading.Event()  # Thread.join would do, but an interrupted join forgets the thread
 
     def run() -> None:
-        """Do the work, and keep what it returns or raises."""
+        """Run the work, and keep its result or exception."""
         try:
             results.append(work())
         except BaseException as error:  # noqa: BLE001 - handed to the waiting thread

@@ -80,12 +80,12 @@ class Growing:
         self._solver = mathopt.IncrementalSolver(model, mathopt.SolverType.GLOP)
 
     def optimum(self) -> SolveResult:
-        """Return the optimum, by GLOP from the last basis; afresh, or by HiGHS, if that fails.
+        """Return the optimum, by GLOP from the last basis, else from scratch, else by HiGHS.
 
-        GLOP ends abnormally now and then, and MathOpt reports that in several ways.
+        GLOP sometimes ends abnormally, and MathOpt reports that in several ways.
 
         Raises:
-            SolverError: none of them finds it.
+            SolverError: none of these attempts succeeds.
             KeyboardInterrupt: the user interrupted; GLOP has been stopped.
         """
         failure = "no reason given"
@@ -154,7 +154,7 @@ class SparseProgram:
 
 
 class SparseEnd(Enum):
-    """What became of a sparse program."""
+    """The termination status of a sparse program."""
 
     OPTIMAL = "optimal"
     INFEASIBLE = "infeasible"
@@ -163,12 +163,12 @@ class SparseEnd(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseResult:
-    """What a solver says of a sparse program.
+    """The result of a sparse program.
 
     Attributes:
-        values: of the columns, if it is optimal.
-        duals: of the rows, likewise.
-        pivots: of the simplex.
+        values: column values, if it is optimal.
+        duals: row duals, if it is optimal.
+        pivots: number of simplex pivots.
     """
 
     end: SparseEnd

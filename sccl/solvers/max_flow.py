@@ -16,13 +16,13 @@ Inside = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GreatestFlow:
-    """A greatest flow.
+    """A maximum flow.
 
     Attributes:
-        value: what arrives.
-        near: by node, whether it is on the source's side of the least cut nearest the source,
-        far: and of the one nearest the sink.
-        on: what passes each arc.
+        value: its total.
+        near: by node, whether it is on the source's side of the minimum cut nearest the source.
+        far: by node, whether it is on the source's side of the minimum cut nearest the sink.
+        on: flow on each arc.
     """
 
     value: int

@@ -1,12 +1,13 @@
-"""Mixed-integer programs on SCIP, HiGHS or Gurobi by OR-Tools MathOpt, in a child process.
+"""Run mixed-integer programs on SCIP, HiGHS or Gurobi by OR-Tools MathOpt, in a child process.
 
-A program is built with the words of :mod:`sccl.solvers.lp`, or is one of CP-SAT's without what only
-that has. Nodes of SCIP's search tree end it, in one thread, so the same program and effort give the
-same values on any load; time that runs out leaves none. HiGHS and Gurobi are ended by time alone:
-Gurobi is used where the user has it, with its licence. Linear programs go to HiGHS, PDLP and Gurobi
-like this, too. Tried and lost: SCIP's interrupter, which breaks its event handler, and HiGHS in
-the process itself, which hears none, and fails with a limit of nodes; CP-SAT for variables that are
-not whole (17 s instead of 0.1 s with 14 of 40).
+A program is built with the functions of :mod:`sccl.solvers.lp`, or converted from a CP-SAT model
+that uses only sums and clauses. A limit on nodes of SCIP's search tree ends it, in one thread, so
+the same program and effort give the same values on any load; a run that reaches its time limit
+returns no values. HiGHS and Gurobi have only a time limit. Gurobi is used if the user has it and
+its licence. Linear programs go to HiGHS, PDLP and Gurobi in the same way. Tried without success:
+SCIP's interrupter, which breaks its event handler; HiGHS in this process, which ignores interrupts
+and fails with a limit on nodes; CP-SAT for continuous variables (17 s compared with 0.1 s for 14 of
+40).
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _ENDLESS = 2**62
 """Beyond it a sum has no end."""
 
 _SECONDS = 5.0
-"""Of a unit of effort, where no node ends it."""
+"""Seconds per unit of effort, for solvers without a limit on nodes."""
 
 
 class Engine(StrEnum):
-    """Who solves."""
+    """The available MILP and LP solvers."""
 
     SCIP = "scip"
     HIGHS = "highs"
@@ -44,7 +45,7 @@ class Engine(StrEnum):
 
 
 _UNLOADED = "bad_function_call"
-"""What OR-Tools says when it calls a library that it has not found."""
+"""OR-Tools' error text when it calls a library that is not installed."""
 
 _TYPES = {
     Engine.SCIP: mathopt.SolverType.GSCIP,
@@ -56,15 +57,15 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a search.
+    """The result of a search.
 
     Attributes:
-        found: whether there are values to be read.
-        optimal: whether they are the best, but for the gap.
+        found: whether there are values to read.
+        optimal: whether they are optimal within the gap.
         refuted: whether it is proved that there are none.
-        objective: of the values. Without them it says nothing.
-        bound: what no values are better than; likewise.
-        units: of effort that it took: nodes, or seconds.
+        objective: objective of the values; meaningless without values.
+        bound: bound on the objective; meaningless without values.
+        units: effort spent, from nodes or seconds.
     """
 
     found: bool
@@ -87,13 +88,13 @@ class Result:
 def solve(
     model: mathopt.Model, effort: Effort, gap: float = 0.0, engine: Engine = Engine.SCIP
 ) -> Result:
-    """Return what SCIP, or who is asked, finds within an effort.
+    """Run SCIP, or another engine, within an effort.
 
     Args:
-        gap: how much better than the values the bound may be when the search ends, relative.
+        gap: relative gap between values and bound at which the search may end.
 
     Raises:
-        SolverError: the process broke, as when the objective has no bound.
+        SolverError: the process failed, for example because the objective is unbounded.
         ToolError: it cannot be started.
     """
     nodes, seconds = None, effort.timeout_s
@@ -128,7 +129,7 @@ def _nothing(units: float) -> Result:
 
 
 def main(seed: int, nodes: int | None, gap: float, engine: str) -> None:
-    """Solve the program on stdin; write a result on stdout: what the child process does."""
+    """Solve the program on stdin; write a result on stdout (in the child process)."""
     proto = model_pb2.ModelProto.FromString(sys.stdin.buffer.read())
     model = mathopt.Model.from_model_proto(proto)
     try:
@@ -154,7 +155,7 @@ def main(seed: int, nodes: int | None, gap: float, engine: str) -> None:
 
 
 def _parameters(seed: int, nodes: int | None, gap: float, engine: str) -> mathopt.SolveParameters:
-    """Return what each of them takes: none takes all."""
+    """Return the parameters of an engine; no engine accepts all of them."""
     if engine == Engine.PDLP:
         return mathopt.SolveParameters(threads=1)
     if engine == Engine.HIGHS:
@@ -165,7 +166,7 @@ def _parameters(seed: int, nodes: int | None, gap: float, engine: str) -> mathop
 
 
 def of_booleans(model: CpModel) -> mathopt.Model:
-    """Return a program that says what a model of CP-SAT does, with variables of the same numbers.
+    """Convert a CP-SAT model to an equivalent program; variables keep their numbers.
 
     Raises:
         SolverError: it has constraints other than sums and clauses. This is a defect.
@@ -176,7 +177,7 @@ def of_booleans(model: CpModel) -> mathopt.Model:
     xs = [found.add_integer_variable(lb=float(low), ub=float(high)) for low, high in domains]
 
     def term(literal: int) -> mathopt.LinearExpression | mathopt.Variable:
-        """Return a literal, or what is left of 1 without it."""
+        """Return the expression of a literal: a variable, or 1 minus it."""
         return xs[literal] if literal >= 0 else 1 - xs[-literal - 1]
 
     for one in given.constraints:

@@ -1,7 +1,7 @@
-"""CP-SAT's module without pandas, which it imports for tables of variables that nobody here makes.
+"""Import CP-SAT's module without pandas, which it imports only for tables of variables.
 
-That takes as long as all else that a command loads. Where somebody does make such tables, in a
-program of theirs that uses CP-SAT as well, pandas is loaded by then.
+SCCL makes no such tables, and the import of pandas takes as long as everything else that a command
+loads. If a program that uses CP-SAT as well makes such a table, pandas is loaded then.
 """
 
 from __future__ import annotations

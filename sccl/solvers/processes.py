@@ -1,4 +1,4 @@
-"""Processes of sccl's own: they import what their parent does, and end when it ends."""
+"""Start child processes that import the same modules as their parent, and end when it ends."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def end_with(parent: int) -> None:
 
 
 def last_line(complaint: bytes) -> str:
-    """Return the end of what a process wrote to stderr: the error of a Python program."""
+    """Return the last line of a process's stderr: the error of a Python program."""
     lines = complaint.decode(errors="replace").strip().splitlines()
     return lines[-1] if lines else "no message"

@@ -1,8 +1,7 @@
-"""CaDiCaL through PySAT: solutions of formulas, and refutations with a DRAT proof.
+"""Run CaDiCaL by PySAT: solutions of formulas, and refutations with a DRAT proof.
 
-Its searches end after so many conflicts, which are the same on every machine, as seconds would not
-be. It cannot be interrupted through PySAT: whoever has to be heard meanwhile asks it in a child
-process. Only there is PySAT loaded.
+Searches have a limit on conflicts, which is the same on every machine, unlike seconds. PySAT cannot
+be interrupted, so interruptible callers run it in a child process. PySAT is loaded only there.
 """
 
 from __future__ import annotations
@@ -16,20 +15,20 @@ from sccl.solvers.child import Child
 _SOLVER = "cadical195"
 
 CONFLICTS = 20_000
-"""Of a unit of effort."""
+"""Conflicts per unit of effort."""
 
 Clause = list[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a search.
+    """The result of a search.
 
     Attributes:
-        satisfiable: None: there were too many conflicts to say.
-        true: the variables that are true in the solution, without what no clause mentions.
-        conflicts: that the search met.
-        proof: in DRAT, its lines. If it was asked for and the formula has no model.
+        satisfiable: None: the limit on conflicts was reached.
+        true: the true variables of the solution, without variables that occur in no clause.
+        conflicts: number of conflicts in the search.
+        proof: lines in DRAT, if requested and the formula has no model.
     """
 
     satisfiable: bool | None
@@ -41,10 +40,10 @@ class Result:
 def solve(
     clauses: list[Clause], most_conflicts: int | None = None, *, with_proof: bool = False
 ) -> Result:
-    """Return what CaDiCaL says of a formula, in this process, however long it takes.
+    """Solve a formula with CaDiCaL in this process, without a time limit.
 
     Args:
-        most_conflicts: of the search. None: no end.
+        most_conflicts: limit on conflicts; None: no limit.
     """
     from pysat.solvers import Solver  # noqa: PLC0415 - only a child process needs it
 
@@ -79,12 +78,12 @@ def at_most(literals: Sequence[int], most: int, top: int) -> tuple[list[Clause],
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What came of an attempt to refute a formula.
+    """The result of an attempt to refute a formula.
 
     Attributes:
-        proof: in DRAT, as text, that the formula has no model. None: it has one, or nothing is
-            known.
-        conflicts: that the search met.
+        proof: text in DRAT that proves that the formula has no model; None: it has one, or the
+            result is unknown.
+        conflicts: number of conflicts in the search.
     """
 
     proof: str | None
@@ -106,7 +105,7 @@ def refutation(dimacs: str, most_conflicts: int) -> Attempt:
 
 
 def main(most_conflicts: int) -> None:
-    """Read DIMACS on stdin; write verdict, conflicts and proof on stdout: what the child does."""
+    """Read DIMACS on stdin; write verdict, conflicts and proof on stdout (in the child process)."""
     lines = (line for line in sys.stdin.read().splitlines() if line and line[0] not in "pc")
     clauses = [[int(word) for word in line.split()[:-1]] for line in lines]  # a 0 ends each
     result = solve(clauses, most_conflicts, with_proof=True)

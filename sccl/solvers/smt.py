@@ -1,8 +1,8 @@
-"""Z3: its words for models, and one way to ask it.
+"""Z3: the functions that models are built with, and one way to solve them.
 
-It cannot be interrupted: it may preprocess for minutes without heeding an interrupt, and a
-KeyboardInterrupt that falls into one of its many finalizers is lost. So whoever has to be heard
-meanwhile asks it in a child process. A model lives in a context of its own, which no other touches.
+Z3 cannot be interrupted reliably: it may preprocess for minutes without a reaction, and a
+KeyboardInterrupt raised inside one of its finalizers is lost. So interruptible callers run it in a
+child process. Each model has a separate Z3 context.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ _MOST_RESOURCES = 2**32 - 1
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What Z3 says.
+    """The result of Z3.
 
     Attributes:
         model: the values, if there are some.
-        refuted: whether there are none.
-        reason: why it does not know, if neither.
+        refuted: whether it is proved that there are none.
+        reason: why the result is unknown, if it is.
     """
 
     model: ModelRef | None
@@ -85,7 +85,7 @@ def _interrupted(solver: Solver, timeout_s: float | None) -> Iterator[None]:
     ended = threading.Event()
 
     def remind() -> None:
-        """Wait, and interrupt what has not ended by then."""
+        """Wait, and interrupt the solver if it still runs."""
         pause_s = timeout_s + _REMINDER_S  # Z3's own timer first: it says that it was the time
         while not ended.wait(pause_s):
             solver.interrupt()
@@ -101,7 +101,7 @@ def _interrupted(solver: Solver, timeout_s: float | None) -> Iterator[None]:
 
 
 def solve(solver: Solver, effort: Effort) -> Result:
-    """Return what Z3 says of the constraints of a solver, in this process."""
+    """Solve the constraints of a Z3 solver in this process."""
     solver.set("random_seed", effort.seed)
     if effort.units is not None:
         solver.set("rlimit", max(1, min(int(effort.units * _RESOURCES), _MOST_RESOURCES)))

@@ -1,12 +1,12 @@
-"""Worker processes that can be killed: an Executor for queries that may no longer be wanted.
+"""An Executor of worker processes that can be killed, for queries that may become obsolete.
 
-Those of the standard library cannot end a task that runs, and die together. Here each process is
-watched by a thread. A process that dies is replaced and its task begun again, a few times. One that
-cannot be started is told to whoever waits for its task.
+The process pools of the standard library cannot end a running task, and fail together. Here a
+thread watches each process. A process that fails is replaced and its task is started again, a few
+times. If a process cannot be started, the waiter for its task receives the error.
 
-Tried and lost: the pools of pebble. Their workers outlive a parent that is killed. With the start
-method "spawn" a script without a guard around its main part breaks, and a notebook's threads forbid
-the other ones, and a task whose worker dies would still have to be begun again here.
+Tried without success: the pools of pebble. Their workers outlive a parent that is killed. With the
+start method "spawn" a script without a guard around its main part breaks, a notebook's threads
+forbid the other methods, and a task whose worker fails would still have to be restarted here.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class _DiedError(Exception):
 
 
 class Workers(Executor):
-    """So many processes. They start when there is something to do.
+    """A number of worker processes, started on demand.
 
     Raises:
-        ToolError: the system has no more threads to watch them.
+        ToolError: the system cannot start another thread to watch them.
     """
 
     def __init__(self, jobs: int) -> None:
@@ -109,10 +109,10 @@ class Workers(Executor):
     def _compute(
         self, process: _Process | None, future: Future[Any], call: _Call
     ) -> tuple[_Process | None, Any]:
-        """Return the process to go on with, and the result or what went wrong with it.
+        """Return the process to continue with, and the result or error of a call.
 
         Raises:
-            SolverError: they died again and again, or the task is no longer wanted.
+            SolverError: processes failed repeatedly, or the task is obsolete.
             ToolError: no process can be started.
         """
         words = ""
@@ -133,7 +133,7 @@ class Workers(Executor):
 
 
 class _Process:
-    """A process that computes what comes through a pipe.
+    """A process that computes the calls that it receives through a pipe.
 
     Raises:
         OSError: it cannot be started.
@@ -158,10 +158,10 @@ class _Process:
         return False
 
     def ask(self, call: _Call, unwanted: Callable[[], bool]) -> Any:
-        """Return what a call returns, or the SolverError that says what went wrong in it.
+        """Return the result of a call.
 
         Raises:
-            SolverError: it is no longer wanted.
+            SolverError: the call raised it, or its result is obsolete.
             _DiedError: the process ended.
         """
         try:
@@ -212,7 +212,7 @@ def _told(error: Exception) -> ScclError:
 
 
 def main(number: int) -> None:
-    """Compute until the pipe is closed: what a worker process does.
+    """Serve calls until the pipe is closed: the main function of a worker process.
 
     Args:
         number: the file descriptor of its end of the pipe.

@@ -1,4 +1,4 @@
-"""Machines: the catalogue in ``topologies/``, generators by name, files, and what is modelled."""
+"""Machines: the catalogue in ``topologies/``, generators by name, files, and their model."""
 
 from sccl.topo.catalogue import catalogue_names, makers, resolve
 from sccl.topo.fabrics import NAMES as FABRICS

@@ -1,4 +1,4 @@
-"""Topologies by what a user types: a catalogue name, ``generator:arguments``, or a JSON file."""
+"""Find topologies by name: a catalogue name, ``generator:arguments``, or a JSON file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def catalogue_names() -> tuple[str, ...]:
 
 
 def makers() -> tuple[Generator | MachineExpansion, ...]:
-    """Return what makes machines: of a formula, and of other machines."""
+    """Return the generators (machines from a formula) and the expansions (from other machines)."""
     return (*generators(), *expansions())
 
 

@@ -20,13 +20,13 @@ _UNITS = ("GB", "us")
 
 
 def with_costs(dimensions: Sequence[Dimension], text: str) -> tuple[Dimension, ...]:
-    """Return dimensions with the costs that are given, those that are not as they are.
+    """Return dimensions with the given costs; costs that are not given stay unchanged.
 
     Args:
-        text: what comes after the ``@``.
+        text: the costs, without the ``@``.
 
     Raises:
-        ValueError: it is of another form, or has not one number for all or one for each.
+        ValueError: the form is wrong, or it has neither one number for all nor one for each.
     """
     found = tuple(dimensions)
     seen: set[str] = set()
@@ -59,7 +59,7 @@ def _values(numbers: str, unit: str, dimensions: Sequence[Dimension]) -> list[fl
     """Return one number for each dimension.
 
     Raises:
-        ValueError: they are not as many, or not what the unit has.
+        ValueError: the count of numbers, or a number, does not fit.
     """
     texts = numbers.split(",")
     for text in texts:

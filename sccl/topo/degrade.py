@@ -69,10 +69,10 @@ def without(
 
 
 def _check_there(topology: Topology, links: set[Edge], ranks: set[int]) -> None:
-    """Check that a machine has what is to be taken out.
+    """Check that a machine has the links and ranks to take out.
 
     Raises:
-        ParameterError: it has not.
+        ParameterError: it does not.
     """
     for src, dst in sorted(links - topology.edges):
         raise ParameterError(
@@ -88,7 +88,7 @@ def _check_there(topology: Topology, links: set[Edge], ranks: set[int]) -> None:
 
 
 def _named(links: set[Edge], fewer: Mapping[Edge, int], ranks: set[int]) -> tuple[str, str]:
-    """Return what failed, as a part of the machine's name and as a sentence for its source."""
+    """Return the failed parts, as a part of the machine's name and as a sentence for its source."""
     tags = [f"{a}to{b}" for a, b in sorted(links)]
     tags += [f"{a}to{b}x{n}" for (a, b), n in fewer.items()]
     tags += [f"rank{r}" for r in sorted(ranks)]

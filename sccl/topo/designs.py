@@ -1,9 +1,10 @@
-"""Names of networks with so many ranks and links of each: what may be built, by family.
+"""List names of networks with a given number of ranks and links per rank, by family.
 
-Families are those whose collectives are known to be good: Kautz and de Bruijn graphs, circulants
-and other Cayley graphs, grids, HyperX, Slim Fly, and what is made of smaller ones (Zhao et al.,
-NSDI 2025): line graphs, degree expansions, Cartesian powers and products. Of Cayley graphs there
-are many: generators are drawn, the same for the same seed, and those kept that reach most soonest.
+Families are those with known good collectives: Kautz and de Bruijn graphs, circulants and other
+Cayley graphs, grids, HyperX, Slim Fly, and networks made of smaller ones (Zhao et al., NSDI 2025):
+line graphs, degree expansions, Cartesian powers and products. There are many Cayley graphs:
+generators are drawn at random from the seed, and those with the most ranks within the fewest hops
+are kept.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sccl.core.topology import MAX_RANKS
 DRAWN = 60
 """Sets of generators that are drawn for each group."""
 KEPT = 3
-"""Of them are kept for each group."""
+"""Number of drawn generator sets to keep for each group."""
 _GROUPS = 24
 
 
@@ -74,7 +75,7 @@ def plain_designs(wanted: NetworkSize, seed: int) -> Iterator[str]:
 
 
 def made_of(wanted: NetworkSize) -> Iterator[tuple[str, tuple[NetworkSize, ...]]]:
-    """Yield ways to make a network of a size, and the sizes of what it is made of.
+    """Yield ways to make a network of a size from smaller ones, and their sizes.
 
     A way is a name in which each ``{}`` is a machine of the size in its place.
     """

@@ -1,8 +1,8 @@
 """Machines made of machines: line graphs, degree expansions, Cartesian powers and products.
 
-They keep what collectives need of the machines that they are made of (Zhao et al., "Efficient
-Direct-Connect Topologies for Collective Communications", NSDI 2025), so that large networks are
-made of small ones that are well known. Links keep their alphas and speeds.
+They keep the properties of the base machines that collectives need (Zhao et al., "Efficient
+Direct-Connect Topologies for Collective Communications", NSDI 2025), so that good schedules of
+small networks carry over to large ones. Links keep their alphas and speeds.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class MachineExpansion:
     """A way to make a machine of others.
 
     Attributes:
-        arguments: what comes after the colon, in words.
+        arguments: description of the arguments after the colon.
         example: a call that works.
-        make: returns the machine of what comes after the colon.
+        make: returns the machine for the arguments.
     """
 
     name: str
@@ -49,10 +49,10 @@ def expansions() -> tuple[MachineExpansion, ...]:
 
 
 def expanded(text: str, resolve: Resolve) -> Topology | None:
-    """Return the machine of ``name:arguments``. None: ``name`` is no expansion.
+    """Return the machine of ``name:arguments``, or None if ``name`` is no expansion.
 
     Raises:
-        InputError: arguments are not what it takes, or there is no such machine.
+        InputError: the arguments do not fit, or there is no such machine.
     """
     name, _, arguments = text.partition(":")
     made = next((e for e in _EXPANSIONS if e.name == name), None)
@@ -195,12 +195,12 @@ def cartesian(first: Topology, second: Topology) -> Topology:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A machine as it is in a product, at one rank of the other.
+    """A copy of one machine of a product, at one rank of the other machine.
 
     Attributes:
-        place: the other's rank, in words: what tells its parts from those of other copies.
-        ranks: which ranks of the product are its own, in order.
-        first_switch: the node that its first switch is.
+        place: the other machine's rank, as text that distinguishes the parts of this copy.
+        ranks: the ranks of the product that belong to this copy, in order.
+        first_switch: the node number of its first switch.
     """
 
     machine: Topology
@@ -234,7 +234,7 @@ class _Copy:
 
 
 def _sources(made: str, *machines: Topology) -> str:
-    """Return what was made, and where its machines' numbers come from, each said once."""
+    """Return the source text of a product: its construction, and each machine's source once."""
     said = (part for machine in machines for part in machine.source.split("; "))
     return "; ".join(dict.fromkeys([made, *said]))
 

@@ -14,7 +14,7 @@ from sccl.errors import ParameterError, unknown_name
 from sccl.topo.catalogue import resolve
 
 NAMES = ("hgx2", "hgx2x4", "hgx2x16", "dgx1-pcie")
-"""Of the catalogue; ``hgx2xN`` has N nodes."""
+"""Names of fabrics in the catalogue; ``hgx2xN`` has N nodes."""
 
 MOST_NODES = 128
 

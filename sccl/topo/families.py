@@ -21,8 +21,8 @@ _MAX_LINKS = 2**20
 def kautz(text: str) -> Wiring:
     """Return the generalised Kautz graph: rank v leads to -d v - 1, ..., -d v - d, around.
 
-    Of any number of ranks, with the least diameter that is known for it (Imase and Itoh, IEEE
-    Transactions on Computers, 1981 and 1983); of d^k + d^(k-1) ranks it is Kautz' graph.
+    For any number of ranks it has the smallest known diameter (Imase and Itoh, IEEE Transactions on
+    Computers, 1981 and 1983). With d^k + d^(k-1) ranks it is the Kautz graph.
     """
     degree, ranks = _degree_and_ranks(text)
     steps = ((v, (-degree * v - a) % ranks) for v in range(ranks) for a in range(1, degree + 1))
@@ -32,8 +32,8 @@ def kautz(text: str) -> Wiring:
 def de_bruijn(text: str) -> Wiring:
     """Return the generalised de Bruijn graph: rank v leads to d v, ..., d v + d - 1, around.
 
-    Of d^k ranks it is de Bruijn's graph, words of k letters that are shifted by one (Imase and
-    Itoh, IEEE Transactions on Computers, 1981; Reddy, Pradhan and Kuhl, 1980).
+    With d^k ranks it is the de Bruijn graph, of words of k letters that are shifted by one (Imase
+    and Itoh, IEEE Transactions on Computers, 1981; Reddy, Pradhan and Kuhl, 1980).
     """
     degree, ranks = _degree_and_ranks(text)
     steps = ((v, (degree * v + a) % ranks) for v in range(ranks) for a in range(degree))
@@ -62,12 +62,12 @@ def _one_way(ranks: int, steps: Iterable[tuple[int, int]]) -> Wiring:
 
 
 def cayley(text: str) -> Wiring:
-    """Return the Cayley graph of a group ``MxK`` or ``MxK^R``: elements lead on by generators.
+    """Return the Cayley graph of a group ``MxK`` or ``MxK^R``, with the given generators.
 
-    Elements are (i, j), i modulo M and j modulo K, and (i, j)(k, l) is (i + R^j k, j + l); R is 1
-    where it is left out, of which the group is abelian. With K = 2 and R = M - 1 it is dihedral.
-    Rank i K + j is the element (i, j). Links lead one way: ``8x1:1.0`` is a ring that goes around
-    once, and ``8x1:1.0,7.0`` goes both ways.
+    Elements are (i, j), i modulo M and j modulo K, with (i, j)(k, l) = (i + R^j k, j + l). R is 1
+    by default, and the group is then abelian. With K = 2 and R = M - 1 it is dihedral. Rank i K + j
+    is the element (i, j). Links are directed: ``8x1:1.0`` is a one-way ring, and ``8x1:1.0,7.0``
+    goes both ways.
     """
     group, _, generators = text.partition(":")
     m, k, turn = _group(group)

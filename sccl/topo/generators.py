@@ -1,8 +1,8 @@
 """Topologies made from a formula: ``ring:8``, ``torus:4x4x4``, ``circulant:8:1,3`` and so on.
 
-Links of generated topologies have one lane where nothing else is said, and most go both ways. Costs
-are those of the V100's NVLink as TACCL measured them, so that tables have a time axis, or of the
-machine that a generator is of; ``torus:4x4@50,25GB+0.5us`` says otherwise (:mod:`.costs`).
+By default links of generated topologies have one lane, and most go both ways. Costs are those of
+the V100's NVLink as measured by TACCL, so that tables have a time axis, or those of the machine
+that a generator models; ``torus:4x4@50,25GB+0.5us`` sets others (:mod:`.costs`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Generator:
     """A family of topologies.
 
     Attributes:
-        arguments: what comes after the colon, in words.
+        arguments: description of the arguments after the colon.
         example: a call that works.
-        make: returns the wiring of what comes after the colon, without costs (``@``).
+        make: returns the wiring for the arguments, without costs (``@``).
     """
 
     name: str
@@ -78,10 +78,10 @@ def _grid_pairs(sides: tuple[int, ...], *, periodic: bool) -> Iterator[Pair]:
 
 
 def _tpu_v4(text: str) -> Wiring:
-    """Return a slice of a TPU v4 pod: a grid of chips, which wraps where it is of whole cubes.
+    """Return a slice of a TPU v4 pod: a grid of chips, wrapped around if it is of whole cubes.
 
-    Cubes of 4x4x4 chips have optical switches at their faces; what is smaller has no way round
-    (Jouppi et al., ISCA 2023, section 2; Google Cloud, TPU v4). Twisted tori are not made.
+    Cubes of 4x4x4 chips have optical switches at their faces; smaller slices have no wraparound
+    (Jouppi et al., ISCA 2023, section 2; Google Cloud, TPU v4). Twisted tori are not supported.
     """
     sides = sides_of(text)
     if len(sides) != 3:
@@ -202,10 +202,10 @@ def generators() -> tuple[Generator, ...]:
 
 
 def wiring_of(generator: Generator, arguments: str) -> Wiring:
-    """Return what a generator makes of what comes after the colon, costs (``@``) included.
+    """Return the wiring of a generator for its arguments, costs (``@``) included.
 
     Raises:
-        ValueError: what was expected, in words.
+        ValueError: the arguments do not fit; the text states the expected form.
     """
     sizes, sign, costs = arguments.partition("@")
     wiring = generator.make(sizes)
@@ -221,7 +221,7 @@ def generated(text: str) -> Topology:
 
     Raises:
         UnknownNameError: there is no generator of that name.
-        ParameterError: its arguments are not what it takes.
+        ParameterError: the arguments do not fit.
     """
     name, _, arguments = text.partition(":")
     by_name = {g.name: g for g in _GENERATORS}

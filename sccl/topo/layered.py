@@ -144,9 +144,10 @@ def _fat_tree_pairs(ports: int, half: int, ranks: int) -> Iterator[Pair]:
 def rail(text: str) -> Wiring:
     """Return nodes of GPUs around a switch, and a leaf switch for the i-th GPUs of all nodes.
 
-    With several pods each has leaf switches of its own. Every leaf is linked to every spine switch.
-    Speeds as in a DGX H100 (450 GB/s to NVSwitches, a NIC of 50 GB/s per GPU). Links to spines
-    together carry what their leaf does from below, in whole NICs. 0.7 us a link is assumed.
+    Each pod has separate leaf switches. Every leaf is linked to every spine switch. Speeds are
+    those of a DGX H100 (450 GB/s to NVSwitches, a NIC of 50 GB/s per GPU). The links to spines
+    together match the rate into their leaf from below, in whole NICs. A latency of 0.7 us a link is
+    assumed.
     """
     size, sign, spines_text = text.partition(":")
     sides = sides_of(size)

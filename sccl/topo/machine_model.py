@@ -11,11 +11,12 @@ from sccl.topo.switches import without_switches
 
 @dataclass(frozen=True, slots=True)
 class MachineModel:
-    """A machine as synthesis, bounds and limits take it.
+    """The machine model that synthesis, bounds and limits use.
 
     Attributes:
-        topology: the machine; itself, if its lanes are equally fast and it has no switches.
-        notes: what was done, in words. Its ``source`` says it too.
+        topology: the model; the machine itself, if all lanes are equally fast and it has no
+            switches.
+        notes: the changes made, as text; also in its ``source``.
     """
 
     topology: Topology
@@ -23,10 +24,10 @@ class MachineModel:
 
 
 def machine_model(topology: Topology) -> MachineModel:
-    """Return a machine as k-synchronous synthesis takes it: the same rates, said exactly.
+    """Return the model of a machine for k-synchronous synthesis, with exactly the same rates.
 
     Raises:
-        TopologyError: links with lanes of one speed and budgets cannot say what the machine does.
+        TopologyError: links with lanes of one speed and budgets cannot model the machine.
     """
     even, speeds = of_one_speed(topology)
     direct, switches = without_switches(even)

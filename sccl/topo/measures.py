@@ -1,4 +1,4 @@
-"""What one wants to know of a topology at a glance."""
+"""Summary numbers of a topology."""
 
 from __future__ import annotations
 
@@ -67,11 +67,10 @@ def _carried_at(topology: Topology, end: int) -> tuple[int, ...]:
 def _carried(lanes: Mapping[Edge, int], budgets: Iterable[tuple[set[Edge], int]]) -> int:
     """Return the chunks per round of some links together.
 
-    Exact where budgets lie within one another or apart, as those of machines do; where they overlap
-    otherwise, no less than what they allow.
+    Exact if any two budgets are nested or disjoint, as in real machines; otherwise an upper bound.
 
     Args:
-        budgets: links that share one, and its chunks per round.
+        budgets: sets of links that share a budget, and its chunks per round.
     """
     each = dict(lanes)
     larger = []

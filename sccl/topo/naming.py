@@ -1,7 +1,7 @@
-"""Ranks and links as users write them: by number, or by what the machine calls them.
+"""Parse ranks and links in user input: by number, or by the machine's labels.
 
-Numbers are always rank numbers, so that a label that is one (of a machine with ranks taken out)
-never means another rank than the number does.
+Numbers are always rank numbers, so a label that is a number (on a machine with ranks taken out)
+never refers to another rank than the number does.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ def link_of(topology: Topology, text: str) -> LinkName:
 
 
 def _refuse_lanes(topology: Topology, text: str) -> None:
-    """Check that what follows the last colon of a link's name is no wrong number of lanes.
+    """Check that a link's name does not end in an invalid number of lanes.
 
     Raises:
-        ParameterError: it is: the rest is a link.
+        ParameterError: it does, and the rest is a link.
     """
     link, colon, lanes = text.rpartition(":")
     if colon and any(_readings(topology, link)):
@@ -152,7 +152,7 @@ def added_to(topology: Topology, names: Iterable[str | LinkName]) -> dict[Edge, 
 
 
 def _readings(topology: Topology, text: str) -> Iterator[LinkName]:
-    """Yield what a text can mean; names may hold the signs between them."""
+    """Yield the possible meanings of a text; names may contain the separators."""
     bodies: list[tuple[str, int | None]] = [(text, None)]
     if tail := re.fullmatch(r"(.+):([0-9]{1,7})", text, re.DOTALL):
         bodies.append((tail[1], int(tail[2])))

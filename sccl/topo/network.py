@@ -54,10 +54,10 @@ class Cards:
 
 
 def joined(machine: Topology, chassis: int, joining: Joining, cards: Cards) -> Topology:
-    """Return so many copies of a machine, joined over their cards.
+    """Return copies of a machine, joined by their network cards.
 
     Raises:
-        InputError: a card is of no rank that there is, or what is joined is larger than is written.
+        InputError: a card belongs to no existing rank, or the result exceeds the limits.
     """
     _check(machine, chassis, cards)
     ranks, switches = machine.ranks * chassis, list(_switches(machine, chassis))
@@ -108,10 +108,10 @@ def said(chassis: int, joining: Joining, cards: Cards) -> str:
 
 
 def _check(machine: Topology, chassis: int, cards: Cards) -> None:
-    """Check that there is what is joined.
+    """Check that the machine and its cards can be joined.
 
     Raises:
-        InputError: there is not, or it is larger than is written.
+        InputError: they cannot, or the result exceeds the limits.
     """
     if chassis < 2:
         raise ParameterError(f"chassis is {chassis}, expected 2 or more of the machine to join")
@@ -178,7 +178,7 @@ _Made = tuple[list[Link], list[Budget]]
 
 
 def _starred(ranks: int, chassis: int, cards: Cards, switch: tuple[int, str]) -> _Made:
-    """Return the links of cards to a switch, and what several ranks share of them."""
+    """Return the links of cards to a switch, and the budgets of links that several ranks share."""
     node, name = switch
     links: list[Link] = []
     budgets: list[Budget] = []
@@ -194,7 +194,7 @@ def _starred(ranks: int, chassis: int, cards: Cards, switch: tuple[int, str]) ->
 
 
 def _direct(ranks: int, chassis: int, cards: Cards) -> _Made:
-    """Return the links between the cards of different copies, and what leaves and enters each."""
+    """Return the links between cards of different copies, and each card's budgets."""
     groups = [
         ([copy * ranks + rank for rank in users], copy, count)
         for copy in range(chassis)

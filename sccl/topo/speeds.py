@@ -1,8 +1,8 @@
-"""Links of different speeds as lanes of one speed, exactly.
+"""Replace links of different speeds by lanes of one speed, exactly.
 
-A round is the time in which a lane carries one chunk, so all lanes of a machine that is synthesised
-for have to be equally fast. The one speed is the greatest common divisor of what links state, taken
-as the decimals that were written: lanes of 100, 25 and 12.5 GB/s are 8, 2 and 1 of 12.5 GB/s.
+A round is the time in which a lane carries one chunk, so synthesis needs equally fast lanes on the
+whole machine. Their speed is the greatest common divisor of the stated speeds, taken as written
+decimals: lanes of 100, 25 and 12.5 GB/s are 8, 2 and 1 of 12.5 GB/s.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from sccl.core.topology import Topology, link_name
 from sccl.errors import TopologyError
 
 MAX_LANES = 10_000
-"""Of a link or a budget; 900 and 1.25 GB/s make 720. More come from speeds that nobody has rounded,
-and algorithms would then have more chunks than any solver decides."""
+"""Limit for a link or a budget; 900 and 1.25 GB/s make 720. Unrounded speeds lead to more, and
+algorithms would then have too many chunks for any solver.
+"""
 
 
 def of_one_speed(topology: Topology) -> tuple[Topology, str]:
-    """Return the machine with lanes that are all equally fast, and what was done. Empty: nothing.
+    """Return the machine with equally fast lanes, and a note on the change (empty: none).
 
-    A budget counts chunks of the speed that it states, else of its links', or of the machine's own
-    where these differ.
+    A budget counts chunks of the speed that it states, else of its links' speed, or, if these
+    differ, of the speed of the machine.
 
     Raises:
         TopologyError: the lanes would be more than :data:`MAX_LANES`.
@@ -117,7 +118,7 @@ def _note(unit: Fraction, stated: Iterable[float]) -> str:
 
 
 def _of_mixed(topology: Topology) -> str:
-    """Return what budgets over links of different speeds are taken to count. Empty: none is."""
+    """Return a note on the speed assumed for budgets over links of different speeds, or empty."""
     speeds = {link.edge: link.gb_per_s for link in topology.links}
     silent = [b for b in topology.budgets if b.gb_per_s is None]
     mixed = [b for b in silent if len({speeds[edge] for edge in b.edges}) > 1]

@@ -1,19 +1,18 @@
-"""Switches as links between ranks with shared budgets, where that says exactly the same.
+"""Replace switches by links between ranks with shared budgets, where that is exactly equivalent.
 
-A switch forwards what comes in within a step and holds nothing (SCCL section 3.2.1). With a_i lanes
+A switch forwards every chunk within a step and stores nothing (SCCL section 3.2.1). With a_i lanes
 from rank i to it and b_j lanes from it to rank j, chunks x_ij can pass in r rounds if and only if
 
     sum over j of x_ij <= a_i r   and   sum over i of x_ij <= b_j r:
 
-links i->j of min(a_i, b_j) lanes, an egress budget a_i and an ingress budget b_j. Switches beside
-one another (planes) over the same ranks, in plane p with k_p a_i and k_p b_j lanes, are one with
-the sums: a bipartite multigraph whose degrees are at most K d_v, K the sum of k_p, has an edge
-colouring with K colours that splits each degree as evenly as whole numbers go (de Werra 1971), so
-at most d_v of each colour; plane p takes k_p colours. The other way round, what planes carry fits
-the sums.
+links i->j of min(a_i, b_j) lanes, an egress budget a_i and an ingress budget b_j. Parallel switches
+(planes) over the same ranks, in plane p with k_p a_i and k_p b_j lanes, are one switch with the
+sums: a bipartite multigraph whose degrees are at most K d_v, K the sum of k_p, has an edge
+colouring with K colours that splits each degree as evenly as integers allow (de Werra 1971), so at
+most d_v of each colour; plane p takes k_p colours. Conversely, the loads of planes fit the sums.
 
-Nothing of the kind holds where a pair of ranks has two ways of which each has lanes of its own, nor
-for switches that lead to switches: these are refused.
+There is no such equivalence if a pair of ranks has two paths with separate lanes, or for switches
+that lead to switches: these are rejected.
 """
 
 from __future__ import annotations
@@ -53,13 +52,13 @@ class _Plane:
 
 
 def without_switches(topology: Topology) -> tuple[Topology, str]:
-    """Return the machine with links instead of switches, and what was done. Empty: nothing.
+    """Return the machine with links instead of switches, and a note (empty: no change).
 
-    All lanes are of one speed (:func:`sccl.topo.speeds.of_one_speed`). The latency of a link is
-    that of both ways through the switch together.
+    All lanes are of one speed (:func:`sccl.topo.speeds.of_one_speed`). The latency of a link is the
+    sum of both links at the switch.
 
     Raises:
-        TopologyError: links and budgets cannot say what the switches do.
+        TopologyError: links and budgets cannot model the switches.
     """
     if not topology.switches:
         return topology, ""
@@ -163,7 +162,7 @@ def _check_ways(topology: Topology, planes: Sequence[_Plane]) -> None:
 
 
 def _expanded(topology: Topology, plane: _Plane) -> tuple[list[Link], list[Budget]]:
-    """Return the links and the budgets of ranks that say what a plane carries."""
+    """Return the links between ranks and the budgets that are equivalent to a plane."""
     up, down = dict(plane.up), dict(plane.down)
     costs = {k.edge: k for k in topology.links}
     speed = topology.links[0].gb_per_s

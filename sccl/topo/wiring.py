@@ -1,4 +1,4 @@
-"""What generators of topologies make: nodes that are joined, and what the links cost."""
+"""The result type of topology generators: pairs of joined nodes, and link costs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Pair = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """Links that cost the same.
+    """Links with the same cost.
 
     Attributes:
-        name: in words: what may have a speed of its own.
-        lanes: of each link.
+        name: description of the links, whose cost can be set separately.
+        lanes: lanes of each link.
         alpha_us: latency of each link, microseconds.
         gb_per_s: bandwidth of one lane, 10^9 bytes per second.
     """
@@ -37,21 +37,21 @@ class Dimension:
 
 
 LINKS = (Dimension("links"),)
-"""Of machines whose links all cost the same."""
+"""The dimension of machines whose links all cost the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """What a generator makes.
+    """The result of a generator.
 
     Attributes:
-        pairs: the nodes that are joined. Ranks come first, switches after them.
-        one_way: those that are joined from the first to the second alone.
-        switches: names of switches, which forward and hold nothing.
+        pairs: joined nodes; ranks have the first numbers, then switches.
+        one_way: pairs joined only from the first to the second.
+        switches: names of switches, which forward and store nothing.
         chassis: ranks that share an enclosure.
         budgets: shared budgets.
-        describes: what was made. Empty: what the generator says.
-        costs: where the costs come from, in words.
+        describes: description of the result; empty: that of the generator.
+        costs: source of the costs, as text.
     """
 
     ranks: int

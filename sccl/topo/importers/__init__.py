@@ -43,10 +43,10 @@ NO_IMPORTERS = frozenset(
 """Files that readers share."""
 
 _PREFIX = re.compile(r" {0,9}[A-Za-z0-9][A-Za-z0-9_.-]{0,255}: ?")
-"""What tools print before each line, such as ``node01: `` or, by its rank, ``0: ``."""
+"""A prefix that tools print before each line, such as ``node01: `` or, by rank, ``0: ``."""
 
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
-"""What some editors begin a text with, and its encoding then."""
+"""Byte order marks that some editors begin a text with, and the encodings they stand for."""
 
 
 def names() -> tuple[str, ...]:
@@ -66,14 +66,14 @@ def load(name: str) -> Importer:
 
 
 def read(text: str, hints: Hints, where: str, name: str = "auto") -> tuple[Importer, Imported]:
-    """Return who reads a text, and the machine that it describes.
+    """Return the importer that reads a text, and the machine that the text describes.
 
     Args:
-        where: what to call the text in a message: its file name.
-        name: of a format. ``auto``: that which knows the text as its own.
+        where: name of the text in messages: its file name.
+        name: name of a format; ``auto``: the format that recognises the text.
 
     Raises:
-        InputError: none does, or there is no such format, or the text is not right.
+        InputError: no format recognises it, there is no such format, or the text is invalid.
     """
     prefix = common_prefix(text)
     if prefix:

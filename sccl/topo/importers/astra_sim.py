@@ -36,7 +36,7 @@ EXAMPLE = (
 MAX_DIMENSIONS = 8
 MAX_RANKS = 65_536
 MAX_PAIRS = 2**19
-"""Of nodes that are joined."""
+"""Limit for pairs of linked nodes."""
 
 _GIB = 2**30 / 1e9
 _KINDS = {

@@ -1,18 +1,19 @@
-"""What a reader of other people's descriptions of machines is: a module of this folder.
+"""The interface of importers: modules of this folder that read other tools' machine descriptions.
 
-It states ``NAME`` (as in ``--format``), ``ABOUT`` (whose file it is, in a line), ``SOURCE`` (where
-the format is described), ``EXAMPLE`` (a small text that it reads), and has
+An importer states ``NAME`` (as in ``--format``), ``ABOUT`` (the tool that writes the file, in a
+line), ``SOURCE`` (where the format is described), ``EXAMPLE`` (a small text that it reads), and has
 
-- ``sniff(text) -> bool``: whether a text is of this format, from what no other format has; quick,
-  and of any text;
-- ``read(text, hints) -> Imported``: the machine. An :class:`~sccl.errors.InputError` says in a
-  sentence what is wrong, in which line or field, and what to do.
+- ``sniff(text) -> bool``: whether a text is of this format, by features that no other format has;
+  fast, for any text;
+- ``read(text, hints) -> Imported``: the machine. An :class:`~sccl.errors.InputError` states in a
+  sentence the problem, its line or field, and the remedy.
 
-Texts come from strangers: a reader states at its head how much it takes, in nodes and in depth, and
-neither hangs nor fails otherwise on any text. It never guesses in silence: what the text does not
-say and the machine needs is in ``Imported.assumed``, as are numbers that no known GPU can have
-(:func:`~sccl.topo.importers.gpus.link_questions`). ``Imported.understood`` lists the fields, tables
-and lines that the reader met and does not use (:mod:`~sccl.topo.importers.unused`).
+Texts are untrusted: an importer states its limits at its head, in nodes and in depth, and neither
+hangs nor fails with another exception on any text. It makes no silent assumptions:
+``Imported.assumed`` lists every value that the machine needs and the text lacks, and numbers that
+no known GPU can have (:func:`~sccl.topo.importers.gpus.link_questions`). ``Imported.understood``
+lists the fields, tables and lines that the importer met and does not use
+(:mod:`~sccl.topo.importers.unused`).
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from sccl.core.topology import Topology
 from sccl.topo.network import Nic
 
 MAX_BYTES = 2**26
-"""Of a file that is read."""
+"""Limit for the size of a file, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What the user says beside the file.
+    """Values that the user gives in addition to the file.
 
     Attributes:
-        name: of the machine, where the file has none.
-        gpu: whose speeds its links have, where the file does not say. None: unknown.
-        alpha_us: latency of its links, microseconds, where the file does not say. None: unknown.
+        name: name of the machine, if the file has none.
+        gpu: GPU model for link speeds that the file does not state; None: unknown.
+        alpha_us: latency of links, microseconds, if the file does not state it; None: unknown.
     """
 
     name: str
@@ -44,12 +45,12 @@ class Hints:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A machine, and how it was come by.
+    """A machine, and the record of its import.
 
     Attributes:
-        understood: what the text says, a line for each kind of thing.
-        assumed: what it does not say, where that was taken from, and how to say otherwise.
-        nics: its network cards, by which copies of it can be joined. Empty: the text has none.
+        understood: the content of the text, a line for each kind of object.
+        assumed: each assumption, its source, and the option that overrides it.
+        nics: network cards, by which copies of the machine can be joined; empty: none in the text.
     """
 
     topology: Topology
@@ -74,6 +75,6 @@ class Importer(Protocol):
         """Return the machine that a text describes.
 
         Raises:
-            InputError: it does not, or what it describes is larger than is read.
+            InputError: the text is invalid, or its machine exceeds the limits.
         """
         ...

@@ -1,8 +1,7 @@
-"""What files about machines leave out: how fast the links of each GPU are, and where that is from.
+"""Link speeds of each GPU, which machine files leave out, with their sources.
 
-Speeds of NVLink and xGMI are those of data sheets, per link and direction, as the machines of the
-catalogue have them; what a program reaches is less: NCCL counts on 18 to 20.6 of NVLink's 20 to 25
-GB/s (NVIDIA/nccl, src/graph/topo.h).
+Speeds of NVLink and xGMI are those of data sheets, per link and direction, as in the catalogue.
+Programs reach less: NCCL uses 18 to 20.6 of NVLink's 20 to 25 GB/s (NVIDIA/nccl, src/graph/topo.h).
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ NVLINK, XGMI, METAX, PCIE = "NVLink", "xGMI", "MetaXLink", "PCIe"
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A kind of GPU.
+    """A GPU model.
 
     Attributes:
-        name: as ``--gpu`` takes it. Its words are in what tools call the GPU.
-        arch: its architecture, as compilers call it: ``sm_80``, ``gfx90a``.
-        links: how many NVLinks or xGMI links it has. 0: only PCIe.
-        gb_per_s: of one of them, per direction, 10^9 bytes per second; 0 where it has none.
-        pcie: the generation of PCIe that it speaks.
-        source: where the numbers of its links are from.
-        peers: Most GPUs that it is joined to directly. 0: as many as it has links.
-        on_switches: Whether boards with NVSwitches have it.
+        name: as ``--gpu`` takes it; its words occur in the names that tools print for the GPU.
+        arch: its architecture as in compiler options: ``sm_80``, ``gfx90a``.
+        links: number of NVLinks or xGMI links; 0: only PCIe.
+        gb_per_s: speed of one of them, per direction, 10^9 bytes per second; 0 if it has none.
+        pcie: PCIe generation.
+        source: source of the link numbers.
+        peers: maximum number of directly linked GPUs; 0: as many as it has links.
+        on_switches: whether it occurs on boards with NVSwitches.
     """
 
     name: str
@@ -47,7 +46,7 @@ class Gpu:
 
     @property
     def link(self) -> str:
-        """Return what its fast links are called."""
+        """Return the name of its fast links."""
         if not self.links:
             return PCIE
         return NVLINK if self.arch.startswith("sm_") else XGMI
@@ -113,7 +112,7 @@ _USUAL = {
     "gfx90a": "mi250x",
     "gfx942": "mi300x",
 }
-"""Of architectures whose first is not the one most often met."""
+"""The most common GPU of architectures for which that is not the first in the list."""
 
 _OTHER_NAMES = {"gfx910": "gfx90a", "gfx940": "gfx942", "gfx941": "gfx942"}
 """Names of architectures that are not their final ones: that of older RCCL for gfx90a, and those of
@@ -123,11 +122,11 @@ _EARLY = {"gfx940": "mi300a"}
 """GPUs of early steppings, where these are not the usual ones of the final architecture."""
 
 PCIE_X16_GB_PER_S = {1: 3.125, 2: 6.25, 3: 12.5, 4: 25.0, 5: 50.0, 6: 100.0}
-"""What a slot of 16 lanes of PCIe carries per direction, by generation.
+"""Rate of a slot of 16 lanes of PCIe per direction, by generation.
 
-It is four fifths of what PCI-SIG's 2.5 to 64 GT/s come to; NCCL counts on 12 GB/s of generation 3
-(NVIDIA/nccl, src/graph/topo.h), SCCL (section 5.1.2) measured 27 of generation 4. Multiples of 12.5
-go well with NVLink's 25: a machine that is synthesised for has lanes of one speed, and few of them.
+It is four fifths of PCI-SIG's 2.5 to 64 GT/s. NCCL uses 12 GB/s for generation 3 (NVIDIA/nccl,
+src/graph/topo.h); SCCL (section 5.1.2) measured 27 for generation 4. Multiples of 12.5 fit NVLink's
+25: synthesis is faster for lanes of one speed, and few of them.
 """
 
 SOCKET_GB_PER_S = {1: 12.5, 2: 12.5, 3: 12.5, 4: 12.5, 5: 25.0, 6: 50.0}
@@ -208,13 +207,13 @@ def most_links(kind: str) -> int:
 def link_questions(
     kind: str, links: Sequence[int], peers: Sequence[int], gpus: Sequence[Gpu]
 ) -> list[str]:
-    """Return, in words, the numbers of links that no GPU of those in question can have.
+    """Return sentences that name link counts that none of the possible GPUs can have.
 
     Args:
         kind: NVLink or xGMI.
-        links: Number of links of each GPU of the machine.
-        peers: Number of GPUs that each is joined to directly, not through switches.
-        gpus: What the GPUs can be. Empty: any that is known.
+        links: number of links of each GPU of the machine.
+        peers: number of GPUs that each is linked to directly, not through switches.
+        gpus: possible GPU models; empty: any known model.
     """
     known = [gpu for gpu in gpus or GPUS if gpu.link == kind]
     if not known:
@@ -261,12 +260,12 @@ def check_partitions(bus_ids: Sequence[str]) -> None:
 
 
 def pcie_gb_per_s(generation: int, lanes: int = 16) -> float:
-    """Return what a PCIe link carries per direction, 10^9 bytes per second."""
+    """Return the rate of a PCIe link per direction, 10^9 bytes per second."""
     return PCIE_X16_GB_PER_S[generation] * lanes / 16
 
 
 def alpha_said(link: str) -> str:
-    """Return, for what an import assumed, the latency of a kind of link and its source."""
+    """Return the text of an assumption: the latency of a kind of link and its source."""
     return (
         f"alpha of {link} is {ALPHA_US[link]:g} us ({_ALPHA_SOURCES[link]}); --alpha-us overrides "
         "it"
@@ -274,5 +273,5 @@ def alpha_said(link: str) -> str:
 
 
 def speed_said(gpu: Gpu) -> str:
-    """Return, for what an import assumed, the speed of a GPU's fast links and its source."""
+    """Return the text of an assumption: the speed of a GPU's fast links and its source."""
     return f"an {gpu.link} carries {gpu.gb_per_s:g} GB/s per direction ({gpu.source})"

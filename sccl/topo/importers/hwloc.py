@@ -1,11 +1,11 @@
-"""What hwloc writes of a machine: ``lstopo --of xml --whole-io``.
+"""Read hwloc's description of a machine: ``lstopo --of xml --whole-io``.
 
-An ``object`` of type Machine, with sockets, host bridges and PCI devices in one another; what a
-library tells of a PCI device, such as NVML of a GPU, is an ``OSDev`` in it. Matrices beside the
-objects tell what the NVLinks (since hwloc 2.4) or xGMI links of each pair of GPUs carry together,
-10^6 bytes per second and direction. Links to NVSwitches become those of
-:mod:`~sccl.topo.importers.pairs`: any pair at the full rate, with budgets of what leaves and enters
-each GPU.
+The root is an ``object`` of type Machine that contains sockets, host bridges and PCI devices. An
+``OSDev`` in a PCI device has the data of a library, for example NVML's for a GPU. Matrices beside
+the objects have the total rate of the NVLinks (since hwloc 2.4) or xGMI links of each pair of GPUs,
+in 10^6 bytes per second and direction. Links to NVSwitches become those of
+:mod:`~sccl.topo.importers.pairs`: any pair at the full rate, with budgets for the traffic out of
+and into each GPU.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ pci_type="0302 [10de:1db1] [10de:1212] a1 00" pci_link_speed="15.753846">
 """
 
 MAX_LANES = 64
-"""Of a pair of GPUs."""
+"""Limit for the lanes of a pair of GPUs."""
 
 _COMMAND = "lstopo --of xml --whole-io topo.xml"
 _RSMI_CONSTANT = 100_000
-"""What hwloc writes of any xGMI link: ROCm SMI tells no speed."""
+"""The constant that hwloc writes for any xGMI link, because ROCm SMI reports no speed."""
 
 _SLOWEST_TOLD = 3
-"""Generation of PCIe below which what is told is of a GPU that sleeps."""
+"""The PCIe generation below which a reported speed is that of a GPU in a sleep state."""
 
 _UNKNOWN_PCIE = 4
 _ROOT = re.compile(r"<topology[\s>]")
@@ -161,7 +161,7 @@ def _check_gpus(tree: Hardware) -> None:
 
 
 def _gpu(tree: Hardware, hints: Hints) -> tuple[Gpu | None, list[str]]:
-    """Return which GPU these are, by the user or by what they are called, and how that is known."""
+    """Return the GPU model, from the user or the file, and lines that state its source."""
     if hints.gpu is not None:
         return gpu_of_user(hints.gpu), []
     model = tree.gpus[0].model()
@@ -195,11 +195,11 @@ class _Fast:
     """The fast links of a machine.
 
     Attributes:
-        lane: what one of them carries per direction, 10^9 bytes per second.
-        direct: of pairs, the lower first.
-        to_switches: of GPUs that have such.
-        said: what else is understood of them.
-        assumed: what is unknown.
+        lane: rate of one link per direction, 10^9 bytes per second.
+        direct: number of links by pair, the lower GPU first.
+        to_switches: number of links to switches, by GPU.
+        said: other lines for ``understood``.
+        assumed: lines for unknown values.
     """
 
     kind: str

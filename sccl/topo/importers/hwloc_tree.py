@@ -1,4 +1,4 @@
-"""The tree of hwloc's XML: where GPUs and NICs are, and the matrices of what joins GPUs."""
+"""Read the tree of hwloc's XML: the places of GPUs and NICs, and the matrices of GPU links."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ _NOT_LOOKED_AT = frozenset({"support", "memattr", "cpukind", "userdata", "diff"}
 """Elements about other parts of a machine than its GPUs and their links."""
 
 NVSWITCH, CPU = -1, -2
-"""What a row of a matrix is of, where it is of no GPU."""
+"""Numbers of matrix rows that are not GPUs."""
 
 _SOCKETS = frozenset({"Package", "Socket"})
 _ON_PCI = frozenset({"Bridge", "PCIDev", "OSDev"})
 
 _NUMBERED = ("nvml", "rsmi", "amdsmi", "cuda", "ze")
-"""What hwloc calls GPUs after the library that told of them, those first that count all."""
+"""Prefixes of hwloc's GPU names by library; libraries that count all GPUs come first."""
 
 _GPU = re.compile(rf"({'|'.join(_NUMBERED)})([0-9]{{1,4}})|opencl[0-9]{{1,4}}d[0-9]{{1,4}}")
 _PCI_TYPE = re.compile(r"([0-9a-f]{4}) \[([0-9a-f]{4}):")
@@ -74,7 +74,7 @@ _DISPLAY, _GPU_VENDORS = "0300", frozenset({"10de", "1002"})
 
 _NIC_CLASS = "0207"
 _RAW_GB_PER_S = {1: 4.0, 2: 8.0, 3: 15.75, 4: 31.5, 5: 63.0, 6: 121.0}
-"""What hwloc tells of 16 lanes of PCIe, by generation: what is on the wire, less its coding."""
+"""Rate that hwloc reports for 16 lanes of PCIe, by generation: the wire rate less its coding."""
 
 _INDEX = re.compile(r"(?:[A-Za-z0-9]{1,20}:)?([0-9]{1,19})")
 _VALUE = re.compile("[0-9]{1,9}")
@@ -85,10 +85,10 @@ class PciDevice:
     """A PCI device.
 
     Attributes:
-        bus_id: as ``0000:0a:00.0``. Empty: unknown.
-        kind: its PCI class, ``0302``. Empty: unknown.
-        vendor: as PCI numbers it, ``10de``.
-        above: the socket that it is at, else what the file has it in, then the bridges above it.
+        bus_id: as ``0000:0a:00.0``; empty: unknown.
+        kind: its PCI class, ``0302``; empty: unknown.
+        vendor: its PCI vendor number, ``10de``.
+        above: its socket, or else the element that contains it in the file, then the bridges above.
     """
 
     element: Element
@@ -99,11 +99,11 @@ class PciDevice:
 
     @property
     def place(self) -> str:
-        """Return what tells its socket from others."""
+        """Return a key that distinguishes its socket from others."""
         return f"{self.above[0].get('type')} {self.above[0].line}"
 
     def parts(self) -> list[Element]:
-        """Return what the system calls it: one for each library or driver that told of it."""
+        """Return its system devices: one for each library or driver that reports it."""
         return [child for child in self.element.children if child.get("type") == "OSDev"]
 
     def is_told_a_gpu(self) -> bool:
@@ -116,7 +116,7 @@ class PciDevice:
         return next((int(m[2]) for m in found if m is not None and m[1] == library), None)
 
     def model(self) -> str:
-        """Return what it is called, empty where nothing tells."""
+        """Return its model name, empty if the file has none."""
         told = [_info(part, "GPUModel") for part in self.parts()]
         return next(filter(None, (*told, _info(self.element, "PCIDevice"))), "")
 
@@ -162,14 +162,14 @@ class Distances:
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What a file tells.
+    """The content of a file.
 
     Attributes:
         gpus: by rank.
-        order: what ranks are numbered by, in words.
+        order: description of the order of ranks.
         cards: NICs that MPI or NCCL can use.
         matrices: by name.
-        unused: Names of matrices, elements, and attributes that are not read.
+        unused: names of matrices, elements, and attributes that are not read.
     """
 
     gpus: tuple[PciDevice, ...]
@@ -187,7 +187,7 @@ class Hardware:
 
 
 def path_of(one: tuple[Element, ...], other: tuple[Element, ...]) -> int:
-    """Return how far the way between two devices goes, by what is above each."""
+    """Return the distance class of the path between two devices, from the elements above each."""
     shared = _shared(one, other)
     if shared <= 2:
         return (SOCKETS, NODE, BRIDGE)[shared]
@@ -195,16 +195,16 @@ def path_of(one: tuple[Element, ...], other: tuple[Element, ...]) -> int:
 
 
 def _shared(one: tuple[Element, ...], other: tuple[Element, ...]) -> int:
-    """Return how many of what is above two devices are the same, from the outside."""
+    """Return the number of common elements above two devices, from the outermost."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a is not b), min(len(one), len(other)))
 
 
 def tree_of(root: Element) -> Hardware:
-    """Return what the root of a file tells.
+    """Return the content of a file from its root element.
 
     Raises:
-        InputError: two GPUs have the same bus id, or a matrix is not right or too large.
+        InputError: two GPUs have the same bus id, or a matrix is invalid or too large.
     """
     devices = list(_devices(root))
     gpus, order = _ordered(_gpus(devices))
@@ -247,7 +247,7 @@ def _devices(root: Element) -> Iterable[PciDevice]:
 
 
 def _gpus(devices: list[PciDevice]) -> list[PciDevice]:
-    """Return the GPUs: by what libraries tell, else by their PCI classes."""
+    """Return the GPUs: by the data of libraries, or else by their PCI classes."""
     return (
         [one for one in devices if one.is_told_a_gpu()]
         or [one for one in devices if one.kind in _GPU_CLASSES]
@@ -315,7 +315,7 @@ def _cards(
 
 
 def _objects(root: Element, gpus: tuple[PciDevice, ...]) -> dict[str, int]:
-    """Return, by its number in the file, which GPU an object is, or what it is else."""
+    """Return, by object number in the file, its GPU or the number of its other kind."""
     found: dict[str, int] = {}
     for element in root.below():
         kind, index = element.get("type"), element.get("gp_index")
@@ -361,7 +361,7 @@ def _counted(found: Sequence[object], wanted: int) -> str:
 
 
 def _words(element: Element, tag: str, most: int) -> Iterator[str]:
-    """Yield what is in elements of a kind; of more words than they may have, one more."""
+    """Yield the words in elements of a kind, and one more than the limit if there are too many."""
     texts = (child.text for child in element.children if child.tag == tag)
     words = (found[0] for text in texts for found in re.finditer(r"\S+", text))
     return islice(words, most + 1)

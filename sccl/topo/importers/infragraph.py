@@ -1,8 +1,8 @@
-"""InfraGraph, the description of AI machines of MLCommons' Chakra: devices, instances and edges.
+"""Read InfraGraph, the machine description of MLCommons' Chakra: devices, instances and edges.
 
-Ranks are the components of kind ``xpu``, in the order of the file or by annotations ``rank``. What
-a box forwards is in :mod:`.infragraph_paths`. A device without XPUs is a switch, and what has only
-two ends is a wire.
+Ranks are the components of kind ``xpu``, in the order of the file or by annotations ``rank``.
+:mod:`.infragraph_paths` decides which parts of a box forward. A device without XPUs is a switch; a
+node with only two ends is a wire.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class _Edge:
 
 
 class _Graph:
-    """Nodes by where they are, and what joins them."""
+    """Nodes by place, and the links between them."""
 
     def __init__(self, file: Infrastructure, costs: Pricing) -> None:
         self.file, self.costs = file, costs
@@ -276,7 +276,7 @@ class _Graph:
             edge.ways.append(cost)
 
     def simplify(self) -> None:
-        """Take out what no way between ranks passes, and make wires of what has two ends only."""
+        """Remove nodes on no path between ranks, and replace nodes with only two ends by wires."""
         kept = set(self.ranks).union(*(ends for pairs, _ in self.shared for ends in pairs))
         queue = [node for node in sorted(self.beside) if node not in kept]
         for node in queue:  # grows while it is walked
@@ -356,7 +356,7 @@ class _Graph:
         return tuple(map(tuple, boxes.values())) if len(boxes) < len(ranks) else ()
 
     def _budgets(self, number: dict[_Where, int]) -> tuple[Budget, ...]:
-        """Return what ranks share that leave by one way, alike ones together."""
+        """Return the budgets of ranks that leave by a shared exit; equal ones are merged."""
         alike: Counter[tuple[tuple[tuple[int, int], ...], float]] = Counter()
         for pairs, speed in self.shared:
             if all(a in number and b in number for a, b in pairs):

@@ -1,9 +1,9 @@
-"""InfraGraph's shapes, and what they stand for: nodes and edges of a device and between instances.
+"""Expand InfraGraph's shapes: the nodes and edges of a device and between instances.
 
-A device lists components and how many of each there are, an edge joins what two endpoints name:
-``nic[0:2]`` as Python slices, ``cx5[0].port`` within a device that is a component. ``one2one``
-joins the i-th with the i-th, ``many2many`` each with each, ``ring`` each with the next and the last
-with the first. Two edges of the same nodes are one, the later.
+A device lists components and their counts. An edge joins the nodes of two endpoints: ``nic[0:2]``
+is a Python slice, ``cx5[0].port`` a node within a device that is a component. ``one2one`` joins the
+i-th with the i-th, ``many2many`` each with each, ``ring`` each with the next and the last with the
+first. If two edges join the same nodes, the later one counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msgspec import Meta
 from sccl.errors import FormatError, TooLargeError
 
 MAX_NODES = 2**19
-"""Of all instances together, and of a device."""
+"""Limit for the nodes of all instances together, and of a device."""
 MAX_EDGES = 2**21
 MAX_NESTED = 6
 """Devices within devices."""
@@ -44,7 +44,7 @@ class Amount(msgspec.Struct, frozen=True):
 
 
 class Physical(msgspec.Struct, frozen=True):
-    """What a link is capable of."""
+    """The bandwidth and latency of a link."""
 
     bandwidth: Amount | None = None
     latency: Amount | None = None
@@ -95,7 +95,7 @@ class Device(msgspec.Struct, frozen=True):
 
 
 class Copies(msgspec.Struct, frozen=True):
-    """So many of a device."""
+    """A number of instances of a device."""
 
     name: str
     device: str
@@ -114,7 +114,7 @@ class Infrastructure(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class EdgeKind:
-    """What an edge is: its link, and the device that this is listed in. None: between instances."""
+    """The kind of an edge: its link, and the device that lists it (None: between instances)."""
 
     link: LinkKind
     device: str | None
@@ -125,9 +125,9 @@ class Parts:
     """The nodes and edges of a device.
 
     Attributes:
-        paths: what each node is called within it: ``nic.0``, ``cx5.1.port.0``.
-        kinds: what each is: ``xpu``, ``switch``.
-        about: names and descriptions, from which GPUs can be told.
+        paths: the name of each node within it: ``nic.0``, ``cx5.1.port.0``.
+        kinds: the kind of each: ``xpu``, ``switch``.
+        about: names and descriptions, which may name the GPU model.
         lost: endpoints that name no component.
     """
 
@@ -160,7 +160,7 @@ class Parts:
 
 
 class Expansion:
-    """What devices are made of, each worked out once."""
+    """The expanded parts of devices, each computed once."""
 
     def __init__(self, file: Infrastructure) -> None:
         self.devices = {device.name: device for device in file.devices}
@@ -269,10 +269,10 @@ _INDEX = re.compile(r"[^\[\]]*(?:\[(-?\d{0,9}(?::-?\d{0,9}){0,2})\])?")
 
 
 def indices(word: str, count: int, where: str) -> Sequence[int]:
-    """Return the numbers of ``nic[0:2]``, of ``count`` that there are. Without brackets, all.
+    """Return the numbers of ``nic[0:2]`` among ``count`` components; without brackets, all.
 
     Raises:
-        FormatError: what is in brackets is no index or slice, or out of range.
+        FormatError: the brackets contain no index or slice, or one out of range.
     """
     found = _INDEX.fullmatch(word)
     inner = (found[1] or ":").split(":") if found else []

@@ -1,8 +1,8 @@
-"""What ranks see of a device in InfraGraph: their own fabric, and by which ways they leave the box.
+"""Find the paths between ranks in an InfraGraph device: the XPU fabric, and exits from the box.
 
-Where XPUs reach one another over links that join XPUs and switches alone (NVLink, xGMI, ICI), what
-else is in the box only leads out of it: a way out belongs to the XPUs that are nearest to it, one
-each where as many are as near. Else all of the box forwards, CPUs too.
+If XPUs reach one another over links that join only XPUs and switches (NVLink, xGMI, ICI), the rest
+of the box only leads out of it: an exit belongs to the XPUs nearest to it, one each if as many
+exits are equally near. Otherwise all parts of the box forward, CPUs too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Nodes = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of an edge or a way: GB/s one way, infinite where it limits nothing, and us."""
+    """The cost of an edge or path: GB/s one way (infinite: no limit), and microseconds."""
 
     gb_per_s: float
     alpha_us: float
@@ -38,12 +38,12 @@ class Cost:
 
 @dataclass(slots=True)
 class Pricing:
-    """What edges cost, and all that had to be assumed for it, in the order that it was met.
+    """The costs of edges, and the assumptions made for them, in order.
 
     Attributes:
-        gpu: what the user says that XPUs are.
-        alpha_us: of links that state none.
-        known: which GPU the XPUs of a device are, by the device.
+        gpu: GPU model that the user gives for the XPUs.
+        alpha_us: latency of links that state none.
+        known: GPU model of a device's XPUs, by device.
     """
 
     gpu: str | None
@@ -71,7 +71,7 @@ class Pricing:
         return speed, alpha
 
     def of_host(self, kind: EdgeKind, parts: Parts) -> Cost:
-        """Return the cost of an edge on the way out of a box; what is not given limits nothing."""
+        """Return the cost of an edge on an exit path; a value that is not given means no limit."""
         speed, alpha_us = self.stated(kind)
         text = f"{kind.link.name} {kind.link.description or ''}"
         if speed is None and _PCIE.search(text):
@@ -103,7 +103,7 @@ class Pricing:
         return alpha_us
 
     def assume(self, line: str) -> None:
-        """Keep what was assumed, once."""
+        """Record an assumption, once."""
         self.assumed[" ".join(line.split())] = None
 
     def gpu_of(self, parts: Parts) -> gpus.Gpu | None:
@@ -141,7 +141,7 @@ def _alpha_us(amount: Amount | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """To a node of a device: a rank, or what forwards."""
+    """A path to a node of a device: a rank, or a node that forwards."""
 
     node: int
     cost: Cost
@@ -149,11 +149,11 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Enclosure:
-    """What is seen of a device.
+    """The part of a device that paths between ranks use.
 
     Attributes:
-        edges: that forward, with their cost.
-        exits: for nodes that edges from outside end at, where these lead; several share them.
+        edges: edges that forward, with their cost.
+        exits: by node that outside edges end at, the paths from it; nodes may share a path.
         own_fabric: whether XPUs reach one another without the rest of the box.
     """
 
@@ -163,7 +163,7 @@ class Enclosure:
 
 
 def box(parts: Parts, exits: Iterable[int], costs: Pricing) -> Enclosure:
-    """Return what ranks see of a device, whose nodes ``exits`` are joined to others."""
+    """Return the usable part of a device whose nodes ``exits`` are joined to other devices."""
     xpus, ends = parts.xpus(), sorted(set(exits))
     if not xpus:
         first = _components(range(len(parts.paths)), parts.edges)
@@ -184,7 +184,7 @@ def box(parts: Parts, exits: Iterable[int], costs: Pricing) -> Enclosure:
 
 
 def _least(parts: Parts, costs: Pricing) -> Cost:
-    """Return what the slowest link within a box that only forwards limits, if it says so."""
+    """Return the limit of the slowest link within a box that only forwards, if one is stated."""
     speeds = [
         costs.stated(kind)[0] for kind in {k.link.name: k for k in parts.edges.values()}.values()
     ]
@@ -221,10 +221,10 @@ def _components(nodes: Iterable[int], edges: Iterable[Nodes]) -> dict[int, int]:
 
 
 def _fabric_costs(parts: Parts, fabric: dict[Nodes, EdgeKind], costs: Pricing) -> dict[Nodes, Cost]:
-    """Return what edges between XPUs and their switches cost.
+    """Return the costs of edges between XPUs and their switches.
 
-    Where a link states no bandwidth, the links of the GPU are spread evenly over its edges, and
-    switches pass on between them what they take in.
+    If a link states no bandwidth, the links of the GPU are spread evenly over its edges, and
+    switches forward between them at the full input rate.
     """
     degree: dict[tuple[str, int], int] = {}
     trunks: dict[tuple[str, int], int] = {}
@@ -248,10 +248,10 @@ def _fabric_costs(parts: Parts, fabric: dict[Nodes, EdgeKind], costs: Pricing) -
 
 
 def _of_gpu(parts: Parts, name: str, most: int, costs: Pricing) -> float:
-    """Return what each edge of a link carries over which the links of a GPU are spread.
+    """Return the rate of each edge of a link, with the links of a GPU spread over its edges.
 
     Args:
-        most: edges of the link that an XPU has.
+        most: maximum number of edges of the link at an XPU.
     """
     gpu = costs.gpu_of(parts)
     if gpu is None or not gpu.links:
@@ -285,7 +285,7 @@ def _assumed_speed(  # noqa: PLR0913, PLR0917 - what an edge is of
 def _shared(
     parts: Parts, exits: Sequence[int], fabric: dict[Nodes, EdgeKind], costs: Pricing
 ) -> dict[int, tuple[Way, ...]]:
-    """Return which XPUs leave by which exit, and what their way there costs."""
+    """Return, by exit, the XPUs that leave by it and the cost of their path to it."""
     near: dict[int, dict[int, tuple[int, Cost]]] = {}
     beside: dict[int, list[tuple[int, EdgeKind]]] = {}
     for (a, b), kind in parts.edges.items():

@@ -1,9 +1,9 @@
-"""Topologies that msccl-tools writes: links as a matrix of chunks per round, and switches.
+"""Read msccl-tools' topologies: links as a matrix of chunks per round, and switches.
 
-``links[dst][src]`` is how many chunks a round carries there. A switch is
-``[srcs, dsts, bandwidth, name]``, which all that goes from its sources to its destinations shares.
-Older files say ``sccl_type``. Of an algorithm's file the topology is read that the file has in it.
-Algorithms of TACCL are such files with another topology, that of nodes.
+``links[dst][src]`` is the number of chunks per round on that link. A switch is ``[srcs, dsts,
+bandwidth, name]``, and all traffic from its sources to its destinations shares it. Older files have
+``sccl_type``. From an algorithm's file the topology in it is read. Algorithms of TACCL are such
+files with another topology, that of nodes.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ EXAMPLE = '{"msccl_type": "topology", "name": "pair", "switches": [], "links": [
 
 MAX_RANKS = 1024
 MAX_PAIRS = 2**20
-"""Of ranks that switches join, of all switches together."""
+"""Limit for the pairs of ranks that switches join, all switches together."""
 
 _GB_PER_S, _ALPHA_US = 25.0, 0.7
-"""Of a lane and a link, where nothing is told: NVLink 2, with the alpha of TACCL's Table 1."""
+"""Defaults for lanes and links without data: NVLink 2, with the alpha of TACCL's Table 1."""
 
 _TYPES = frozenset({"msccl_type", "sccl_type"})
-"""Fields that name what a file is."""
+"""Fields that name the type of a file."""
 
 _Row = Annotated[list[int], Meta(max_length=MAX_RANKS)]
 _Switch = tuple[_Row, _Row, int, str]
@@ -112,9 +112,9 @@ def _links(file: _File, alpha_us: float) -> tuple[Link, ...]:
 
 
 def _budgets(file: _File, edges: set[tuple[int, int]]) -> tuple[Budget, ...]:
-    """Return what switches let pass; several of one name are told apart by their number.
+    """Return the budgets of switches; a number distinguishes switches of the same name.
 
-    One between ranks that no link joins limits nothing, there as here.
+    A switch between ranks that no link joins limits nothing, as in msccl-tools.
     """
     found = []
     pairs = sum(len(sources) * len(goals) for sources, goals, *_ in file.switches)

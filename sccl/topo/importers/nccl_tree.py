@@ -54,7 +54,7 @@ ATTRIBUTES = {
 """The attributes of each element (NVIDIA/nccl and ROCm/rccl, src/graph/xml.cc)."""
 
 Device = tuple[Element, tuple[Element, ...]]
-"""A PCI device and what is above it, from the outside."""
+"""A PCI device and the elements above it, from the outermost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +63,11 @@ class Place:
 
     Attributes:
         bus_id: as ``0000:0a:00.0``.
-        gpu: what the file tells of it. None: its PCI class alone.
-        above: the ``cpu`` that it is at and the ``pci`` above it, from the outside.
-        host: of its cpu. Empty: unknown.
-        speed: of the slowest of its slot and the bridges above it, in words. Empty: unknown.
-        generation: of PCIe, whose 16 lanes are as fast as that. 0: unknown.
+        gpu: its ``gpu`` element; None: only its PCI class is known.
+        above: its ``cpu`` and the ``pci`` elements above it, from the outermost.
+        host: host of its cpu; empty: unknown.
+        speed: speed of the slowest of its slot and the bridges above, as text; empty: unknown.
+        generation: the PCIe generation whose 16 lanes have that speed; 0: unknown.
     """
 
     bus_id: str
@@ -79,11 +79,11 @@ class Place:
 
     @property
     def numa(self) -> str:
-        """Return what tells its NUMA node from others."""
+        """Return a key that distinguishes its NUMA node from others."""
         return f"cpu {self.host} {self.above[0].get('numaid')} {self.above[0].line}"
 
     def gpu_children(self) -> list[Element]:
-        """Return what the file tells in it."""
+        """Return the elements in its ``gpu`` element."""
         return self.gpu.children if self.gpu else []
 
     def links(self) -> list[Element]:
@@ -111,15 +111,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What a file tells.
+    """The content of a file.
 
     Attributes:
         gpus: by rank.
-        order: what ranks are numbered by, in words.
+        order: description of the order of ranks.
         cards: NICs that are PCI devices.
-        virtual: network interfaces that are none.
-        no_ranks: Number of GPUs with rank -1, which are left out.
-        untold: Number of PCI devices of a GPU's class without a ``gpu``, where others have one.
+        virtual: number of network interfaces that are not PCI devices.
+        no_ranks: number of GPUs with rank -1, which are left out.
+        untold: number of PCI devices of a GPU's class without ``gpu``, if others have one.
     """
 
     gpus: tuple[Place, ...]
@@ -164,7 +164,7 @@ class Inventory:
 
 
 def path_of(one: tuple[Element, ...], other: tuple[Element, ...]) -> int:
-    """Return how far the way between two devices goes, by what is above each."""
+    """Return the distance class of the path between two devices, from the elements above each."""
     shared = sum(a is b for a, b in zip(one, other, strict=False))
     if not shared:
         return SOCKETS
@@ -174,7 +174,7 @@ def path_of(one: tuple[Element, ...], other: tuple[Element, ...]) -> int:
 
 
 def tree_of(system: Element) -> Inventory:
-    """Return what the root of a file tells.
+    """Return the content of a file from its root element.
 
     Raises:
         FormatError: a GPU has no bus id or several ranks, or two of a host have the same bus id.
@@ -202,7 +202,7 @@ def tree_of(system: Element) -> Inventory:
 
 
 def _devices(cpu: Element) -> list[Device]:
-    """Return every PCI device at a cpu, with what is above it."""
+    """Return every PCI device at a cpu, with the elements above it."""
     found: list[Device] = []
     waiting: list[Device] = [(cpu, (cpu,))]
     while waiting:
@@ -300,7 +300,7 @@ def _gb_per_s(net: Element) -> float | None:
 
 
 def _slot(pci: Element) -> tuple[str, int]:
-    """Return what the slot of a device is, and the generation whose 16 lanes are as fast."""
+    """Return the slot of a device as text, and the generation whose 16 lanes have its speed."""
     found, width = _SPEED.match(pci.get("link_speed")), pci.get("link_width")
     generation = _GT_PER_S.get(float(found[1]), 0) if found else 0
     told = width in {"1", "2", "4", "8", "16"}

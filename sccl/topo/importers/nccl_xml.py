@@ -1,14 +1,14 @@
-"""What NCCL and RCCL write of a machine: ``NCCL_TOPO_DUMP_FILE``, ``NCCL_TOPO_FILE``.
+"""Read the machine files of NCCL and RCCL: ``NCCL_TOPO_DUMP_FILE``, ``NCCL_TOPO_FILE``.
 
-A ``system`` of ``cpu``, each with trees of ``pci``. In these ``gpu``, which tells its ``nvlink`` or
-``xgmi`` by the PCI bus id of the other end, and ``nic`` of ``net``. Links to NVSwitches (PCI class
-0x068000) become those of :mod:`~sccl.topo.importers.pairs`: any pair at the full rate, with budgets
-of what leaves and enters each GPU.
+A ``system`` of ``cpu``, each with trees of ``pci``. These contain ``gpu``, which lists ``nvlink``
+or ``xgmi`` by the PCI bus id of the other end, and ``nic`` of ``net``. Links to NVSwitches (PCI
+class 0x068000) become those of :mod:`~sccl.topo.importers.pairs`: any pair at the full rate, with
+budgets for the traffic out of and into each GPU.
 
 NVLinks to CPUs (class 0x068001, of POWER9) join no GPUs.
 
-Speeds of links are of data sheets, as in the catalogue, so that machines of it and imported ones
-compare; NCCL reckons on 0.72 to 0.9 of them (src/graph/topo.h).
+Link speeds are those of data sheets, as in the catalogue, so that catalogue machines and imported
+ones are comparable. NCCL uses 0.72 to 0.9 of them (src/graph/topo.h).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ EXAMPLE = """\
 """
 
 MAX_LINKS = 64
-"""Of one kind from a GPU to one other end."""
+"""Limit for links of one kind from a GPU to one other end."""
 
 _ROOT = re.compile(r"<(?:system|graphs)[\s>]")
 _DUMP = "NCCL_TOPO_DUMP_FILE=topo.xml"

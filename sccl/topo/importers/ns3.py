@@ -42,14 +42,14 @@ _RATES = {
     for prefix, factor in _PREFIXES.items()
     for unit, of in (("bps", 0.125), ("b/s", 0.125), ("Bps", 1.0), ("B/s", 1.0))
 } | {"": 0.125e-9}
-"""What units of ns-3's DataRate are in 10^9 bytes per second."""
+"""Units of ns-3's DataRate in 10^9 bytes per second."""
 _TIMES = {"s": 1e6, "": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3, "ps": 1e-6, "fs": 1e-9}
-"""What units of ns-3's Time are in microseconds."""
+"""Units of ns-3's Time in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What the first line says. The last four are of SimAI alone."""
+    """The content of the first line. Only SimAI writes the last four fields."""
 
     nodes: int
     switches: int
@@ -66,7 +66,7 @@ class _Words:
     words: tuple[str, ...]
 
     def refuse(self, why: str) -> NoReturn:
-        """Say what is wrong.
+        """Raise an error with the line number.
 
         Raises:
             FormatError: always.
@@ -166,7 +166,7 @@ _Pairs = dict[tuple[int, int], tuple[float, float, int]]
 
 
 def _pairs(lines: list[_Words], header: _Header) -> tuple[_Pairs, int]:
-    """Return what joins which nodes, and how many links lose packets."""
+    """Return the links by pair of nodes, and the number of links that lose packets."""
     if len(lines) != header.links:
         raise FormatError(f"{len(lines)} links are there, expected {header.links} by line 1")
     found: _Pairs = {}

@@ -26,7 +26,7 @@ PATHS = {
     "SYS": SOCKETS,
     "SOC": SOCKETS,
 }
-"""How far the paths of the legend go; SOC is what SYS was until 2017."""
+"""Distance classes of the paths in the legend; SOC is the name of SYS until 2017."""
 
 MX = "MX"
 """MetaX has its own links, and prints no number of them."""
@@ -49,15 +49,15 @@ _BEHIND_NICS = frozenset({"CPU", "NUMA", "GPU", "Node"})
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """What the text says.
+    """The content of the text.
 
     Attributes:
-        gpus: how many there are, also those whose rows are missing.
-        rows: the words of each row that there is: for each GPU, then for each NIC.
-        nics: names of the columns behind the GPUs', with the legend's where it has one.
-        header: whether there was one.
-        places: what each row says of CPUs and NUMA nodes, in any words. Empty: nothing.
-        unread: NICs whose own rows do not have a cell for each GPU and NIC.
+        gpus: number of GPUs, including those whose rows are missing.
+        rows: the words of each present row: for each GPU, then for each NIC.
+        nics: names of the columns after the GPUs, from the legend if it has them.
+        header: whether there is a header.
+        places: the words on CPUs and NUMA nodes in each row; empty: none.
+        unread: NICs whose rows do not have a cell for each GPU and NIC.
     """
 
     gpus: int
@@ -83,7 +83,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line of the matrix: the words for pairs, and what follows them."""
+    """A line of the matrix: the words for pairs, and the words after them."""
 
     line: int
     gpu: int
@@ -97,10 +97,10 @@ def shows_gpus(text: str) -> bool:
 
 
 def matrix_of(text: str) -> Matrix:
-    """Return what a matrix says, with every word in its place.
+    """Return the content of a matrix, with every word in its place.
 
     Raises:
-        InputError: it is no such matrix, or larger than is read.
+        InputError: it is no such matrix, or exceeds the limits.
     """
     if len(text) > MAX_CHARACTERS:
         raise TooLargeError(
@@ -132,7 +132,7 @@ def matrix_of(text: str) -> Matrix:
 
 
 def _row(number: int, line: str) -> _Row | None:
-    """Return what a line says if it is a GPU's: the words up to the first that joins nothing."""
+    """Return the row of a GPU's line: the words up to the first that stands for no link."""
     name, *words = line.split() or [""]
     found = _GPU.fullmatch(name)
     words = [cell for word in words for cell in _cells(word)]

@@ -1,7 +1,7 @@
-"""What ``nvidia-smi topo -m`` prints: a word for each pair of GPUs, and of GPUs and NICs.
+"""Read the output of ``nvidia-smi topo -m``: a word for each pair of GPUs, and of GPUs and NICs.
 
-With the first rows alone, where those tell what joins the others. Other vendors print such a matrix
-too; MetaX writes MX for its links, without a number.
+The first rows are enough if they determine the other pairs. Other vendors print such a matrix too;
+MetaX writes MX for its links, without a number.
 """
 
 from __future__ import annotations
@@ -86,10 +86,10 @@ def read(text: str, hints: Hints) -> Imported:
 
 
 def _pairs(matrix: Matrix, links: int) -> tuple[Pairs, tuple[Edge, ...]]:
-    """Return what joins each pair, and the pairs that no row tells and switches must join.
+    """Return the links of each pair, and the pairs without a row, which switches must join.
 
     Raises:
-        FormatError: a pair is told by no row, and not joined by switches either.
+        FormatError: no row has a pair, and no switches join it.
     """
     words = matrix.words()
     lanes = {pair: _lanes(word) for pair, word in words.items() if word not in PATHS}
@@ -125,11 +125,11 @@ def _check_gpu(gpu: Gpu, matrix: Matrix) -> None:
 
 
 def _most_links(pairs: Pairs, gpu: Gpu | None) -> int:
-    """Return the most NVLinks that a GPU has; where pairs show more, they lead to switches.
+    """Return the maximum number of NVLinks of a GPU; if pairs show more, they lead to switches.
 
-    Where each pair has as many links as a GPU that occurs with NVSwitches has in all, they lead to
-    switches, unless a board of GPUs of that kind joins its pairs so directly: a matrix may show
-    only some GPUs of a machine.
+    If each pair has as many links as a GPU that occurs with NVSwitches has in total, the links lead
+    to switches, unless a board of that GPU joins its pairs with as many direct links: a matrix may
+    show only some GPUs of a machine.
     """
     alike = _alike(pairs)
     kinds = [gpu] if gpu else list(GPUS)

@@ -1,14 +1,14 @@
-"""The machine that GPUs of one computer make, from what joins each pair of them.
+"""Build the machine of the GPUs of one computer, from the links of each pair.
 
-Fast links (NVLink, xGMI) become links of as many lanes. Where a GPU is joined over more of them
-than it has, they lead to switches that pass any pair at the full rate: links between all such
-pairs, with budgets of what leaves and enters each GPU, as the catalogue's DGX-2, DGX A100 and DGX
-H100 have them. Switch nodes would say the same, and not every synthesiser takes these.
+Fast links (NVLink, xGMI) become links with that number of lanes. If a GPU has more of them than its
+model allows, they lead to switches that connect any pair at the full rate: links between all such
+pairs, with budgets for the traffic out of and into each GPU, as in the catalogue's DGX-2, DGX A100
+and DGX H100. Switch nodes would be equivalent, but not every synthesiser takes them.
 
-PCIe joins every pair. A machine gets links of it only between GPUs that no path of fast links
-joins: beside fast links PCIe adds little, and its budgets much. What passes a slot, a PCIe switch,
-a host bridge or the link between sockets shares a budget in each direction, as far as the paths
-tell which GPUs are behind the same one.
+PCIe joins every pair. A machine gets PCIe links only between GPUs that no path of fast links joins:
+beside fast links PCIe adds little bandwidth, and many budgets. Traffic through a slot, a PCIe
+switch, a host bridge or the link between sockets shares a budget in each direction, as far as the
+paths determine which GPUs are behind the same one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sccl.topo.importers.gpus import (
 from sccl.topo.network import Nic
 
 MAX_GPUS = 64
-"""Of a computer. Every pair may be a link."""
+"""Limit for the GPUs of a computer; every pair may be a link."""
 
 MAX_CARDS = 1024
 """Network cards, each of which is held against each GPU."""
@@ -46,12 +46,12 @@ _PLACES = ("PCIe switch", "PCIe switches", "host bridge", "socket")
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """What joins each pair of GPUs, each pair with the lower number first.
+    """The links and paths of each pair of GPUs, each pair with the lower number first.
 
     Attributes:
-        lanes: fast links of the pairs that have any.
-        paths: how far the PCIe path of a pair goes, where it is known.
-        places: what tells which NUMA node a GPU is at. Empty: not known.
+        lanes: number of fast links, for pairs that have any.
+        paths: distance class of the PCIe path of a pair, if known.
+        places: key of the NUMA node of each GPU; empty: unknown.
     """
 
     gpus: int
@@ -93,13 +93,13 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """What the links of a computer carry per direction, 10^9 bytes per second.
+    """The rates of the links of a computer per direction, 10^9 bytes per second.
 
     Attributes:
-        kind: of the fast links.
-        lane: of one fast link.
-        links: fast links of a GPU, at most.
-        pcie: generation of PCIe.
+        kind: name of the fast links.
+        lane: rate of one fast link.
+        links: maximum number of fast links of a GPU.
+        pcie: PCIe generation.
     """
 
     kind: str
@@ -109,18 +109,18 @@ class Speeds:
 
     @property
     def slot(self) -> float:
-        """Return what a PCIe slot and a switch's way up carry."""
+        """Return the rate of a PCIe slot and of a switch's uplink."""
         return pcie_gb_per_s(self.pcie)
 
     @property
     def sockets(self) -> float:
-        """Return what goes between sockets, no faster than a slot."""
+        """Return the rate between sockets, at most that of a slot."""
         return min(self.slot, SOCKET_GB_PER_S[self.pcie])
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """The machine, and what is to be said of how it was made."""
+    """A machine, and the notes on its construction."""
 
     topology: Topology
     understood: tuple[str, ...]
@@ -230,9 +230,10 @@ def _of_switches(pairs: Pairs, switched: frozenset[int]) -> Iterable[Budget]:
 
 
 def _of_pcie(pairs: Pairs, speeds: Speeds, slow: list[Link]) -> list[Budget]:
-    """Return what slots, switches, host bridges and sockets let pass, each told once.
+    """Return the budgets of slots, switches, host bridges and sockets, without repeats.
 
-    Of several around the same GPUs the slowest is kept; what one link passes alone is that link's.
+    Of several around the same GPUs the slowest is kept; a limit on a single link is that link's
+    rate.
     """
     edges = [link.edge for link in slow]
     found: dict[tuple[Edge, ...], Budget] = {}
@@ -248,7 +249,7 @@ def _of_pcie(pairs: Pairs, speeds: Speeds, slow: list[Link]) -> list[Budget]:
 
 
 def _doors(pairs: Pairs, speeds: Speeds) -> Iterable[tuple[str, tuple[int, ...], float]]:
-    """Yield the name of what GPUs share on their way to all others, them, and what it carries."""
+    """Yield, for each shared exit, its name, its GPUs, and its rate."""
     for gpu in range(pairs.gpus):
         yield f"PCIe slot of GPU {gpu}", (gpu,), speeds.slot
     for reach, place in enumerate(_PLACES):

@@ -1,7 +1,7 @@
-"""XML of strangers: elements, attributes and text, with the line of each. No entities.
+"""Parse untrusted XML: elements, attributes and text, with the line of each. No entities.
 
-What an entity stands for can name others, so that a few lines stand for more than any memory holds,
-or be another file: they are refused (defusedxml), as is what is deeper or larger than a machine.
+An entity can refer to others, so that a few lines expand beyond any memory, or to another file:
+entities are rejected (defusedxml), as are texts deeper or larger than a machine.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sccl.errors import FormatError, TooLargeError
 MAX_DEPTH = 64
 MAX_ELEMENTS = 2**17
 MAX_ATTRIBUTES = 64
-"""Of an element."""
+"""Limit for the attributes of an element."""
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ def parsed(text: str) -> Element:
 
 
 class _Builder(ContentHandler):
-    """Builds what is told of a text."""
+    """Build the elements from parser events."""
 
     def __init__(self, parser: _Parser) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""YAML of strangers: lists, mappings, words and nothing, and no more of it than is asked for.
+"""Parse untrusted YAML: lists, mappings, words and null, and only as deep as requested.
 
-What an anchor stands for can be written down again in a line, and so a few lines can stand for more
-than any memory holds: they are refused, as is what is nested deeper or is larger than a description
-of a machine. Numbers stay words, for the shape that they are checked against. JSON is YAML, too.
+An anchor can be repeated in a line, so that a few lines expand beyond any memory: anchors are
+rejected, as are texts nested deeper or larger than a description of a machine. Numbers stay words,
+for the shape that they are checked against. JSON is YAML, too.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from sccl.errors import FormatError, TooLargeError
 
 MAX_DEPTH = 16
 MAX_NODES = 2**22
-"""Of lists, mappings and words together."""
+"""Limit for lists, mappings and words together."""
 
 Node = str | list["Node"] | dict[str, "Node"] | None
 
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
-"""What stands for nothing, where it is not in quotation marks."""
+"""Words that stand for null, without quotation marks."""
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 
@@ -29,10 +29,10 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast whe
 
 
 def shaped(node: Node, shape: type[Shape], expected: str) -> Shape:
-    """Return what was parsed as a struct; what the struct has not is left out.
+    """Return a parsed node as a struct; fields that the struct does not have are left out.
 
     Args:
-        expected: what messages say was expected.
+        expected: the expected form, for messages.
 
     Raises:
         FormatError: it has another shape.
@@ -44,10 +44,10 @@ def shaped(node: Node, shape: type[Shape], expected: str) -> Shape:
 
 
 def parsed(text: str) -> Node:
-    """Return what a text in YAML says, every number as the word that it is written as.
+    """Parse a text in YAML; every number stays a word.
 
     Raises:
-        InputError: it is not YAML, or has anchors, or is larger or deeper than is read.
+        InputError: it is not YAML, has anchors, or is too large or too deep.
     """
     try:
         return _Reader().node_of(text)
@@ -64,7 +64,7 @@ def _in_a_line(text: str | None) -> str:
 
 
 class _Reader:
-    """Builds what the events of a text say."""
+    """Build nodes from parser events."""
 
     def __init__(self) -> None:
         self.open: list[list[Node] | dict[str, Node]] = []

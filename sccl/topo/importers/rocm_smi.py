@@ -1,9 +1,9 @@
-"""What ``rocm-smi --showtopo`` or ``amd-smi topology`` prints: what joins each pair of AMD GPUs.
+"""Read ``rocm-smi --showtopo`` or ``amd-smi topology``: the links of each pair of AMD GPUs.
 
-A weight of 15 is one hop over xGMI, 30 are two of them: then the pair passes another GPU and has no
-link of its own. Over PCIe each end weighs 20 and what is between CPUs the rest (ROCm/rocm-systems,
-issue 5763). The table of hops has 1 for all that xGMI joins, however far. A bandwidth is a range,
-from one link to all links of a pair; 0-0 is a pair that no link joins directly (ROCm/rocm_smi_lib,
+A weight of 15 is one hop over xGMI, 30 is two: the pair then passes another GPU and has no direct
+link. Over PCIe each end weighs 20 and the path between CPUs the rest (ROCm/rocm-systems, issue
+5763). The table of hops has 1 for every pair on xGMI, at any distance. A bandwidth is a range, from
+one link to all links of a pair; 0-0 is a pair without a direct link (ROCm/rocm_smi_lib,
 rocm_smi.py, --shownodesbw). Without it, the number of xGMI links of a pair is not known.
 """
 
@@ -116,13 +116,13 @@ def read(text: str, hints: Hints) -> Imported:
 
 
 def _links(tables: Tables) -> dict[Edge, str]:
-    """Return the type of link of each pair: XGMI, PCIE, or what stands for an unknown one.
+    """Return the type of link of each pair: XGMI, PCIE, or the word for an unknown one.
 
-    Some listings have types where weights should be; where there are only weights, 15 and its
-    multiples are of xGMI.
+    Some listings have types in place of weights; if there are only weights, 15 and its multiples
+    are xGMI.
 
     Raises:
-        FormatError: a pair is told by no row, or its word is none of these.
+        FormatError: no row has a pair, or its word is none of these.
     """
     if LINKS not in tables.rows and WEIGHT not in tables.rows:
         raise FormatError(
@@ -165,9 +165,9 @@ def _weights(tables: Tables) -> dict[Edge, int]:
 
 
 def _lanes(tables: Tables, links: dict[Edge, str]) -> tuple[dict[Edge, int], float]:
-    """Return the lanes of pairs that xGMI joins directly, and a lane's GB/s. 0: not known.
+    """Return the lanes of pairs that xGMI joins directly, and a lane's GB/s (0: not known).
 
-    Where bandwidths are known, the least low end of their ranges is a lane's.
+    If bandwidths are known, the smallest low end of their ranges is a lane's.
     """
     speeds = _bandwidths(tables)
     direct = [pair for pair, link in links.items() if link == _XGMI and _is_direct(tables, pair)]

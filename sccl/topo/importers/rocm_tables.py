@@ -45,15 +45,15 @@ _NUMA = re.compile(r"GPU *\[? *([0-9]{1,4}) *\]?\s*: \(Topology\) Numa Node: (-?
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What the text says.
+    """The content of the text.
 
     Attributes:
-        gpus: what it calls them: ``GPU0`` or bus ids.
-        rows: of each table that there is, the words of each GPU's row that there is.
-        numa: the NUMA node of GPUs, where it is told.
-        errors: how many lines are messages of errors.
-        unused: Titles of tables that are not read.
-        unread: Numbers of lines within tables that are no rows of them.
+        gpus: names of the GPUs: ``GPU0`` or bus ids.
+        rows: by table, the words of each GPU row that is present.
+        numa: NUMA node by GPU, if stated.
+        errors: number of lines with error messages.
+        unused: titles of tables that are not read.
+        unread: numbers of lines within tables that are no rows.
     """
 
     gpus: tuple[str, ...]
@@ -79,10 +79,10 @@ def has_titles(text: str) -> bool:
 
 
 def tables_of(text: str) -> Tables:
-    """Return what tables say.
+    """Return the content of the tables.
 
     Raises:
-        InputError: there is none, or one is not right, or they are larger than is read.
+        InputError: there is none, or one is invalid, or they exceed the limits.
     """
     if len(text) > MAX_CHARACTERS:
         raise TooLargeError(
@@ -110,7 +110,7 @@ def tables_of(text: str) -> Tables:
 
 
 class _Reading:
-    """What was read by some line: which table it is in, and all tables by then."""
+    """The state of reading after some line: the current table, and all tables so far."""
 
     def __init__(self) -> None:
         self.gpus: list[str] = []

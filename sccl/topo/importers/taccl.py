@@ -1,11 +1,11 @@
-"""Profiles of machines for TACCL: what a chunk costs on each kind of link, by the size of a chunk.
+"""Read profiles of machines for TACCL: the cost of a chunk on each kind of link, by chunk size.
 
-Costs are microseconds times a factor that keeps them whole: published profiles have 1 for chunks of
-1 MB, 10 for 32 KB and 100 for 1 KB. Their betas agree with one another where a KB is a 1024th of a
-MB, and with the paper's 46 us/MB where a MB is 10^6 bytes. Which GPUs are joined is told on TACCL's
-command line, not in the file, unless that has ``links[dst][src]``: two betas are those of NDv2, a
-DGX-1's links, one is that of GPUs around a switch, or of each pair where the name is that of a GPU
-that no switches join. ``invbws`` are alpha + beta, and left out.
+Costs are microseconds times a factor that keeps them integral: published profiles have 1 for chunks
+of 1 MB, 10 for 32 KB and 100 for 1 KB. Their betas are consistent if a KB is a 1024th of a MB, and
+match the paper's 46 us/MB if a MB is 10^6 bytes. The links of GPUs are chosen on TACCL's command
+line, not in the file, unless that has ``links[dst][src]``. Two betas mean NDv2, with a DGX-1's
+links. One beta means GPUs around a switch, or linked pairwise if the name is that of a GPU that no
+switches join. ``invbws`` are alpha + beta, and ignored.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class _File(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """What the numbers of a profile are of.
+    """The units of the numbers in a profile.
 
     Attributes:
-        size: bytes of the chunk that was profiled.
-        scale: that microseconds are multiplied by.
+        size: bytes of the profiled chunk.
+        scale: factor on microseconds.
         alpha_us: latency of links within the node.
     """
 
@@ -136,16 +136,16 @@ def read(text: str, hints: Hints) -> Imported:
 
 
 def machine_of_profile(text: str, nodes: int, name: str) -> Topology:
-    """Return the machine of so many nodes that a profile stands for.
+    """Return the machine with ``nodes`` nodes that a profile describes.
 
-    Each GPU reaches each of other nodes, and those at one NIC share it, out and in: which of these
-    ways are used, a sketch says.
+    Each GPU reaches every GPU of other nodes, and the GPUs at one NIC share it, out and in; a
+    sketch selects the connections to use.
 
     Args:
-        name: of a node, where the file has none.
+        name: name of a node, if the file has none.
 
     Raises:
-        InputError: it is no such profile, or says nothing of other nodes and there are some.
+        InputError: it is no such profile, or ``nodes`` > 1 and it has no data for other nodes.
     """
     found = read(text, Hints(name))
     if nodes == 1:
@@ -223,7 +223,7 @@ def _check_left_out(file: _File, units: Units) -> None:
 
 
 _Inside = tuple[tuple[Link, ...], tuple[Budget, ...], str, tuple[str, ...]]
-"""Links, budgets, what was understood, and what was assumed."""
+"""Links, budgets, a line for ``understood``, and the assumptions."""
 
 
 def _inside(file: _File, units: Units) -> _Inside:
@@ -289,7 +289,7 @@ def _custom(file: _File, units: Units) -> tuple[Link, ...]:
 
 
 def _nics(file: _File, units: Units) -> tuple[tuple[Nic, ...], tuple[str, ...]]:
-    """Return the network cards, each with its share of the GPUs, and what was understood."""
+    """Return the network cards, each with its share of the GPUs, and lines for ``understood``."""
     count, ranks = file.nics_per_node, file.gpus_per_node
     if count < 1 or file.remote_beta is None or file.remote_alpha is None:
         return (), ()

@@ -1,9 +1,10 @@
-"""Topologies in the algorithms that TACCL saves: equal nodes, each with the links of one node.
+"""Read topologies in the algorithms that TACCL saves: equal nodes, each with the links of one node.
 
-``node_links[dst][src]`` names the links of a node, and ``node_invbws[dst][src]`` the time of the
+``node_links[dst][src]`` lists the links of a node, and ``node_invbws[dst][src]`` the time of the
 profiled chunk over each, alpha included. ``internode_conn`` maps a GPU to the GPUs of every other
-node that it sends to. With more than two nodes all ways out of a GPU to other nodes share one, and
-so do all ways in. The GPUs of a switch in ``local_switches`` share their way to it and from it.
+node that it sends to. With more than two nodes all connections out of a GPU to other nodes share
+one, and so do all connections into it. The GPUs of a switch in ``local_switches`` share their links
+to it and from it.
 
 Source: microsoft/taccl, taccl/topologies/topology.py and taccl/serialization.py.
 """

@@ -92,11 +92,11 @@ def decoded_json(text: str | bytes) -> object:
 def unused_fields(
     node: object, shape: type[msgspec.Struct], known: frozenset[str] = frozenset()
 ) -> Iterator[str]:
-    """Yield the fields of a decoded JSON or YAML file that a struct does not have, with their path.
+    """Yield the paths of fields in a decoded JSON or YAML file that a struct does not have.
 
     Args:
-        node: Of dicts, lists and scalars.
-        known: Names of fields that say nothing about the machine.
+        node: dicts, lists and scalars.
+        known: names of fields without information on the machine.
     """
     waiting: list[tuple[object, inspect.Type, str]] = [(node, inspect.type_info(shape), "")]
     while waiting:

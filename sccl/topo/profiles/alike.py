@@ -1,8 +1,8 @@
-"""Links that are alike share one cost, so that a machine is as symmetric as it can be told to be.
+"""Give links with similar costs one shared cost, so that the machine is as symmetric as possible.
 
-No two links are measured to cost the same. Where the intervals of several have a point in common,
-nothing that was measured tells them apart: they get one cost from what is common to all, in few
-digits.
+No two links have equal measured costs. If the intervals of several links have a point in common,
+the measurements cannot distinguish the links: they get one cost from the common part of the
+intervals, with few digits.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from sccl.core.ids import Edge
 from sccl.topo.profiles.fit import CostInterval, LinkFit
 
 ALIKE = 0.1
-"""Costs that differ by so little, in proportion, are alike however sharp the intervals are: they
-tell how sure a fit is of what was measured, not by how much that differs from day to day."""
+"""Relative difference up to which costs count as equal, however narrow the intervals are: intervals
+state the uncertainty of a fit, not the variation of measurements from day to day.
+"""
 
 _CLOSE = 0.025
 """How far a number with fewer digits may be off, in proportion: lanes of 22 and 9.4 GB/s have a
@@ -28,11 +29,11 @@ _DIGITS = 6
 
 @dataclass(frozen=True, slots=True)
 class SharedCost:
-    """What some links cost, all alike.
+    """The shared cost of some links.
 
     Attributes:
         edges: the links, ascending.
-        gb_per_s: of a link with all its lanes, 10^9 bytes per second.
+        gb_per_s: bandwidth of a link with all its lanes, 10^9 bytes per second.
     """
 
     edges: tuple[Edge, ...]
@@ -78,7 +79,7 @@ def _together(
 
 
 def _common(intervals: Sequence[CostInterval]) -> float:
-    """Return what lies in all of some intervals, near the middle of their values, rounded."""
+    """Return a rounded value in the intersection of intervals, near the middle of their values."""
     low, high = max(i.low for i in intervals), min(i.high for i in intervals)
     middle = min(max(statistics.median(i.value for i in intervals), low), high)
     for digits in range(1, _DIGITS + 1):

@@ -1,15 +1,15 @@
-"""Alpha and beta of links, fitted to how long chunks took.
+"""Fit alpha and beta of links to measured transfer times.
 
-The model is that of TACCL (NSDI 2023), section 4.1: chunks sent one after another take
+The model is that of TACCL (NSDI 2023), section 4.1: n chunks of s bytes sent one after another take
 n * (alpha + beta * s), at once alpha + n * beta * s. Both are a * alpha + b * beta, with a
 latencies and b bytes, so that one linear fit takes all measurements of a link.
 
-What counts are errors in proportion: a microsecond more is much for a kilobyte and nothing for a
-megabyte. Their logarithms are fitted, in which twice as long is as far off as half. Of repetitions
-the least is fitted, or the median, and among these outliers have a bounded say (Huber, Robust
+The fit minimises relative errors: one microsecond is a large error for a kilobyte and a negligible
+one for a megabyte. So logarithms are fitted, which treat a factor of two and of one half alike. Of
+repetitions the minimum or the median is fitted, and outliers have bounded influence (Huber, Robust
 Estimation of a Location Parameter, 1964): beyond 1.345 deviations an error counts by its size, not
-by its square. Intervals are those of Efron's bootstrap: the fit is made again of rows that are
-drawn again, from a fixed seed, so that the same measurements give the same intervals.
+by its square. Intervals are those of Efron's bootstrap: the fit is repeated with resampled rows,
+from a fixed seed, so that the same measurements give the same intervals.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ class CostInterval:
 
 @dataclass(frozen=True, slots=True)
 class LinkFit:
-    """What a link costs, by its measurements.
+    """The fitted cost of a link.
 
     Attributes:
         alpha_us: latency, microseconds.
         us_per_mb: beta, microseconds for 10^6 bytes.
-        misfit: by how much the measurements differ from the model in the median, either way: 0.1 is
-            10 % more, or the model 10 % more than they.
+        misfit: median relative difference between measurements and model, in either direction: 0.1
+            is 10 %.
     """
 
     src: int

@@ -16,15 +16,15 @@ from sccl.topo.profiles.alike import SharedCost
 def measured_machine(
     measurements: Measurements, costs: Sequence[SharedCost], known: Topology | None = None
 ) -> Topology:
-    """Return a machine whose links cost what was measured.
+    """Return a machine with the measured link costs.
 
     Args:
-        costs: of all links that were measured.
-        known: whose links, lanes and budgets it has. None: one link of one lane for each pair that
-            was measured.
+        costs: the costs of all measured links.
+        known: machine with the links, lanes and budgets; None: one link of one lane for each
+            measured pair.
 
     Raises:
-        ParameterError: the known machine has other ranks, or links that were not measured.
+        ParameterError: the known machine has other ranks, or links without a measurement.
     """
     by_edge = {edge: cost for cost in costs for edge in cost.edges}
     if known is not None:

@@ -1,11 +1,11 @@
-"""Who shares a PCIe switch, and where the NIC is: TACCL (NSDI 2023), section 4.2.
+"""Infer the GPUs at each PCIe switch, and the place of the NIC: TACCL (NSDI 2023), section 4.2.
 
-Copies over a shared link get half of what they get by themselves. So all bandwidths that were
-measured fall into two clusters, of copies that share and of those that do not, which lie a factor
-of two apart: the widest gap between the logarithms parts them, if it is wider than the square root
-of two. Noise of up to 10 % spreads a cluster by 1.1/0.9 = 1.22 and leaves 0.9/0.55 = 1.64 between
-two, so that it closes no gap and opens none. Which copies share must then make sense: sharing a
-switch is an equivalence, and the NIC is on one switch at most.
+Copies over a shared link get half of their bandwidth alone. So the measured bandwidths fall into
+two clusters, of copies that share and of those that do not, a factor of two apart: the widest gap
+between the logarithms separates them, if it is wider than the square root of two. Noise of up to 10
+% spreads a cluster by 1.1/0.9 = 1.22 and leaves 0.9/0.55 = 1.64 between two, so that it neither
+closes nor opens a gap. The result must be consistent: sharing a switch is an equivalence, and the
+NIC is on at most one switch.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sccl.errors import ParameterError
 from sccl.topo.symmetry.permutations import Permutation, identity_of, then
 
 GAP = math.sqrt(2)
-"""By what factor bandwidths have to differ that are shared and not shared."""
+"""Minimum ratio between unshared and shared bandwidths."""
 
 NEARER = 1.05
-"""By what factor the latencies of the nearest CPU and of the next have to differ."""
+"""Minimum ratio between the latencies of the second nearest and the nearest CPU."""
 
 _MOST_SYMMETRIES = 100_000
 
@@ -136,15 +136,15 @@ def _switch_of_nic(
 def visible_devices(
     machine: Topology, generators: Sequence[Permutation], hierarchy: PcieHierarchy
 ) -> Permutation:
-    """Return which GPU each rank is, so that rank 0 is near the NIC and links stay what they are.
+    """Return the GPU of each rank such that rank 0 is near the NIC and links keep their costs.
 
-    Of all symmetries of the machine that do so, it is the one under which the GPUs that share
-    switches have the lowest ranks, those of the NIC first: so machines whose GPUs are numbered
-    differently look alike.
+    Among all symmetries of the machine with this property, return the one in which GPUs that share
+    switches have the lowest ranks, those at the NIC first. So machines with differently numbered
+    GPUs get the same ranks.
 
     Args:
-        machine: whose ranks are the GPUs, by number.
-        generators: of its symmetries.
+        machine: its ranks are the GPUs, by number.
+        generators: generators of its symmetries.
 
     Raises:
         ParameterError: it has another number of GPUs, the NIC shares no switch with one, or no

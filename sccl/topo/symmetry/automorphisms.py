@@ -111,7 +111,7 @@ def check_symmetry(topology: Topology, collective: Collective, image: Sequence[i
     """Check that renaming rank r to ``image[r]`` preserves links, budgets, pre and post.
 
     Raises:
-        ParameterError: it does not. The message names what has no image.
+        ParameterError: it does not; the message names an object without an image.
     """
     what = f"symmetry {_short(image)} of {collective.name} on {topology.name!r}"
     if sorted(image) != list(range(topology.ranks)):
@@ -138,9 +138,9 @@ def check_symmetry(topology: Topology, collective: Collective, image: Sequence[i
 
 
 def _check_demand(collective: Collective, image: Sequence[int], what: str) -> None:
-    """Check that every class of chunks goes to one of as many chunks.
+    """Check that every class of chunks is mapped to a class with as many chunks.
 
-    What all relations but a root and a list say of ranks is the same under every renaming.
+    All relations except a root and a list are the same under every renaming of ranks.
     """
     roots = [r.root for r in (collective.pre, collective.post) if r.root is not None]
     for root in roots:

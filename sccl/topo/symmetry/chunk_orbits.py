@@ -1,8 +1,8 @@
-"""Orbits of chunks under symmetries of a machine and its collective, with the ways within them.
+"""Orbits of chunks under symmetries of a machine and its collective, with paths within them.
 
-By Schreier's lemma: the ways from the representative to each chunk (a transversal), one generator
-and the way back make generators of what keeps the representative. Source: Seress, Permutation Group
-Algorithms (2003), chapter 4.
+By Schreier's lemma: a path from the representative to a chunk (one per chunk is a transversal), one
+generator and the path back give generators of the stabiliser of the representative. Source: Seress,
+Permutation Group Algorithms (2003), chapter 4.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class ChunkOrbit:
     symmetries: tuple[Symmetry, ...]
 
     def ways(self, start: int | None = None) -> Iterator[tuple[int, RankArray]]:
-        """Yield each chunk, with what its symmetry makes of the ranks, depth first.
+        """Yield each chunk, with the image of the ranks under its symmetry, depth first.
 
         Args:
-            start: the chunk of the orbit that ways lead from. None: its representative.
+            start: the chunk of the orbit where paths start; None: its representative.
         """
         images = [np.array(s.ranks, np.int32) for s in self.symmetries]
         after: list[list[int]] = [[] for _ in self.chunks]

@@ -54,7 +54,7 @@ def generated_groups(topology: Topology, collective: Collective) -> Iterator[Gro
 
 
 def _translations_of_a_group(topology: Topology, collective: Collective) -> Iterator[Group]:
-    """Yield what multiplication from the left does with a Cayley graph, if it keeps a collective.
+    """Yield the left multiplications of a Cayley graph that keep a collective.
 
     The group of ``MxK^R`` has elements (i, j), and (i, j)(k, l) is (i + R^j k, j + l).
     """

@@ -1,13 +1,13 @@
-"""Which groups of symmetries to synthesise under: known by construction, sampled, or given.
+"""Choose groups of symmetries for synthesis: known by construction, sampled, or given.
 
-The larger the group, the smaller the search, and the fewer the algorithms that are left: a group
-that leaves none is no proof of anything, so several are offered, the largest first. Best are groups
-that act freely on chunks: then one chunk's tree can be any tree. A rotation about a rank does so if
-it also turns the chunks of that rank (chunk j to chunk j+1).
+The larger the group, the smaller the search, and the fewer the remaining algorithms. If a group
+leaves none, nothing is proved, so several groups are offered, the largest first. The best groups
+act freely on chunks: then one chunk's tree can be any tree. A rotation about a rank does so if it
+also rotates the chunks of that rank (chunk j to chunk j+1).
 
-Generated machines have the groups that :mod:`~sccl.topo.symmetry.generated` constructs; of others
+Generated machines have the groups that :mod:`~sccl.topo.symmetry.generated` constructs. For others
 :mod:`~sccl.topo.symmetry.recognised` finds translations from the links, and
-:mod:`~sccl.topo.symmetry.sampled` draws semiregular subgroups of what BLISS finds.
+:mod:`~sccl.topo.symmetry.sampled` draws semiregular subgroups of the group that BLISS finds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from sccl.topo.symmetry.permutations import Permutation
 from sccl.topo.symmetry.sampled import sampled_groups
 
 MANY_LINKS = 50_000
-"""Beyond, BLISS takes longer than what symmetries save."""
+"""Number of links beyond which BLISS takes longer than symmetries save."""
 
 _SAMPLED_RANKS = 64
 """Beyond, sampling takes seconds: it is left out where translations are known."""

@@ -1,12 +1,12 @@
-"""Translations of a machine, found from its links alone: whether it is a torus, and where.
+"""Find the translations of a machine from its links alone: whether it is a torus, and where.
 
 A machine whose links lead from x to x + g, in an abelian group, has for each g a symmetry that
-moves every rank along one of its links: x goes to x + g. Such a symmetry is sought rank by rank:
-the one with the fewest places left is next, and of these places the farthest from rank 0 first.
-Those found before are kept to commute with it, so that one place decides many. On tori and
-hypercubes hardly anything is ever taken back; where the first ones stand in the way of the others,
-it begins again in another order, from a fixed seed. What is found is checked by whoever uses it;
-what is not found costs time and no truth.
+moves every rank along one of its links: x goes to x + g. The search fixes it rank by rank: the rank
+with the fewest possible images is next, and its images farthest from rank 0 are tried first. It
+must commute with the symmetries found before, so that one image determines many. On tori and
+hypercubes there is almost no backtracking. If the first symmetries block the others, the search
+restarts in another order, from a fixed seed. Callers verify the result; a missed symmetry costs
+time but never correctness.
 """
 
 from __future__ import annotations
@@ -174,7 +174,10 @@ class _Search:
         )
 
     def settle(self, rank: int, there: int) -> bool:
-        """Settle where a rank goes, and all that follows by what commutes. False: it cannot be."""
+        """Fix the image of a rank, and all consequences of commuting.
+
+        Return False if impossible.
+        """
         todo = [(rank, there)]
         while todo:
             rank, there = todo.pop()
@@ -198,7 +201,7 @@ class _Search:
                 heapq.heappush(self.heap, (self.left(near), near))
 
     def undo(self, length: int) -> None:
-        """Take back what was settled after the first so many."""
+        """Undo all decisions after the first ``length``."""
         if len(self.order) == length:
             return
         while len(self.order) > length:

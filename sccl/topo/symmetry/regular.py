@@ -1,10 +1,10 @@
-"""Groups of symmetries that commute and take every rank to every other: translations.
+"""Groups of symmetries that commute and are transitive on ranks: translations.
 
-Such a group is *regular*: one element alone takes rank 0 to a given rank (what keeps one rank keeps
-all, as it commutes with what moves that rank to them). So ranks can be added: the sum of two ranks
-is where the element of the one takes the other. A machine with such a group is a Cayley graph of an
-abelian group: its links lead from x to x + g, for the g that rank 0 is linked to.
-Source: Wielandt, Finite Permutation Groups (1964), section 4.
+Such a group is *regular*: exactly one element maps rank 0 to a given rank (an element that keeps
+one rank keeps all, since it commutes with the elements that move that rank to the others). So ranks
+can be added: the sum of two ranks is the image of one under the element of the other. A machine
+with such a group is a Cayley graph of an abelian group: its links lead from x to x + g, for each g
+that rank 0 is linked to. Source: Wielandt, Finite Permutation Groups (1964), section 4.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Regular:
         return len(self.places)
 
     def taking(self, rank: int) -> RankArray:
-        """Return the element that takes rank 0 to a rank: what is added is that rank."""
+        """Return the element that maps rank 0 to a rank, i.e. the addition of that rank."""
         found = np.arange(self.ranks, dtype=np.int32)
         left = int(self.places[rank])
         for generator, order in zip(self.generators, self.orders, strict=True):

@@ -70,7 +70,7 @@ def semiregular_groups(
 ) -> list[frozenset[Permutation]]:
     """Return groups in which only the identity keeps a rank, the largest first.
 
-    Cyclic ones, and what two of them make.
+    These are cyclic groups, and groups that two of them generate.
     """
     cyclic = dict.fromkeys(_cyclic(generators, ranks))  # in the order in which they were met
     largest = sorted(cyclic, key=len, reverse=True)
