@@ -1,4 +1,4 @@
-"""``sccl bounds``: what no algorithm can beat, and why."""
+"""``sccl bounds``: lower bounds for any algorithm, and their proofs."""
 
 from __future__ import annotations
 

@@ -15,10 +15,10 @@ from sccl.tasks.certify import WrittenCertificate
 def certify(
     write: Callable[[Path, Callable[[str], None]], WrittenCertificate], folder: Path, *, quiet: bool
 ) -> None:
-    """Write a certificate and say where, and what it is about.
+    """Write a certificate, and print its place and content.
 
     Args:
-        write: writes it into a folder, and says what it is doing.
+        write: writes it into a folder, and reports progress to its second argument.
     """
     console = err()
     with console.status("certificate") as status:

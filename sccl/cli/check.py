@@ -165,7 +165,7 @@ def _print_step(
 
 
 def _costs(plan: Plan) -> str:
-    """Return what a plan takes, in words."""
+    """Return the costs of a plan as text."""
     if isinstance(plan, KSynchronous):
         return f"S={plan.steps} R={plan.rounds}"
     from sccl.view.text.schedule import costs_of  # noqa: PLC0415 - NumPy is slow to load

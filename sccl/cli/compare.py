@@ -174,7 +174,7 @@ def _split(words: Sequence[str] | None) -> list[str]:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Show on a terminal what is being done; provide what is told of it."""
+    """Show progress on a terminal; yield the function that receives it."""
     if not err().is_terminal:
         yield lambda _: None
         return

@@ -1,4 +1,4 @@
-"""What the shell offers when a word is completed: names that exist, with what they are."""
+"""Shell completion: existing names, with a description each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Offer = Callable[[str], list[tuple[str, str]]]
 
 
 def words(names: Iterable[str], what: str) -> Offer:
-    """Return what offers ``names``, each described as ``what``."""
+    """Return a completer that offers ``names``, each described as ``what``."""
     known = tuple(names)
     return lambda incomplete: _starting(((name, what) for name in known), incomplete)
 

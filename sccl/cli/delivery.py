@@ -1,4 +1,4 @@
-"""Where a frontier goes once it is found: files, the terminal, a certificate, a picture."""
+"""Deliver a frontier: to files, the terminal, a certificate, a picture."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Plot = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOptions:
-    """Where a frontier goes, and by what its points are compared."""
+    """The outputs of a frontier, and the costs by which its points are compared."""
 
     out_dir: OutDir = None
     certify_dir: CertifyDir = None
@@ -56,15 +56,15 @@ class DeliveryOptions:
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Where what is found goes.
+    """The outputs of a search.
 
     Attributes:
-        subject: what it is an answer about.
+        subject: the collective and machine.
         folder: for the algorithms.
         plot: the picture.
         certificate: the folder of the proofs.
-        costs: by which algorithms are compared.
-        json: whether JSON is printed, and nothing else.
+        costs: the costs by which algorithms are compared.
+        json: whether only JSON is printed.
     """
 
     subject: Subject
@@ -83,7 +83,7 @@ class Outputs:
         *,
         json: bool,
     ) -> Outputs:
-        """Return where what is found goes: before any work is done, it is seen that it can.
+        """Return the outputs, after a check that they can be written, before any work.
 
         Raises:
             InputError: a file or folder cannot be written, or nothing would be certified.
@@ -109,14 +109,14 @@ def deliver(
     outputs: Outputs,
     write: Callable[[Path, Callable[[str], None]], WrittenCertificate],
 ) -> None:
-    """Keep, print, certify and draw what was found.
+    """Save, print, certify and draw a frontier.
 
     Args:
-        write: writes the certificate into a folder, and says what it is doing.
+        write: writes the certificate into a folder, and reports progress to its second argument.
 
     Raises:
-        Exit: it was interrupted. Then nothing is certified.
-        InputError: something cannot be written.
+        Exit: the search was interrupted. Then nothing is certified.
+        InputError: an output cannot be written.
     """
     found = replace(frontier, costs=outputs.costs)
     start = head("frontier", question_digests(outputs.subject.topology, outputs.subject.spec))

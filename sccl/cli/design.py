@@ -1,4 +1,4 @@
-"""``sccl design``: networks of so many ranks and links, by what collectives take on them."""
+"""``sccl design``: networks of a size, compared by the times of collectives on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sccl doctor``: what of this machine sccl can use."""
+"""``sccl doctor``: the parts of this machine that sccl can use."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ Name = Annotated[
 @fabric.command(epilog="Example: sccl fabric show hgx2x4")
 @reported
 def show(name: Name, json: options.Json = False) -> None:
-    """Show the channels of a fabric, and what they share. With --json, as a file."""
+    """Show the channels of a fabric, and their shared budgets. With --json, as a file."""
     one = fabric_of(name)
     if json:
         print_file(text_of(fabric_to_wire(one)))

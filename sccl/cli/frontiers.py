@@ -1,4 +1,4 @@
-"""What ``sccl pareto`` and ``sccl limits`` print: points, what is proved of them, what is open."""
+"""The output of ``sccl pareto`` and ``sccl limits``: points, their proofs, and open candidates."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _MISSING = {
 
 
 def print_frontier(console: Console, frontier: Frontier, spec: Spec) -> None:
-    """Print what was found, and how far it is known.
+    """Print a frontier, and the state of its proof.
 
     Args:
         frontier: with the costs by which points are compared.
-        spec: the collective that it is of.
+        spec: its collective.
     """
     root = "" if frontier.root is None else f" (root {frontier.root})"
     more = ", limits over all k and C" if frontier.covered is None else ""
@@ -195,14 +195,14 @@ def _classes_table(frontier: Frontier) -> Table:
 
 
 def _state(point: Point, frontier: Frontier) -> str:
-    """Return what is known of a point; of a limit, whether it is."""
+    """Return the state of a point's proof. For a limit, whether it is attained."""
     if frontier.covered is None:
         return "proved" if point.proved else "open"
     return point.state_words
 
 
 def _cost(point: Point) -> str:
-    """Return R/C; of a limit also what is near it, if it is not attained."""
+    """Return R/C. For a limit that is not attained also the nearest attained value."""
     if point.attained:
         return str(point.cost)
     near = _MISSING[point.missing]
@@ -236,7 +236,7 @@ def _print_fastest(console: Console, frontier: Frontier) -> None:
 
 
 def _print_open(console: Console, frontier: Frontier) -> None:
-    """Print what was not decided, and where algorithms are if they were not kept."""
+    """Print the undecided candidates, and where algorithms are if they were not saved."""
     for one in frontier.open[:_MOST_OPEN]:
         console.print(
             f"  open: {one.candidate} (R/C {one.candidate.cost}): {one.reason}", markup=False

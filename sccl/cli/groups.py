@@ -42,7 +42,7 @@ def flat(verb: Callable[..., T]) -> Callable[..., T]:
 
 
 def _parameters(function: Callable[..., Any]) -> list[Parameter]:
-    """Return what a verb or a group is made of, with hints that are resolved."""
+    """Return the parameters of a verb or a group of options, with resolved type hints."""
     hints = get_type_hints(function, include_extras=True)
     return [
         parameter.replace(annotation=hints[name], kind=Parameter.KEYWORD_ONLY)

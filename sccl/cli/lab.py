@@ -58,7 +58,7 @@ By = Annotated[
 
 
 class _Printer:
-    """What ranks say, on the streams on which they say it."""
+    """Print the output of ranks on the same streams."""
 
     def __init__(self, *, quiet: bool, aside: bool) -> None:
         self.quiet, self.aside = quiet, aside

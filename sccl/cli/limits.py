@@ -88,7 +88,7 @@ def limits(
 
 
 def _refuse(what: str, given: dict[str, object]) -> None:
-    """Complain of options that have no part in what is asked.
+    """Reject options that do not apply to the request.
 
     Raises:
         ParameterError: one is given.

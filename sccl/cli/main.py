@@ -16,19 +16,19 @@ from sccl.cli.streams import let_go_of_stdout
 from sccl.cli.verbs import VERBS, Verb
 
 _USAGE: Any = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
-"""What Typer raises at a command line that it cannot read; newer ones have a Click of their own."""
+"""The exception that Typer raises for an invalid command line; newer versions bundle Click."""
 
 _FAILED = 4  # ExitCode.FAILED, which would load what only verbs need
 
 
 def _wants_json(words: Sequence[str]) -> bool:
-    """Return whether ``--json`` is among the options: what follows ``--`` is none."""
+    """Return whether ``--json`` is among the options; words after ``--`` are not options."""
     before = words[: words.index("--")] if "--" in words else words
     return "--json" in before
 
 
 def _tell(error: Any, words: Sequence[str]) -> int:
-    """Say why a command line cannot be read, and where it says what it takes; return its code."""
+    """Print why a command line is invalid, and where its help is; return the exit code."""
     message, context = error.format_message(), getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError":  # older ones lack it; its message is the help
         sys.stderr.write(message)
@@ -55,7 +55,7 @@ class Verbs(TyperGroup):
             )
 
     def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        """Run the command line; what ends it before a verb runs is told in a sentence."""
+        """Run the command line; print errors before a verb runs as one sentence."""
         given = args[0] if args else extra.get("args")
         try:
             code = super().main(*args, **extra | {"standalone_mode": False})

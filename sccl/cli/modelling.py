@@ -26,7 +26,7 @@ Words = str | None
 
 @dataclass(frozen=True)
 class ModelParameters:
-    """What a workload is made of. None: as the preset says, or by default."""
+    """The parameters of a workload. None: from the preset, or the default."""
 
     layers: Annotated[
         Whole, typer.Option(help="Number of layers of all stages.", rich_help_panel=_MODEL)
@@ -314,10 +314,10 @@ class ModelParameters:
     ] = None
 
     def given(self) -> dict[str, Any]:
-        """Return what was given, by name.
+        """Return the given parameters by name.
 
         Raises:
-            ParameterError: widths are none.
+            ParameterError: the widths are invalid.
         """
         found: dict[str, Any] = {}
         for field in fields(self):

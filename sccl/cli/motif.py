@@ -1,4 +1,4 @@
-"""``sccl motif``: what a recipe makes of a collective."""
+"""``sccl motif``: the motifs that a recipe makes from a collective."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _SHOWN = 3
 
 
 def print_offered(console: Console, offered: OfferedOptions) -> None:
-    """Print a table for collectives that are alike: their options, and what was refused."""
+    """Print a table for equal collectives: their options, and the rejected ones."""
     title = f"{offered.workload.name} on {offered.fabric.name}: options of collectives"
     console.print(on_a_line(title), markup=False, soft_wrap=True)
     if offered.costs:
@@ -60,7 +60,7 @@ def _table(kind: OfferedKind) -> Table:
 
 
 def _taken(option: Option) -> str:
-    """Return what an option takes of links on average while it is under way, most first."""
+    """Return the average load of links by an option while it runs, in descending order."""
     whole = WHOLE_LOAD * max(1, option.alone_ns)
     rows = sorted(option.work.items(), key=lambda row: (-row[1], row[0]))
     told = [f"{work / whole:.0%} of {name}" for name, work in rows[:_SHOWN]]

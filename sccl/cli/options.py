@@ -99,11 +99,11 @@ def writable(path: Path | None) -> Path | None:
 
 
 def refuse(told: Mapping[str, object], why: str) -> None:
-    """Refuse options of measuring where nothing is measured.
+    """Reject measurement options where nothing is measured.
 
     Args:
-        told: what was given, by the option's name. None: nothing.
-        why: the option that measures nothing, and what it does.
+        told: option values by name. None: not given.
+        why: the option that prevents a measurement, and its effect.
 
     Raises:
         ParameterError: one was given.

@@ -114,7 +114,7 @@ def _tell_offered(offered: OfferedOptions, output: Path | None, *, json: bool) -
 
 
 def _known(period_us: float | None, bound_us: float | None) -> str:
-    """Return what is known by then, in words."""
+    """Return the known values so far as text."""
     if period_us is None:
         return ""
     known = f": {duration_text(period_us)}"

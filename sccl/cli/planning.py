@@ -1,4 +1,4 @@
-"""How training steps are planned, as options: what is searched, and which options there may be."""
+"""Options for planning training steps: the search, and the choices for collectives."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ OptionsOnly = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class PlanSearch:
-    """What is searched, and how much."""
+    """The search method, and its effort."""
 
     search: Search = "sgs"
     seconds: Seconds = 10.0
@@ -94,7 +94,7 @@ class PlanSearch:
 
 @dataclass(frozen=True, slots=True)
 class PlanChoices:
-    """What plans may be of."""
+    """The choices that plans may use."""
 
     max_motifs: MaxMotifs = 16
     memory: Memory = None

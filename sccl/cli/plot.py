@@ -94,10 +94,10 @@ def plot(
 def picture(
     frontier: Frontier, path: Path, least: Callable[[float], float] | None, *, quiet: bool
 ) -> None:
-    """Draw what a sweep has found, as a frontier and as times by buffer size, and say where.
+    """Draw a frontier, with times by buffer size, to a file, and print its path.
 
     Args:
-        least: microseconds that no plan takes less than, by bytes of a buffer.
+        least: lower bound in microseconds, by bytes of a buffer.
     """
     console = err()
     frontiers = lines_of([frontier])

@@ -1,4 +1,4 @@
-"""``sccl profile``: what links cost, measured."""
+"""``sccl profile``: measured costs of links."""
 
 from __future__ import annotations
 

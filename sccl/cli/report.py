@@ -45,7 +45,7 @@ _HALVES = re.compile("[\ud800-\udfff]")
 
 
 class ExitCode(IntEnum):
-    """What the shell gets."""
+    """The exit code of the process."""
 
     OK = 0
     """Sat, or done."""
@@ -62,10 +62,10 @@ class ExitCode(IntEnum):
 
 
 class _Console(Console):
-    """A console that lets a closed pipe through, which is no failure of a command.
+    """A console that raises on a closed pipe, which is no failure of a command.
 
-    Names come from files and command lines: what would move the cursor or change the terminal is
-    shown, and not done.
+    Names come from files and command lines: control characters in them are shown, and have no
+    effect on the terminal.
     """
 
     def render_str(self, text: str, **options: Any) -> Text:
@@ -73,12 +73,12 @@ class _Console(Console):
         return super().render_str(visible(text), **options)
 
     def status(self, status: RenderableType, **options: Any) -> Status:
-        """Show what is being done, likewise."""
+        """Show the current activity, with control characters made visible."""
         told = visible(status) if isinstance(status, str) else status
         return super().status(told, **options)
 
     def on_broken_pipe(self) -> None:
-        """Let whoever called know that nobody reads."""
+        """Raise an error for the caller: the reader has left."""
         raise BrokenPipeError
 
 
@@ -93,7 +93,7 @@ def on_a_line(what: object) -> str:
 
 
 def next_command(project: Path, target: str) -> str:
-    """Return what to do with a project that was written, as markup."""
+    """Return the next command for a written project, as markup."""
     place = escape(on_a_line(quote(str(project))))
     return f"sccl run {place}" if target == "host" else f"make -C {place}"
 
@@ -133,7 +133,7 @@ def tell_first_use() -> None:
 
 
 def print_output(output: Output) -> None:
-    """Print what a verb has to say as JSON on stdout."""
+    """Print the output of a verb as JSON on stdout."""
     print_json(plain(output))
 
 
@@ -152,7 +152,7 @@ def _readable(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is said of a failure: a word in a colour, a sentence, and the exit code."""
+    """The report of a failure: a word in a colour, a sentence, and the exit code."""
 
     kind: str
     word: str
@@ -161,7 +161,7 @@ class Told:
 
     @classmethod
     def of_usage(cls, sentence: str) -> Told:
-        """Return what is said of a command line that cannot be read."""
+        """Return the report of an invalid command line."""
         _printed.clear()  # no verb has run
         return cls("UsageError", _ERROR, sentence, ExitCode.BAD_INPUT)
 
@@ -199,7 +199,7 @@ def _told(error: Exception | KeyboardInterrupt) -> Told:
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Print sccl's own warnings as one line each. Those of others stay what they are."""
+    """Print sccl's warnings as one line each; leave others unchanged."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", ScclWarning)
         usual = warnings.showwarning
@@ -216,7 +216,7 @@ def _warnings_as_lines() -> Iterator[None]:
 
 
 def _delivered(command: Callable[..., T], /, **given: Any) -> T:
-    """Return what a command returns; what it printed has left this process."""
+    """Run a command, flush its output, and return its result."""
     with _warnings_as_lines():
         try:
             result = command(**given)
@@ -228,10 +228,10 @@ def _delivered(command: Callable[..., T], /, **given: Any) -> T:
 
 
 def reported(verb: Callable[..., T]) -> Callable[..., T]:
-    """Return a command: what the verb raises is one sentence on stderr and an exit code.
+    """Return a command that prints a verb's exceptions as one sentence, with an exit code.
 
-    With ``--json`` the sentence is on stdout, too, as the one document that is printed there.
-    Groups of options are taken one by one.
+    With ``--json`` the sentence is also on stdout, as the only document there. Groups of options
+    are flattened.
     """
     command = flat(verb)
 
@@ -252,7 +252,7 @@ def reported(verb: Callable[..., T]) -> Callable[..., T]:
 
 
 def _ended(error: Exception | KeyboardInterrupt, *, json: bool) -> int:
-    """Say what went wrong, in one sentence on stderr, and return the exit code."""
+    """Print the error as one sentence on stderr, and return the exit code."""
     if isinstance(error, typer.Exit) and (not interrupted() or error.exit_code == exit_code()):
         return error.exit_code
     if isinstance(error, BrokenPipeError) and not interrupted():  # nobody is there to be told
@@ -264,9 +264,9 @@ def _ended(error: Exception | KeyboardInterrupt, *, json: bool) -> int:
 
 
 def _sizes(error: MemoryError) -> str:
-    """Return how large the question was that took all memory.
+    """Return the size of the problem that exhausted the memory.
 
-    Wherever that happened, what was worked on is at hand in the calls that led there.
+    It is read from local variables in the frames of the traceback.
     """
     sizes: dict[str, int] = {}
     trace = error.__traceback__

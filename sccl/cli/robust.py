@@ -1,4 +1,4 @@
-"""``sccl robust``: what a machine still reaches when any one of its parts has failed."""
+"""``sccl robust``: the performance of a machine after a failure of any one of its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``sccl schema``: the shapes of what is printed and of files, for scripts."""
+"""``sccl schema``: JSON schemas of outputs and files, for scripts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the verbs that search take alike: who is asked, and how the question is answered."""
+"""Shared options of verbs that search: the solver, and the processes that run it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ TlsKey = Annotated[Path | None, typer.Option(help="Key of the certificate (PEM).
 
 @dataclass(frozen=True, slots=True)
 class SearchOptions:
-    """Who is asked, and how."""
+    """The solver and its parameters."""
 
     solver: Solver = backends.DEFAULT
     seed: Seed = 0
@@ -70,7 +70,7 @@ class SearchOptions:
 
 @dataclass(frozen=True, slots=True)
 class KeptOptions:
-    """Where verdicts are kept."""
+    """The store of verdicts."""
 
     store: options.Store = None
     no_store: NoStore = False
@@ -79,7 +79,7 @@ class KeptOptions:
 
 @dataclass(frozen=True, slots=True)
 class WorkersOptions:
-    """Where queries are answered."""
+    """The processes or machines that answer queries."""
 
     jobs: Jobs = 1
     cluster: ClusterAddress = None

@@ -1,9 +1,9 @@
-"""Ctrl-C, SIGTERM and SIGHUP: heard from the first line on, whatever the command is doing.
+"""Ctrl-C, SIGTERM and SIGHUP: handled from the first line on, at any point of a command.
 
-While a verb works, a signal is a KeyboardInterrupt in it, and what was found so far is printed.
-Before and after that (imports, help, the end of the interpreter) nothing would be lost, and much
-swallows exceptions or makes a traceback of them: there the process ends on the spot. This module
-is loaded before any other and loads nothing itself.
+While a verb works, a signal is a KeyboardInterrupt in it, and results so far are printed. Before
+and after that (imports, help, the end of the interpreter) nothing would be lost, and much code
+swallows exceptions or prints a traceback: there the process ends immediately. This module is loaded
+before any other and loads no other module.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _DEAF_S = 2.0
 
 
 class _State:
-    """What has been heard.
+    """The state of signal handling.
 
     Attributes:
         number: the first signal. None: none yet.
-        since: when it came, by the monotonic clock.
+        since: its time, by the monotonic clock.
         raised: whether it has been raised as KeyboardInterrupt.
-        within: the outermost foreign call that it was raised in. None: it was not in any.
+        within: the outermost foreign call that it was raised in. None: not in one.
         told: the end of a pipe into which the system writes signals, and from which the handler
             takes them.
     """
@@ -56,7 +56,7 @@ class _State:
 
 
 def listen() -> None:
-    """Hear signals from now on. Those that whoever started us has ignored stay ignored."""
+    """Handle signals from now on. Signals that the parent process ignores stay ignored."""
     _State.told, writer = os.pipe()
     for end in (_State.told, writer):
         os.set_blocking(end, False)
@@ -77,14 +77,14 @@ def interruptible(work: Callable[[], T]) -> T:
 
 
 def interrupted() -> bool:
-    """Return whether a signal has come, whatever became of it on its way to the verb."""
+    """Return whether a signal has come, even if the verb did not receive it."""
     return _State.number is not None
 
 
 def leave_if_interrupted() -> None:
-    """End the process if a signal has come; libraries may take long to end by themselves.
+    """End the process if a signal has come, since libraries may take long to exit.
 
-    What was found has been printed by now, and files, processes and connections are closed.
+    Results have been printed by now, and files, processes and connections are closed.
     """
     if interrupted():
         try:  # noqa: SIM105 - contextlib takes its time to load
@@ -112,7 +112,7 @@ def _handle(number: int, frame: FrameType | None) -> None:
 
 
 def _remind(_: int, frame: FrameType | None) -> None:
-    """Interrupt what could not be interrupted before, or has swallowed it."""
+    """Raise the interrupt again in code that could not be interrupted, or swallowed it."""
     _take()
     if not _State.raised or (_State.within in _calls(frame) and not _being_handled()):
         _interrupt(frame)
@@ -138,7 +138,7 @@ def _interrupt(frame: FrameType | None) -> None:
 
 
 def _calls(frame: FrameType | None) -> list[FrameType]:
-    """Return what is being executed, from the verb's own call on. All, if there is none."""
+    """Return the active frames from the verb's call on, or all if there is none."""
     calls = []
     while frame is not None:
         calls.append(frame)
@@ -189,7 +189,7 @@ def _take() -> bytes:
 
 
 def _watch() -> None:
-    """End the process if the main thread does not hear a signal: what a thread of its own does."""
+    """End the process if the main thread does not handle a signal (runs in a thread)."""
     while select.select([_State.told], [], []):
         deadline = time.monotonic() + _DEAF_S
         while time.monotonic() < deadline and select.select([_State.told], [], [], 0)[0]:

@@ -1,4 +1,4 @@
-"""``sccl simulate``: what algorithms and schedules take on their machines."""
+"""``sccl simulate``: times of algorithms and schedules on their machines."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def _print_path(console: Console, run: RunPart) -> None:
 
 
 def _why(step: PathPart) -> str:
-    """Return what a transfer waited for, in words."""
+    """Return the reason for a transfer's wait as text."""
     waits = step.start_us - step.ready_us
     waited = f"waited {waits:.4g} us for" if waits else "after the previous transfer on"
     return {

@@ -1,4 +1,4 @@
-"""``sccl sketch``: whether sketches fit a machine, what they say, and what they leave of it."""
+"""``sccl sketch``: whether sketches fit a machine, their content, and the machine within them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def show(
     profile: TacclTopology = None,
     json: options.Json = False,
 ) -> None:
-    """Show what a sketch says as a table. With --json, as a file of sccl's own."""
+    """Show a sketch as a table. With --json, as a file in sccl's format."""
     found, fit = fit_of(file, topo, profile)
     if json:
         print_file(text_of(sketch_to_wire(found)))
@@ -120,7 +120,7 @@ def explain(
     root: Root = None,
     json: options.Json = False,
 ) -> None:
-    """Say in sentences what plans may do within a sketch, and what they may not."""
+    """Explain in sentences the transfers that a sketch allows and forbids."""
     fit = _needed(fit_of(file, topo, profile)[1])
     found = explain_output(fit, chunks_for(fit, collective, root))
     if json:

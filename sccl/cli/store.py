@@ -1,4 +1,4 @@
-"""``sccl store``: what sweeps have kept."""
+"""``sccl store``: the stored results of sweeps."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def show(
     file: options.Store = None,
     json: options.Json = False,  # noqa: ARG001 - for its errors
 ) -> None:
-    """Print an instance and what solvers said of it: always as JSON."""
+    """Print an instance and the verdicts of solvers, always as JSON."""
     with open_store(file) as opened:
         found = opened.find(digest)
     instance = instance_to_wire(found[0][0])

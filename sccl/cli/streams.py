@@ -1,4 +1,4 @@
-"""Standard output where nobody takes what is printed: its reader has left, or the disk is full."""
+"""Standard output without a reader: a closed pipe, or a full disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 
 def let_go_of_stdout() -> None:
-    """Send nowhere what still lies in its buffer: Python would complain of it at its end."""
+    """Discard the buffered output, so that Python does not report an error at exit."""
     with suppress(OSError, ValueError):  # that of a test is no file
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

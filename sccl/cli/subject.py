@@ -1,4 +1,4 @@
-"""What the verbs that ask take alike: a collective on a machine."""
+"""Shared options of verbs: a collective on a machine."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ Root = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectOptions:
-    """What is asked about."""
+    """The collective and machine."""
 
     collective: Collective = None
     topo: Topo
@@ -122,7 +122,7 @@ class SubjectOptions:
 
 @dataclass(frozen=True, slots=True)
 class SketchedSubjectOptions:
-    """What is asked about, where a sketch may be given."""
+    """The collective and machine, with an optional sketch."""
 
     collective: Collective = None
     topo: TopoOrProfile = None
@@ -178,7 +178,7 @@ def asked_of(
 
 
 def subject_from(options: SubjectOptions) -> Subject:
-    """Return the machine as it is modelled, and the collective; say what was done to the machine.
+    """Return the machine model and the collective; print changes made to the machine.
 
     Raises:
         InputError: one of them does not exist, or they do not fit.

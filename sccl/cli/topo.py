@@ -214,7 +214,7 @@ def import_(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Read a machine from what its vendor's tools print, or from others' files.
+    """Read a machine from the output of its vendor's tools, or from other tools' files.
 
     The output lists the contents of the file line by line, then the assumptions.
     """
@@ -300,7 +300,7 @@ def infer(
 
 
 def _finish(read: Read, output: Path | None, *, json: bool) -> None:
-    """Write the machine that was read, if it is to be, and print what was read."""
+    """Write the imported machine if requested, and print the import report."""
     if output is not None:
         write_machine(read, output)
     if json:

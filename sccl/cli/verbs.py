@@ -1,4 +1,4 @@
-"""The verbs of ``sccl``: what its help says of each, and which module holds it."""
+"""The verbs of ``sccl``: their help summaries, and their modules."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Verb(NamedTuple):
-    """What ``sccl --help`` says of a verb: no module that holds one is loaded for that."""
+    """The help entry of a verb, available without loading its module."""
 
     group: str
     name: str

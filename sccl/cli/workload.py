@@ -1,4 +1,4 @@
-"""``sccl workload``: what training jobs compute, call and wait for."""
+"""``sccl workload``: the computations, calls and dependencies of training jobs."""
 
 from __future__ import annotations
 

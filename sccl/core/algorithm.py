@@ -58,14 +58,15 @@ class KSynchronous:
 class Algorithm(KSynchronous):
     """Rounds per step and sends, for one collective on one topology.
 
-    It is a *candidate*: only :func:`sccl.judge.violations` says whether it is right, so that wrong
-    ones can be represented, judged and explained. ``sends`` are kept sorted by step and chunk.
+    It is a *candidate*, not verified on construction: :func:`sccl.judge.violations` verifies it, so
+    that wrong algorithms can be represented, checked and explained. ``sends`` are sorted by step
+    and chunk.
 
     Attributes:
         rounds_per_step: Q = (r_0, ..., r_{S-1}).
         sends: T.
         scope: the class of algorithms that a claim of optimality is about.
-        proved: what has been proved of it, as words (``"latency"``, ``"bandwidth"``, ``"pareto"``).
+        proved: the proved kinds of optimality (``"latency"``, ``"bandwidth"``, ``"pareto"``).
     """
 
     topology: Topology

@@ -1,4 +1,4 @@
-"""Answer: what a solver says of an instance. A timeout is Unknown, never Unsat."""
+"""Answer: the verdict of a solver on an instance. A timeout is Unknown, never Unsat."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sccl.core.symmetric import AnyAlgorithm
 
 
 class Origin(StrEnum):
-    """Where an unsat came from."""
+    """The origin of an unsat verdict."""
 
     HERE = "here"
     """A solver or a bound of this process, or of worker processes that it started."""
@@ -90,8 +90,8 @@ class Unknown:
 
     Attributes:
         reason: why it gave up (``"timeout after 60 s"``).
-        best: R/C of what was found instead, below which asking again for as many steps is no use.
-            None: that is not known.
+        best: R/C of the best algorithm found meanwhile; queries for as many steps are useful only
+            below it. None: unknown.
     """
 
     reason: str

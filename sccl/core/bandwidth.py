@@ -57,11 +57,11 @@ class BandwidthInterval:
 
 @dataclass(frozen=True, slots=True)
 class VariableBandwidth:
-    """The bandwidth of links over time: all of theirs wherever no interval says less.
+    """The bandwidth of links over time: full bandwidth outside the intervals.
 
     Attributes:
-        intervals: where several are about one link at one time, the least fraction counts.
-        name: what to call it in a message: its file.
+        intervals: if several apply to one link at one time, the smallest fraction counts.
+        name: name in messages: its file.
     """
 
     intervals: tuple[BandwidthInterval, ...]

@@ -1,4 +1,4 @@
-"""Lower bounds on S and on R/C, with what proves them, as values."""
+"""Lower bounds on S and on R/C, with their proofs, as values."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sccl.core.words import solved_as
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """A chunk that has far to go: why no algorithm has fewer steps.
+    """A chunk with a long path, which proves the lower bound on steps.
 
     Attributes:
-        collective: what was looked at: the one that was asked for, or its dual.
-        on_reversed: whether that was done on the reversed topology.
+        collective: the bounded collective: the requested one, or its dual.
+        on_reversed: whether the bound is on the reversed topology.
         sources: the ranks that hold the chunk before.
-        rank: one that wants it.
+        rank: a rank that wants it.
         steps: links on a shortest path to it.
     """
 
@@ -29,7 +29,7 @@ class Distance:
 
     @property
     def problem(self) -> str:
-        """Return what was looked at, in words."""
+        """Return the bounded problem as text."""
         return solved_as(self.collective, on_reversed=self.on_reversed)
 
 
@@ -50,15 +50,15 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """Prices of links and budgets at which what has to be moved costs so many rounds.
+    """Prices of links and budgets that prove a lower bound on the rounds.
 
     Attributes:
-        collective: what was bounded: the one that was asked for, or its dual.
-        on_reversed: whether that was done on the reversed topology.
+        collective: the bounded collective: the requested one, or its dual.
+        on_reversed: whether the bound is on the reversed topology.
         chunks: the C at which chunks are counted.
-        rounds: R is at least this for so many chunks.
-        prices: (name of a constraint, price) of those that have one.
-        cuts: that show what the demand costs. Empty: shortest paths do.
+        rounds: R is at least this for that C.
+        prices: (name of a constraint, price), where there is a price.
+        cuts: cuts that bound the cost of the demand. Empty: by shortest paths.
     """
 
     collective: str
@@ -70,7 +70,7 @@ class Priced:
 
     @property
     def problem(self) -> str:
-        """Return what was bounded, in words."""
+        """Return the bounded problem as text."""
         return solved_as(self.collective, on_reversed=self.on_reversed)
 
     @property
@@ -81,14 +81,14 @@ class Priced:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Sends that each chunk of an allreduce needs, of whatever class it is.
+    """The number of sends that each chunk of an allreduce of any class needs.
 
     Attributes:
-        sends: of each chunk at least, into ``ranks``, or between ``groups``.
-        chunks_per_round: what can be sent so in a round, at most.
-        ranks: those of a cut. Empty: it is of groups.
-        groups: that take in all ranks; empty, too: each rank is one, and all sends are counted.
-        approached: whether allreduces of ever more steps come as near the bound as one likes.
+        sends: minimum for each chunk, into ``ranks``, or between ``groups``.
+        chunks_per_round: maximum number of such sends in a round.
+        ranks: the ranks of a cut. Empty: the bound is by groups.
+        groups: groups that contain all ranks; also empty: each rank is one, and all sends count.
+        approached: whether allreduces of more and more steps come arbitrarily close to the bound.
     """
 
     collective: str
@@ -100,7 +100,7 @@ class Counted:
 
     @property
     def bandwidth(self) -> Fraction:
-        """Return what R/C is at least."""
+        """Return the lower bound on R/C."""
         return Fraction(self.sends, self.chunks_per_round)
 
     @property
@@ -111,14 +111,14 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What no algorithm of a class can beat.
+    """Lower bounds for all algorithms of a class.
 
     Attributes:
         steps: S is at least this.
         bandwidth: R/C is at least this.
-        scope: the class, in words. Empty: all algorithms.
-        distance: proves the first. None: an older file does not say.
-        evidence: proves the second; likewise.
+        scope: the class, as text. Empty: all algorithms.
+        distance: proof of the bound on S. None: not in an older file.
+        evidence: proof of the bound on R/C. None: not in an older file.
     """
 
     steps: int

@@ -26,13 +26,13 @@ def plain_bus_id(text: str) -> str:
 
 
 def checked_bus_ids(given: BusIds, ranks: int, where: str) -> BusIds:
-    """Return what is said of ranks, with every bus id as ``0000:0a:00.0``.
+    """Return the bus ids of ranks, each normalised to ``0000:0a:00.0``.
 
     Args:
         where: the beginning of the message.
 
     Raises:
-        TopologyError: one is none, or there is not one for each rank.
+        TopologyError: one is invalid, or there is not one for each rank.
     """
     if not isinstance(given, tuple) or not given:
         return given

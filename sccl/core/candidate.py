@@ -44,13 +44,13 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What a sweep covers.
+    """The range of a sweep.
 
     Attributes:
         k: R <= S + k (SCCL section 3.1: k-synchronous), for the S and R of the dual that is solved.
-            None: 5, or what it takes to meet the bandwidth bound in the fewest steps.
+            None: 5, or enough to attain the bandwidth bound in the fewest steps.
         max_steps: last S. None: three steps (of the dual) more than the latency bound.
-        max_chunks: largest C. None: as many as R and the bandwidth bound allow.
+        max_chunks: largest C. None: as large as R and the bandwidth bound allow.
     """
 
     k: int | None = None
@@ -66,6 +66,6 @@ class Range:
 
     @property
     def words(self) -> str:
-        """Return what claims of a sweep are restricted to, such as ``"k = 2"``."""
+        """Return the restriction on claims of a sweep, such as ``"k = 2"``."""
         of_rounds = "the k searched" if self.k is None else f"k = {self.k}"
         return of_rounds + (f" and C <= {self.max_chunks}" if self.max_chunks is not None else "")

@@ -1,8 +1,8 @@
-"""Clock: what a chunk costs on each link and budget in whole ticks, rounded up here and only here.
+"""Clock: the cost of a chunk on each link and budget in whole ticks, rounded up only here.
 
-Whoever reckons with times asks a clock, so that a time which one room proves is the time that
-another one replays. Costs are taken as the decimals that a machine states, so no float has a part
-in it: the same ticks on every machine.
+All code that computes with times uses a clock, so that a time proved by one module is the time that
+another one replays. Costs are taken as the decimals that a machine states, without floats: the
+ticks are the same on every computer.
 
 n lanes are one pipe of n times the rate, and so is a budget: rounds are a matter of algorithms.
 """
@@ -29,7 +29,7 @@ MAX_TICK_PS = 10**12
 """A second."""
 
 MAX_TICKS = 2**48
-"""Of one chunk on one link, so that sums over long schedules stay far from the end of 64 bits."""
+"""Limit for one chunk on one link, so that sums over long schedules fit in 64 bits."""
 
 _PS_PER_US = 10**6
 
@@ -37,7 +37,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class AlphaModel(StrEnum):
-    """What a link does during alpha.
+    """The state of a link during alpha.
 
     ``TRAVELS``: it is busy for ``size * beta``, and the chunk arrives alpha after that (TE-CCL,
     ASTRA-sim). ``OCCUPIES``: it is busy for ``alpha + size * beta``, and the chunk arrives as it
@@ -56,11 +56,11 @@ class Clock:
 
     Attributes:
         tick_ps: picoseconds of a tick.
-        model: what a link does during alpha.
+        model: the state of a link during alpha.
         chunk_bytes: the size of every chunk, or of each.
         sizes: the sizes that occur, ascending.
-        alpha: of each link, as the topology orders them.
-        beta: by size and link, the ticks that a chunk takes to pass, alpha apart.
+        alpha: by link, in the order of the topology.
+        beta: by size and link, the ticks that a chunk takes to pass, without alpha.
         shared: by size and budget, the ticks that a chunk takes of the budget's pipe.
     """
 

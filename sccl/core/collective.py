@@ -18,7 +18,7 @@ MAX_CHUNKS = 2**27
 """A guard against a slip of the finger. The method knows none."""
 
 MAX_COUNT = 2**40
-"""Of elements of a chunk, so that bytes of all chunks stay numbers of 64 bits and a bit."""
+"""Limit for the elements of a chunk, so that the bytes of all chunks fit in 64 bits."""
 
 MAX_CLASSIFIED = 2**22
 """Beyond, the chunks by class would take many gigabytes: all-to-all of more than 2,048 ranks."""
@@ -98,19 +98,20 @@ def root_relation(root: int) -> Relation:
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """What has to be moved, at a given number of chunks.
+    """A collective at a given number of chunks: the data to be moved.
 
     Attributes:
         name: ``allgather``, ``reduce``, ... or the name of a custom collective.
         ranks: P.
         chunks: C, the per-rank count that costs are divided by (R/C).
         num_chunks: G, the global count. Chunks are numbered ``0 .. G-1``.
-        pre: who holds a chunk before. In a combining collective, who contributes to it.
-        post: who must hold it after. In a combining collective, reduced over all contributors.
+        pre: the ranks that hold a chunk before, or contribute to it in a combining collective.
+        post: the ranks that must hold it after, reduced over all contributors in a combining
+            collective.
         combining: whether transfers reduce (reduce, reducescatter, allreduce).
         root: the root, for collectives that have one.
-        counts: elements of chunk 0, 1, ... of the pattern, as MPI's allgatherv and alltoallv have
-            them; C then splits each of these. Empty: chunks are alike.
+        counts: elements of chunk 0, 1, ... of the pattern, as in MPI's allgatherv and alltoallv; C
+            then splits each of these. Empty: all chunks have one size.
     """
 
     name: str
@@ -194,7 +195,7 @@ class Collective:
 
     @property
     def size(self) -> int:
-        """Return how many (chunk, rank) pairs there are, before and after: what the judge walks."""
+        """Return the number of (chunk, rank) pairs, before and after, that verification visits."""
         return sum(r.size(self.num_chunks, self.ranks) for r in (self.pre, self.post))
 
     def holders(self, chunk: int) -> frozenset[Rank]:
@@ -206,10 +207,10 @@ class Collective:
         return self.post.of(chunk, self.ranks)
 
     def amount(self, chunks: Sequence[int]) -> int:
-        """Return how many elements some chunks have together; where these are alike: one each.
+        """Return the number of elements in some chunks, or their number if all have one size.
 
-        Each is C times as many as its part of what it is a part of: so amounts over C are in
-        elements, or in what C chunks make up.
+        Each element is counted C times relative to the undivided chunk: amounts over C are in
+        elements, or in units of C chunks.
         """
         if not self.counts:
             return len(chunks)
@@ -251,7 +252,7 @@ class Collective:
 
     @property
     def is_gathered(self) -> bool:
-        """Return whether all ranks want what each has, of each as many chunks: allgather."""
+        """Return whether all ranks want every rank's chunks, equally many of each: allgather."""
         kinds = (self.pre.kind, self.post.kind)
         return kinds == (RelationKind.SCATTERED, RelationKind.ALL) and self.is_even
 
@@ -271,15 +272,15 @@ class Collective:
         return starts.get(self.pre.kind, outside) * ends.get(self.post.kind, within) * self.alike
 
     def served(self, chunk_bytes: int | Sequence[int]) -> Fraction:
-        """Return the size, of what C chunks make up or of an element, that chunks of bytes serve.
+        """Return the data size, per C chunks or per element, that chunks of these bytes hold.
 
-        Chunks of a class are interchangeable: it is by their bytes together.
+        Chunks of a class are interchangeable, so the sum of their bytes decides.
 
         Args:
-            chunk_bytes: of every chunk, or of each.
+            chunk_bytes: bytes of every chunk, or of each.
 
         Raises:
-            TooLargeError: there are more than :data:`MAX_CLASSIFIED` chunks, not all alike.
+            TooLargeError: there are more than :data:`MAX_CLASSIFIED` chunks of different sizes.
         """
         if isinstance(chunk_bytes, int) and not self.counts:
             return Fraction(chunk_bytes * self.chunks)

@@ -36,7 +36,7 @@ class SizeRange:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a step and a byte cost.
+    """The cost of a step and of a byte.
 
     Attributes:
         alpha_us: latency of a step, microseconds.
@@ -71,10 +71,10 @@ class Costs:
 
     @classmethod
     def on(cls, topology: Topology, machine: Topology) -> Costs:
-        """Return the costs of a topology whose links cost what a machine, perhaps measured, says.
+        """Return the costs of a topology, with the link costs of another machine.
 
-        A link costs what that of the machine does, whatever it says itself. Its lanes share the
-        bandwidth of all lanes there.
+        A link has the cost of the machine's link. The topology's costs are ignored. Its lanes share
+        the bandwidth of all lanes there.
 
         Raises:
             ParameterError: the machine has other ranks, or lacks a link.
@@ -110,7 +110,7 @@ class Costs:
 
     @property
     def note(self) -> str:
-        """Return what has to be said beside times. Empty: nothing."""
+        """Return a note to print with times, or an empty string."""
         return SLOWEST if self.slowest_link else ""
 
     def time_us(self, steps: int, bandwidth_cost: Fraction, size_bytes: float) -> float:
@@ -129,10 +129,9 @@ _DECIMAL_UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 
 def bytes_text(size_bytes: float) -> str:
-    """Return a number of bytes with a unit: three digits and a binary one, or as it was given.
+    """Return a number of bytes with a unit: three digits and a binary unit, or as it was given.
 
-    Whole thousands are what people write with decimal units (1GB), and are given back in these,
-    exactly.
+    Multiples of 1000 are usually given in decimal units (1GB), and are returned in these, exactly.
     """
     if isinstance(size_bytes, int) and size_bytes and not size_bytes % 1000:
         power = min((len(str(size_bytes)) - 1) // 3, len(_DECIMAL_UNITS) - 1)

@@ -1,4 +1,4 @@
-"""What a sweep tells whoever shows its progress."""
+"""Progress events of a sweep."""
 
 from __future__ import annotations
 

@@ -40,10 +40,10 @@ class Excerpt:
         return touched
 
     def check(self, topology: Topology, collective: Collective) -> None:
-        """Check that there is what is meant.
+        """Check that the selected steps, chunks and ranks exist.
 
         Raises:
-            ParameterError: there is not.
+            ParameterError: one does not.
         """
         for name, value, most in (
             ("chunk", self.chunk, collective.num_chunks - 1),

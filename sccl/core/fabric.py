@@ -1,6 +1,6 @@
-"""Fabric: the channels over which the ranks of a job move data, and what these share.
+"""Fabric: the channels over which the ranks of a job move data, and their shared budgets.
 
-Source: SYNDICATE (NSDI 2023) section 4.2: a physical plan says which interconnect carries a motif
+Source: SYNDICATE (NSDI 2023) section 4.2: a physical plan assigns a motif to an interconnect
 (NVLink and GPUDirect, or PCIe and TCP); motifs on different ones may run at once.
 """
 
@@ -21,12 +21,12 @@ MAX_SLOWDOWN = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Incast:
-    """What is left of a channel's bandwidth where many send to one rank at once.
+    """The reduced bandwidth of a channel if many ranks send to one rank at once.
 
     Attributes:
-        senders: as many, or more.
-        from_bytes: to one rank, together, or more.
-        efficiency: the part that is left, above 0 and up to 1.
+        senders: minimum number of senders.
+        from_bytes: minimum total of bytes to one rank.
+        efficiency: the remaining fraction of bandwidth, above 0 and up to 1.
     """
 
     senders: int
@@ -36,15 +36,15 @@ class Incast:
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Links that are issued to by streams of their own.
+    """Links with separate streams for issuing motifs.
 
     Attributes:
-        topology: the machine as this channel joins its ranks.
-        streams: how many motifs may be on the way that are issued one after the other.
-        launch_us: microseconds that each motif takes beside what its links take.
-        slowdown: of computations that run while the channel is busy: by which part they take
-            longer, as kernels that communicate take cores and memory's bandwidth.
-        incast: what many senders to one rank leave. Empty: nothing is lost.
+        topology: the machine with the links of this channel between its ranks.
+        streams: maximum number of concurrent motifs.
+        launch_us: microseconds that each motif takes in addition to its links' time.
+        slowdown: relative slowdown of computations while the channel is busy, as communication
+            kernels use cores and memory bandwidth.
+        incast: reduced bandwidth for many senders to one rank. Empty: none.
     """
 
     name: str
@@ -79,12 +79,12 @@ class Fabric:
     """Channels over the same ranks.
 
     Attributes:
-        channels: each with a name of its own.
-        shared: what links of several of them share.
-        source: where the numbers come from.
+        channels: the channels, with different names.
+        shared: budgets that links of several channels share.
+        source: source of the numbers.
 
     Raises:
-        TopologyError: channels are of different ranks, share a name, or numbers are none.
+        TopologyError: channels have different ranks, share a name, or numbers are invalid.
     """
 
     name: str

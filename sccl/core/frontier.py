@@ -1,7 +1,7 @@
-"""What is known of the best algorithms for a question: points, limits, and what is left open.
+"""Frontiers: the best known algorithms for a collective on a machine, limits, and open candidates.
 
-A frontier has a part for every class of algorithms that was looked at. Most questions have one;
-allreduce has up to four, whose points lie upon one another.
+A frontier has a part for every class of algorithms that was searched. Most collectives have one
+class; allreduce has up to four, whose points are drawn over one another.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ COMPOSED, TREES, EXCHANGED, GATHERED = "composed", "trees", "exchanged", "gather
 """The names of the classes of allreduces."""
 
 State = Literal["proved", "best found", "approached"]
-"""Of a point: nothing dominates it, or that is not known, or a limit of R/C that no algorithm here
-attains."""
+"""State of a point: proved optimal, not proved, or a limit of R/C that no known algorithm
+attains.
+"""
 
 
 def state_words(state: State, within: str, rests_on: Iterable[Origin]) -> str:
     """Return the state of a point in words, such as ``"proved (stored) for k = 2"``.
 
     Args:
-        state: of the point.
+        state: state of the point.
         within: the range of k and C that its proof covers. Empty: all.
-        rests_on: the origins that its proof, or what lacks for a proof, rests on.
+        rests_on: the origins of verdicts that its proof uses, or would use if they were verified.
     """
     if state == "proved":
         origins = (one if one.is_verified else f"trusted {one}" for one in rests_on)
@@ -86,20 +87,21 @@ class Point:
 
     Attributes:
         steps: S.
-        cost: R/C; of a limit frontier, the limit.
+        cost: R/C. On a limit frontier, the limit.
         chunks: C of its algorithm. None: there is none.
-        rounds: its R; likewise.
-        optimal: which lower bounds it meets: ``"latency"``, ``"bandwidth"``, ``"limit"``.
-        proved: whether nothing of its class dominates it. If not, it is the best found.
-        within: the k and C that the proof is restricted to. None: nothing dominates it for any.
+        rounds: R of its algorithm. None: there is none.
+        optimal: the lower bounds that it attains: ``"latency"``, ``"bandwidth"``, ``"limit"``.
+        proved: whether it is proved that nothing of its class dominates it. If not, it is the best
+            found.
+        within: the k and C that the proof is restricted to. None: it holds for any.
         attained: whether the algorithm has this R/C. Otherwise it is near it.
         algorithm: None: it is too large to be written down, or was not read.
         missing: why there is none, unless it is too large: ``"timeout"`` or ``"interrupted"``.
-        file: where it is kept.
-        rounds_per_step: of the algorithm, as far as the frontier says it.
-        seconds: that finding it took. None: its file does not say.
-        from_store: whether they are those of an earlier search, whose answer was kept.
-        rests_on: origins other than this process of the refutations that the proof needs; of a
+        file: its file name.
+        rounds_per_step: rounds per step of the algorithm, if the frontier contains them.
+        seconds: time to find it. None: not in its file.
+        from_store: whether these are the seconds of an earlier search, from the store.
+        rests_on: origins other than this process of the refutations that the proof needs. For a
             point that is not proved, those that would prove it if they were verified.
     """
 
@@ -134,10 +136,10 @@ class Point:
 
     @classmethod
     def at(cls, limit: StepLimit, bounds: Bounds) -> Point:
-        """Return the point of a limit of R/C, without what attains it.
+        """Return the point of a limit of R/C, without an algorithm.
 
         Args:
-            bounds: of its class.
+            bounds: bounds of its class.
         """
         optimal = bounds.met(limit.steps, limit.best)
         return cls(limit.steps, limit.best, None, None, optimal, proved=limit.known, attained=False)
@@ -169,7 +171,7 @@ class Point:
 
     @property
     def state(self) -> State:
-        """Return what is known of it."""
+        """Return the state of its proof."""
         if not self.proved:
             return "best found"
         return "proved" if self.attained else "approached"
@@ -190,18 +192,18 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class ClassFrontier:
-    """What is known of one class of algorithms.
+    """The frontier of one class of algorithms.
 
     Attributes:
-        name: such as ``"trees"``. Empty: the question has this class alone.
-        scope: the class, in words.
-        steps: no algorithm of the class has fewer steps. None: it is not known here,
-        bandwidth: nor a smaller R/C; likewise.
-        points: by ascending S, each with a smaller R/C than the one before.
-        limits: what holds for every k and C, by number of steps.
-        complete: whether this is the whole frontier of the class,
-        within: as far as k and C go that were searched. None: for all.
-        collective: whose algorithms they are, such as allgather's, which an allreduce may run.
+        name: such as ``"trees"``. Empty: there is only this class.
+        scope: the class, as text.
+        steps: lower bound on S in the class. None: unknown.
+        bandwidth: lower bound on R/C in the class. None: unknown.
+        points: by ascending S, with descending R/C.
+        limits: lower bounds for every k and C, by number of steps.
+        complete: whether this is the whole frontier of the class within ``within``.
+        within: range of k and C that was searched. None: all.
+        collective: the collective of the algorithms, such as allgather, which an allreduce may run.
     """
 
     name: str
@@ -250,24 +252,24 @@ class Unswept:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """What is known of a question.
+    """The best known algorithms for a collective on a machine.
 
     Attributes:
         topology: the machine's name.
         collective: its name.
         root: its root, if it has one.
-        costs: by which points are compared. None: they are not known here.
-        bounds: what no algorithm of any of its classes can beat. None: they are not known here.
-        classes: what is known of each; of several, each has a name.
-        covered: what a sweep searched. None: these are limits, over all k and all C.
-        solver: that was asked.
-        open: candidates that may hide a better algorithm.
+        costs: the costs by which points are compared. None: unknown.
+        bounds: lower bounds for all of its classes. None: unknown.
+        classes: the frontier of each class. If there are several, each has a name.
+        covered: range of a sweep. None: these are limits, over all k and all C.
+        solver: the solver used.
+        open: candidates that may contain a better algorithm.
         refuted: candidates that have no algorithm.
-        unswept: classes that were not looked at.
+        unswept: classes that were not searched.
         halves: the frontiers of which the algorithms of one class are composed.
-        every: of allreduce: what no algorithm of any class beats, by S of points and a step less.
+        every: for allreduce: lower bounds for all classes, by S of points and a step less.
         stopped: ``"bandwidth-bound"``, ``"max-steps"`` or ``"interrupted"``.
-        seconds: of all of it. None: its file does not say.
+        seconds: total time. None: not in its file.
     """
 
     topology: str
@@ -309,10 +311,10 @@ class Frontier:
 
     @property
     def stairs(self) -> tuple[tuple[str, Point], ...]:
-        """Return what no point of any class dominates, with the names of classes.
+        """Return the points that no point of any class dominates, with the names of classes.
 
-        Of equal ones there is that of the first class that has an algorithm. What they are optimal
-        in is about all algorithms, and whether they are proved still about the point's class.
+        Among equal points, the first class with an algorithm counts. ``optimal`` then refers to all
+        algorithms, and ``proved`` still to the point's class.
         """
         if not self.several:
             return tuple(("", point) for point in self.classes[0].points)
@@ -367,9 +369,9 @@ class Frontier:
         return self.above_every(point) == 0 and (first or point.cost < max(fewer, default=0))
 
     def above_every(self, point: Point) -> Fraction | None:
-        """Return by which part R/C is above what no algorithm of any class beats in as many steps.
+        """Return the relative gap of R/C to the lower bound for all classes in as many steps.
 
-        0: none of as many steps has a smaller R/C. None: that is not known.
+        0: no algorithm of as many steps has a smaller R/C. None: unknown.
         """
         lower = [limit.lower for limit in self.every if limit.steps >= point.steps]
         return point.cost / max(lower) - 1 if lower else None
@@ -380,7 +382,7 @@ class Frontier:
 
     @property
     def points(self) -> tuple[Point, ...]:
-        """Return what no point of any class dominates, by ascending S."""
+        """Return the points that no point of any class dominates, by ascending S."""
         return tuple(point for _, point in self.stairs)
 
     @property
@@ -395,7 +397,7 @@ class Frontier:
 
     @property
     def lasting(self) -> Frontier:
-        """Return it without times and folders: what the same search finds again."""
+        """Return the frontier without times and folders: the reproducible part of a search."""
         return replace(
             self,
             classes=tuple(one.lasting for one in self.classes),

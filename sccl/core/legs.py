@@ -1,8 +1,8 @@
-"""What ranks tell one another in a schedule: its hops over switches as one way from rank to rank.
+"""Group the hops of a schedule over switches into paths from rank to rank.
 
 A row of a schedule is a hop. Hops over switches are one leg from rank to rank. A rank that passes a
-message on and keeps nothing of it begins another. Chunks that are one transfer on all hops of a leg
-go together. Those that part at a switch do not.
+message on without storing it begins another leg. Chunks that are one transfer on all hops of a leg
+go together. Chunks that part at a switch do not.
 """
 
 from __future__ import annotations

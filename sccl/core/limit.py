@@ -1,4 +1,4 @@
-"""The limit of R/C for a number of steps: what no k and no C can beat, and what proves it."""
+"""The limit of R/C for a number of steps: the lower bound for every k and C, and its proof."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Prices = tuple[tuple[ConstraintKey, int, Fraction], ...]
 
 @dataclass(frozen=True, slots=True)
 class TimedCut:
-    """Ranks that are inside from a time on: what starts inside, and is wanted outside, gets out.
+    """Ranks that are inside from a time on; data inside at first and wanted outside must cross.
 
     Attributes:
         labels: by rank, the time from 0 from which on it is inside; S+1: never.
@@ -28,18 +28,20 @@ class TimedCut:
 
 @dataclass(frozen=True, slots=True)
 class LimitProof:
-    """Why a limit holds on a machine.
+    """The proof of a limit on a machine.
 
     Attributes:
-        collective: what was bounded: the one that was asked for, or its dual.
-        on_reversed: whether that was done on the reversed topology.
+        collective: the bounded collective: the requested one, or its dual.
+        on_reversed: whether the bound is on the reversed topology.
         topology: the name of the machine.
         steps: S of it.
-        bound: on its R/C.
-        prices: at which its timed trees cost as much. With cuts, of shared budgets alone.
-        cuts: through time, that prove it instead of trees; of both none: the bandwidth bound does.
-        roots: of a broadcast that an allreduce has in it, and by which that is bounded: a rank, or
-            in process groups one of each.
+        bound: lower bound on its R/C.
+        prices: prices at which its timed trees cost at least the bound. With cuts, only of shared
+            budgets.
+        cuts: cuts through time, which prove it instead of trees. If there are neither, the
+            bandwidth bound proves it.
+        roots: root of a broadcast contained in an allreduce, which bounds it: a rank, or in process
+            groups one of each.
     """
 
     collective: str
@@ -53,7 +55,7 @@ class LimitProof:
 
     @property
     def problem(self) -> str:
-        """Return what was bounded, in words."""
+        """Return the bounded problem as text."""
         one, *others = map(str, self.roots or ("",))
         rooted = f" from rank{'s' if others else ''} {', '.join((one, *others))}" if one else ""
         return solved_as(f"{self.collective}{rooted}", on_reversed=self.on_reversed)
@@ -61,13 +63,13 @@ class LimitProof:
 
 @dataclass(frozen=True, slots=True)
 class StepLimit:
-    """What no algorithm of S steps can beat, whatever its k and C.
+    """Lower and upper bounds on R/C of algorithms with S steps, for any k and C.
 
     Attributes:
-        steps: S of the collective that was asked for.
+        steps: S of the requested collective.
         lower: proved: no algorithm of the class with S steps has a smaller R/C.
-        upper: R/C of a packing, or of an algorithm. None: neither was looked for, or found.
-        proofs: of ``lower``, by machine that was solved on. Empty: they are not kept.
+        upper: R/C of a packing, or of an algorithm. None: not searched, or none found.
+        proofs: proofs of ``lower``, by machine. Empty: they are not kept.
     """
 
     steps: int
@@ -76,10 +78,10 @@ class StepLimit:
     proofs: tuple[LimitProof, ...] = ()
 
     def require_consistent(self) -> StepLimit:
-        """Return it, if what is attained is not below what is proved.
+        """Return it, if the attained value is not below the proved bound.
 
         Raises:
-            ContradictionError: It is.
+            ContradictionError: it is.
         """
         if self.upper is not None:
             require_not_below(

@@ -23,8 +23,9 @@ MAX_SENT = 2**20
 _MAX_US = 1e12
 
 LEAST_FIGURE = 1e-6
-"""Of microseconds, a picosecond, and of GB/s: nothing that is measured falls below. Squares of much
-smaller ones are 0 to a computer, and no fit is made of these."""
+"""Smallest accepted value, in microseconds (a picosecond) or GB/s. Squares of much smaller values
+underflow, and no fit is possible.
+"""
 
 
 class Pacing(StrEnum):
@@ -40,9 +41,9 @@ class Repetitions(StrEnum):
     """Which of several repetitions is taken."""
 
     LEAST = "least"
-    """The quickest: what else a machine does can only add to what a link takes."""
+    """The fastest repetition: other load on a machine can only add to a link's time."""
     MEDIAN = "median"
-    """That in the middle: of errors to both sides, or where what others do belongs to it."""
+    """The median: for errors in both directions, or where other load is part of the result."""
 
     def of(self, us: Sequence[float]) -> float:
         """Return the one that is taken."""
@@ -84,7 +85,7 @@ class LinkTiming:
 
     @property
     def name(self) -> str:
-        """Return what messages call it."""
+        """Return its name in messages."""
         return f"{link_name(self.edge)}, {self.chunks} x {self.chunk_bytes} B {self.pacing}"
 
     @property
@@ -103,9 +104,9 @@ class Measurements:
     """Timings of the links between some ranks.
 
     Attributes:
-        name: of what was measured.
-        timings: by link, as they were taken.
-        source: how and with what they were taken.
+        name: name of the measured machine.
+        timings: by link, in the order of measurement.
+        source: method and tools of the measurement.
     """
 
     name: str
@@ -140,14 +141,14 @@ class Measurements:
 
 
 def check_figures(figures: Sequence[float], what: str, most: float) -> None:
-    """Check that something was measured, and that it gave numbers that can be.
+    """Check that there are measured values, and that they are plausible.
 
     Args:
-        what: how a message begins.
-        most: the largest that is believed.
+        what: the beginning of the message.
+        most: the largest accepted value.
 
     Raises:
-        ParameterError: it was not.
+        ParameterError: there are none, or one is not plausible.
     """
     if not figures:
         raise ParameterError(f"{what} is empty, expected a figure for each repetition")

@@ -1,7 +1,7 @@
-"""Collectives merged into one: fewer launches, and one that is released late.
+"""Merge collectives into one: fewer launches, and one later start.
 
-It is what frameworks call buckets. One collective stands for several that are alike: it begins when
-the last of their inputs is there, and ends for all of them.
+Frameworks call this bucketing. One collective replaces several equal ones: it begins when the last
+of their inputs is ready, and ends for all of them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Rows = Sequence[Sequence[str]]
 
 
 def with_merged(workload: Workload, rows: Rows) -> Workload:
-    """Return a workload in which some collectives are one, each in the place of its last.
+    """Return a workload in which some collectives are merged, each at the place of its last.
 
     Raises:
-        ParameterError: there are not two or more of a row, one is in two or is none, they are not
-            alike, or what comes of it would wait for itself.
+        ParameterError: a row has fewer than two, one is in two rows or does not exist, they are not
+            equal, or the result would wait for itself.
     """
     calls = {op.id: op for op in workload.collectives()}
     into: dict[str, CommOp] = {}
@@ -102,7 +102,7 @@ def _rewritten(workload: Workload, into: Mapping[str, CommOp]) -> Workload:
 
 
 def _program(program: HostProgram, name_of: Mapping[str, str]) -> HostProgram:
-    """Return a program that submits what was merged where it submitted the last of it."""
+    """Return a program that submits a merged collective at the place of its last part."""
     renamed = [replace(event, op=name_of[event.op]) for event in program.events]
     last = {event.op: place for place, event in enumerate(renamed) if _submits(event)}
     events: Iterable[HostEvent] = (

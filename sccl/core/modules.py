@@ -1,6 +1,6 @@
-"""What one chooses among by name, each of it a module of one folder, found there.
+"""Find modules by name in a folder of alternatives.
 
-A module ``some_name`` is called ``some-name``.
+The name of a module ``some_name`` is ``some-name``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def module_names(path: Iterable[str], shared: Collection[str] = ()) -> tuple[str
 
 
 def named_module(package: str, name: str, kind: str, known: Collection[str], hint: str) -> Any:
-    """Return the module of a package that has a name.
+    """Return the module of a package with a name.
 
     Args:
-        kind: what it is, as the user would call it.
-        known: the names that there are.
-        hint: what the names are, as a clause.
+        kind: kind of module, in the user's terms.
+        known: the existing names.
+        hint: description of the names, as a clause.
 
     Raises:
         UnknownNameError: there is none of that name.

@@ -1,9 +1,9 @@
-"""Motif: a part of a collective that is issued as one, and is scheduled as one.
+"""Motif: a part of a collective that is issued and scheduled as one.
 
 Source: SYNDICATE (NSDI 2023) section 4.2: a part of a collective's payload, times a part of its
-pattern. What all ranks hold of a collective is laid out in one row of elements, that of a rank
-after that of the one before where each holds its own; cells of the row move as wholes, or the same
-part of each. So is an element of which several ranks have a contribution one place in the row.
+pattern. The data of all ranks in a collective are laid out in one row of elements, rank after rank
+where each rank has different data; cells of the row move as wholes, or the same part of each. An
+element to which several ranks contribute has one place in the row.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ WHOLE = (Fraction(0), Fraction(1))
 """All of each cell."""
 
 COMBINING = frozenset({"allreduce", "reduce", "reducescatter"})
-"""Collectives that reduce what several ranks have."""
+"""Collectives that reduce data of several ranks."""
 
 
 @dataclass(frozen=True, slots=True)
 class MotifMove:
-    """Elements that some ranks have, and others get.
+    """Elements that some ranks hold, and others receive.
 
     Attributes:
-        span: which elements.
-        sources: the rank that has them. In what combines, the ranks that contribute.
-        targets: who has them afterwards.
+        span: the elements.
+        sources: the rank that holds them. In combining motifs, the ranks that contribute.
+        targets: the ranks that hold them afterwards.
     """
 
     span: Span
@@ -40,16 +40,16 @@ class MotifMove:
 
 @dataclass(frozen=True, slots=True)
 class MotifShare:
-    """What one group of ranks does of a motif.
+    """The share of one group of ranks in a motif.
 
     Attributes:
         group: the ranks, in their order: a place is a rank's number in it.
-        cells: where each cell begins, and the end of the last; of alltoall those from the first
+        cells: where each cell begins, and the end of the last. In alltoall, cells from the first
             rank of all to each, then those from the second.
-        owns: by place, the cells that it gives (allgather, gather), or gets (reducescatter,
-            scatter); of alltoall the ranks of all whose data it gives. Empty: all move all cells.
-        wants: by place, of alltoall: the ranks of all whose data it gets. Otherwise empty.
-        root: the place that has all, or gets all. None: the collective has no root.
+        owns: by place, the cells that it gives (allgather, gather), or receives (reducescatter,
+            scatter). In alltoall the ranks whose data it gives. Empty: all move all cells.
+        wants: by place, in alltoall: the ranks whose data it receives. Otherwise empty.
+        root: the place that has all, or receives all. None: the collective has no root.
     """
 
     group: tuple[int, ...]
@@ -64,12 +64,12 @@ class Motif:
     """A part of a collective.
 
     Attributes:
-        collective: its name: of the eight.
-        shares: what groups do of it at once. Those that have ranks in common move other elements.
-        part: of each cell, from where to where; elements are cut off downwards.
-        offsets: of alltoall, how many places on it sends. Empty: to all.
-        after: motifs of the same collective that end before it begins, by their numbers.
-        channel: which it has to take. Empty: any.
+        collective: its name, one of the eight.
+        shares: the shares of groups at once. Groups with common ranks move other elements.
+        part: part of each cell, from and to; elements are rounded down.
+        offsets: in alltoall, the distances in places to send over. Empty: to all.
+        after: motifs of the same collective that end before it begins, by number.
+        channel: the channel that it has to take. Empty: any.
     """
 
     collective: str
@@ -90,7 +90,7 @@ class Motif:
         return max(len(share.group) for share in self.shares)
 
     def moves(self) -> Iterator[MotifMove]:
-        """Yield what moves, without what stays where it is."""
+        """Yield the elements that move, without those that stay in place."""
         for share in self.shares:
             if self.collective == "alltoall":
                 yield from self._exchanged(share)

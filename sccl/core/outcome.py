@@ -1,8 +1,8 @@
-"""Outcome: what a synthesiser says of a request, whatever its method is.
+"""Outcome: the result of a synthesiser for a request, for any method.
 
-:data:`sccl.core.answer.Answer` is narrower: it is about one SYNCOLL instance, whether an algorithm
-of so many chunks, steps and rounds exists. A k-synchronous synthesiser asks many of those and makes
-one outcome of them. Others never ask any. What they share is that giving up proves nothing.
+:data:`sccl.core.answer.Answer` is narrower: it is about one SYNCOLL instance, i.e. whether an
+algorithm with given chunks, steps and rounds exists. A k-synchronous synthesiser solves many
+instances and makes one outcome of them. Others solve none. In both cases giving up proves nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from sccl.core.symmetric import SymmetricAlgorithm
 
 Plan: TypeAlias = "Algorithm | SymmetricAlgorithm | Schedule | PackedSchedule"
-"""What moves the data: by steps or by times. Whoever hands it on has had it judged."""
+"""A plan for moving data: by steps or by times. Functions that return one have verified it."""
 
 
 class Measure(StrEnum):
-    """What a plan is measured by."""
+    """The measure of a plan."""
 
     COST = "R/C"
     """Rounds by chunks, for a number of steps."""
@@ -48,13 +48,13 @@ _MEASURED = {
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What a plan takes, and what none takes less than.
+    """The measured value of a plan, and a lower bound.
 
     Attributes:
-        attained: by the plan.
-        least: proved: no plan of ``scope`` takes less. None: nothing is known.
+        attained: value of the plan.
+        least: proved lower bound for all plans of ``scope``. None: unknown.
         scope: the class of plans that ``least`` is about. Empty: all for the topology.
-        proofs: of ``least``. Empty: elementary, as by the bandwidth bound.
+        proofs: proofs of ``least``. Empty: elementary, such as the bandwidth bound.
     """
 
     measure: Measure
@@ -136,11 +136,11 @@ class Impossible:
 
 @dataclass(frozen=True, slots=True)
 class GaveUp:
-    """Effort or patience ended first. Nothing follows about what there is.
+    """The search ended at a limit of effort or time. Nothing is proved.
 
     Attributes:
-        reason: in words.
-        best: the best by then. None: there is none.
+        reason: reason, as text.
+        best: the best plan so far. None: there is none.
     """
 
     reason: str

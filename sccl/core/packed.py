@@ -30,9 +30,9 @@ _ROWS = 2**20  # of ``fired``, and chunks of ``log``, that are looked at togethe
 
 
 def let_go(column: NDArray[Any]) -> None:
-    """Give back what memory the pages of a file take that an array lies in, if it lies in one.
+    """Release the memory pages of a mapped file that an array lies in, if it lies in one.
 
-    They are read again where they are looked at again.
+    Pages are read again on the next access.
     """
     base: object = column
     while isinstance(base, np.ndarray):
@@ -54,25 +54,25 @@ class Pass(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedSchedule:
-    """A schedule for links that all are busy equally long with a chunk, which goes in rounds.
+    """A schedule in rounds, for links that all take equally long for a chunk.
 
-    Like a :class:`~sccl.core.schedule.Schedule`, whose rows it gives with :meth:`batches`, it is a
-    *candidate*: its form has been checked, and not whether it does what it should.
+    Like a :class:`~sccl.core.schedule.Schedule`, whose rows :meth:`batches` gives, it is a
+    *candidate*: its form has been checked, but the schedule is not verified.
 
     In a round every link carries one chunk or none. A *slot* is the place of a link among those
-    ordered by where they lead to, then by where they come from. In a pass that reduces, by where
-    they come from, then by where they lead to. So one log serves both on a machine whose links go
-    both ways: read backwards over the opposite links it collects what it spreads.
+    ordered by destination, then by source. In a pass that reduces they are ordered by source, then
+    by destination. So one log serves for both on a machine whose links go both ways: read backwards
+    over the opposite links it collects the data that it spreads.
 
-    The arrays may lie in a file that is mapped, of which no more than a batch is kept in memory.
+    The arrays may lie in a mapped file, of which at most a batch is kept in memory.
 
     Attributes:
-        fired: of each round a bit per slot, in words: whether it carries a chunk.
+        fired: by round a bit per slot, in words: whether it carries a chunk.
         log: the chunks that are carried, by round and slot.
-        passes: how the log is gone through, one after the other.
+        passes: the passes over the log, one after the other.
         tick_ps: picoseconds of a tick.
         chunk_bytes: the size of every chunk.
-        model: what a link does during alpha.
+        model: the state of a link during alpha.
 
     Raises:
         ParameterError: the arrays are not of that form, or the machine has no such links.

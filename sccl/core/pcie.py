@@ -1,7 +1,7 @@
-"""What is measured to find how GPUs, CPUs and a NIC are joined by PCIe, and what was found.
+"""Measurements that show how PCIe joins GPUs, CPUs and a NIC, and their result.
 
-TACCL (NSDI 2023), section 4.2: a virtual machine may hide its PCIe switches, but not that those who
-share one get less bandwidth at once.
+TACCL (NSDI 2023), section 4.2: a virtual machine may hide its PCIe switches, but GPUs that share
+one still get less bandwidth at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class PairedCopies:
 
     Attributes:
         gpus: the two, ascending.
-        gb_per_s: what each of the two gets, 10^9 bytes per second, by repetition.
+        gb_per_s: bandwidth of each of the two, 10^9 bytes per second, by repetition.
     """
 
     gpus: tuple[int, int]
@@ -93,7 +93,7 @@ class PcieMeasurements:
         return len(self.beside_nic)
 
     def copies(self) -> Iterator[tuple[str, tuple[float, ...]]]:
-        """Yield every bandwidth to a CPU with what messages call it."""
+        """Yield every bandwidth to a CPU with its name in messages."""
         for pair in self.pairs:
             yield copies_name(pair.gpus), pair.gb_per_s
         for gpu, figures in enumerate(self.beside_nic):
@@ -103,23 +103,23 @@ class PcieMeasurements:
 
 
 def copies_name(gpus: tuple[int, int]) -> str:
-    """Return what messages call copies of two GPUs at once."""
+    """Return the name in messages of copies of two GPUs at once."""
     return f"GPUs {gpus[0]} and {gpus[1]} at once"
 
 
 def beside_name(gpu: int) -> str:
-    """Return what messages call the copy of a GPU beside the loopback of a NIC."""
+    """Return the name in messages of a GPU's copy during the loopback of a NIC."""
     return f"GPU {gpu} at the same time as the NIC"
 
 
 @dataclass(frozen=True, slots=True)
 class PcieHierarchy:
-    """Who shares what.
+    """The GPUs that share PCIe switches, and the place of the NIC.
 
     Attributes:
         near_cpu: the CPU that is nearest to the NIC.
         switches: the GPUs that share a PCIe switch, a partition of all; ascending.
-        nic_switch: the one of these that the NIC is on, by its place. None: none of them.
+        nic_switch: the switch that the NIC is on, by index. None: none of them.
     """
 
     near_cpu: int

@@ -1,4 +1,4 @@
-"""Schedule: what every link carries when, in whole ticks. The timed counterpart of an algorithm."""
+"""Schedule: the transfers of every link, in whole ticks. The timed counterpart of an algorithm."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BATCH = 2**20
 """Rows that are looked at together: a few tens of MB, however long a schedule is."""
 
 _CHECKED = 2**15
-"""Rows that are checked together: what that takes lies in the fastest memory."""
+"""Number of rows that are checked together, such that they fit in the fastest cache."""
 
 _WHOLE = ("start", "end", "chunk", "link", "message")
 
@@ -47,36 +47,36 @@ class Schedule:
     """Transfers with their times, for one collective on one topology.
 
     Like an :class:`~sccl.core.algorithm.Algorithm` it is a *candidate*: its form has been checked,
-    and not whether it does what it should.
+    but the schedule is not verified.
 
-    A row is a chunk's transfer over one link, so a way through switches, or through ranks that pass
-    a chunk on and keep nothing of it, is several rows: those of one message, where messages are
-    told. Where they are not, ranks keep all that comes, and a switch passes a chunk on as it came
-    first.
+    A row is a chunk's transfer over one link. So a path through switches, or through ranks that
+    pass a chunk on without storing it, is several rows: the rows of one message, if messages are
+    given. If they are not, ranks store all arrivals, and a switch passes chunks on in the order of
+    arrival.
 
     Rows of one link with the same start and the same end are one transfer of several chunks: the
-    link has one alpha for all of them (:meth:`Clock.busy_together`), and all arrive when the whole
-    transfer has. They may part after it: a way is that of a message and a chunk.
+    link has one alpha for all of them (:meth:`Clock.busy_together`), and all arrive at the end of
+    the whole transfer. They may part after it: a path belongs to a message and a chunk.
 
-    The columns are kept as they are given, of any type of whole numbers, and may lie on disk
+    The columns are kept as they are given, of any integer type, and may lie on disk
     (``numpy.memmap``). Nothing here needs more than a batch of them in memory. A row takes 25 bytes
     as 64, 32 and 8 bits: the 1.6 * 10^9 transfers of an allgather among 40,000 ranks are 40 GB of
     file, or 24 GB with times and links of 32 bits and chunks of 16. Those of a broadcast of 1,000
-    chunks 1 GB.
+    chunks are 1 GB.
 
     Attributes:
         start: tick at which the link begins with the chunk. Rows ascend by (start, chunk, link).
         end: tick at which the link is free again. The chunk arrives :meth:`Clock.lag` after that.
-        chunk: which chunk.
-        link: which link, by its place in ``topology.links``.
-        reduce: whether the receiver reduces it into what it has, or else stores it.
-        message: which message the row is a hop of. None: each row by itself.
+        chunk: chunk number.
+        link: place of the link in ``topology.links``.
+        reduce: whether the receiver reduces it into its value, or else stores it.
+        message: the message that the row is a hop of. None: each row by itself.
         tick_ps: picoseconds of a tick.
         chunk_bytes: the size of every chunk, or of each.
-        model: what a link does during alpha.
+        model: the state of a link during alpha.
 
     Raises:
-        ParameterError: the columns are not of that form, or leave the range of what they number.
+        ParameterError: the columns are not of that form, or contain numbers out of range.
         CollectiveError: the collective is for another number of ranks, or of chunk sizes.
     """
 
@@ -227,7 +227,7 @@ class Schedule:
         return tuple(found.tolist())
 
     def _arrivals(self) -> Iterator[tuple[TransferColumns, NDArray[np.int64]]]:
-        """Yield rows, and the ticks at which what they send arrives."""
+        """Yield rows, and the ticks at which their chunks arrive."""
         clock = self.clock
         lags = np.array([clock.lag(i) for i in range(len(self.topology.links))], dtype=np.int64)
         for rows in self.batches():

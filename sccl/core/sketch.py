@@ -1,9 +1,9 @@
-"""Communication sketches: what a designer asks of a plan, so that less is left to search.
+"""Communication sketches: a designer's restrictions on plans, which reduce the search.
 
-TACCL (NSDI 2023), section 3 and appendix A: which links may be used (the logical topology), how
-switches are used (hyperedges), which symmetries a plan keeps, and into how many chunks buffers are
-cut. A sketch is for so many nodes that are alike. Ranks within one are numbered from 0, and rank r
-of the machine is number r modulo the ranks of a node.
+TACCL (NSDI 2023), section 3 and appendix A: the links that may be used (the logical topology), the
+use of switches (hyperedges), the symmetries that a plan keeps, and the number of chunks per buffer.
+A sketch is for a number of equal nodes. Ranks within one are numbered from 0, and rank r of the
+machine is number r modulo the ranks of a node.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class HyperedgePolicy(StrEnum):
 
 
 class Joining(StrEnum):
-    """Who sends to whom on another node, where that is told by a word."""
+    """Named patterns of sends to other nodes."""
 
     ALL = "fully-connected"
     """Each to each."""
@@ -58,15 +58,15 @@ class Hyperedge:
 
 @dataclass(frozen=True, slots=True)
 class Relays:
-    """How what leaves a node does so (section 3.1, appendix A).
+    """The way chunks leave a node (section 3.1, appendix A).
 
     Attributes:
-        joined: which number sends to which numbers of other nodes, or a word for that.
-        leaves_by: which sender takes chunks of which numbers. Those of none may take any. Empty:
-            any takes all.
+        joined: the numbers on other nodes that each number sends to, or a named pattern.
+        leaves_by: by sender, the numbers whose chunks it takes. Chunks of other numbers may take
+            any sender. Empty: any sender takes all.
         by_number: (r1, r2): a chunk of number n leaves by n // r1 * r1 + r2. None: see leaves_by.
-        shares: of a sender: 1/n of the bandwidth between nodes is its own; of others all.
-        own_first: whether a sender's own chunks leave before others.
+        shares: by sender, n: it has 1/n of the bandwidth between nodes. Others have all.
+        own_first: whether a sender's chunks leave before those of others.
     """
 
     joined: Joining | tuple[tuple[int, tuple[int, ...]], ...]
@@ -149,20 +149,20 @@ class Rotation:
 
 @dataclass(frozen=True, slots=True)
 class Sketch:
-    """What a plan is asked to keep to, for machines of nodes that are alike.
+    """Restrictions on plans, for machines of equal nodes.
 
     Attributes:
-        name: what messages call it.
-        nodes: of the machine.
-        chunks: into which each part is cut that a rank sends or is to get.
-        size_bytes: of a rank's buffer, if nothing else is said. None: it does not say.
-        within: which number sends to which of its own node. None: wherever there are links.
-        hyperedges: how switches of a node are used.
-        relays: how chunks leave nodes. None: over any link.
+        name: name in messages.
+        nodes: number of nodes of the machine.
+        chunks: number of chunks of each part that a rank sends or receives.
+        size_bytes: default size of a rank's buffer. None: not stated.
+        within: the numbers of its node that each number sends to. None: along all links.
+        hyperedges: the use of switches of a node.
+        relays: the way chunks leave nodes. None: over any link.
         rotations: symmetries that the plan keeps.
 
     Raises:
-        ParameterError: it contradicts itself.
+        ParameterError: it is inconsistent.
     """
 
     name: str
@@ -188,7 +188,7 @@ class Sketch:
         self._check_policies()
 
     def _check_policies(self) -> None:
-        """Check that no two hyperedges of the same ranks, in whatever order, differ in policy."""
+        """Check that hyperedges of the same ranks, in any order, have equal policies."""
         first: dict[frozenset[int], int] = {}
         for place, edge in enumerate(self.hyperedges):
             before = first.setdefault(frozenset(edge.local), place)

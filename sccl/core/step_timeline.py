@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StepSpan:
-    """What something took.
+    """The duration of an operation.
 
     Attributes:
         op: the id of an operation.
-        motif: of its option; 0 of a computation.
+        motif: motif of its option; 0 for a computation.
         iteration: from 0.
         lane: a role's stream of computation, or a channel of the fabric.
-        start_ns: nanoseconds from the beginning.
-        end_ns: likewise.
+        start_ns: start, nanoseconds from the beginning.
+        end_ns: end, nanoseconds from the beginning.
         computes: whether it is a computation.
     """
 

@@ -12,11 +12,11 @@ from sccl.core.topology import Topology, as_ranks
 
 @dataclass(frozen=True, slots=True)
 class Symmetry:
-    """A renaming of ranks, and what it does with the chunks of a class.
+    """A renaming of ranks, and its action on the chunks of a class.
 
     Rank r becomes ``ranks[r]``. The i-th chunk that starts on H and is wanted on W becomes a chunk
-    that starts on the image of H and is wanted on the image of W: the i-th one, but within each
-    block of ``period`` chunks turned on by ``turn``.
+    that starts on the image of H and is wanted on the image of W: the i-th one, rotated by ``turn``
+    within each block of ``period`` chunks.
 
     Attributes:
         ranks: the image of each rank.
@@ -63,13 +63,13 @@ class Symmetry:
 class SymmetricAlgorithm(KSynchronous):
     """An algorithm that is invariant under symmetries, by one send of each orbit of sends.
 
-    Like :class:`Algorithm` it is a candidate: the judge (:mod:`sccl.judge.stream`) says whether it
-    is right, after all of its sends have been made of these.
+    Like :class:`Algorithm` it is a candidate: the verifier (:mod:`sccl.judge.stream`) checks it
+    after all of its sends have been expanded.
 
     Attributes:
         symmetries: generators of the group.
-        sends: of one chunk in each orbit of chunks, all of its sends.
-        num_sends: of all chunks.
+        sends: all sends of one chunk in each orbit of chunks.
+        num_sends: number of sends of all chunks.
     """
 
     topology: Topology

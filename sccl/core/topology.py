@@ -18,7 +18,7 @@ MAX_COST = 1e12
 numbers of hundreds of digits would be reckoned with."""
 
 MAX_BUFFER_CHUNKS = 2**31 - 1
-"""Of a switch that is told how many it holds: simulations count them in 32 bits."""
+"""Limit for a stated buffer of a switch: simulations count chunks in 32 bits."""
 
 MAX_PAIRED = 1024
 """Ranks of machines in which every rank is linked to every other: links grow with the square."""
@@ -65,7 +65,7 @@ class Budget:
 
 
 ConstraintKey = Edge | str
-"""What tells constraints apart: of a link its edge, of a shared budget its name."""
+"""The key of a constraint: the edge of a link, or the name of a shared budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +78,23 @@ class Constraint:
 
     @property
     def name(self) -> str:
-        """Return what people read: ``"link 0->1"``, or the budget's name."""
+        """Return its name for output: ``"link 0->1"``, or the budget's name."""
         return constraint_name(self.key)
 
 
 def constraint_name(key: ConstraintKey) -> str:
-    """Return what people read of a constraint."""
+    """Return the name of a constraint for output."""
     return key if isinstance(key, str) else link_name(key)
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A node that forwards and takes no part. By its name alone: as SCCL section 3.2.1 has it.
+    """A node that forwards and is no rank. The defaults are those of SCCL section 3.2.1.
 
     Attributes:
-        copies: whether one chunk that comes in may leave over several links.
-        buffer_chunks: chunks that it holds at most, beside those on their way through it; None: any
-            number.
+        copies: whether a chunk may leave over several links.
+        buffer_chunks: maximum number of stored chunks, in addition to chunks in transit. None: no
+            limit.
         cut_through: whether a chunk leaves while it still comes in. Otherwise it is stored whole
             first.
     """
@@ -106,26 +106,26 @@ class Switch:
 
     @property
     def plain(self) -> bool:
-        """Return whether its name says it all: it holds nothing, and what comes in leaves once."""
+        """Return whether it has the default properties (no storage, no copies)."""
         return self == Switch(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """A machine: who can send to whom, how much in a round, and at what cost.
+    """A machine: its links, with capacity per round and costs.
 
     Nodes ``0 .. ranks-1`` are ranks; nodes ``ranks .. ranks+len(switches)-1`` are switches, which
-    forward and hold nothing. Validated on construction. Links and budgets are kept sorted, so equal
+    forward and store nothing. Validated on construction. Links and budgets are sorted, so equal
     machines are equal values.
 
     Attributes:
         alpha_us: latency of a step, microseconds, for links that state none.
         gb_per_s: bandwidth of one lane, 10^9 bytes per second, for links that state none.
-        budgets: shared budgets beside the links' own lanes.
+        budgets: shared budgets in addition to the links' lanes.
         chassis: ranks that share an enclosure, a partition of a subset of the ranks.
-        labels: what the machine calls each rank (empty: the rank number).
-        source: where the numbers come from.
-        pci_bus_ids: which GPU each rank is.
+        labels: the machine's name for each rank (empty: the rank number).
+        source: source of the numbers.
+        pci_bus_ids: bus id of the GPU of each rank.
     """
 
     name: str
@@ -254,7 +254,7 @@ class Topology:
 
     @property
     def equally_fast(self) -> bool:
-        """Return whether all lanes are: what is said of rounds is about lanes as if they were."""
+        """Return whether all lanes have the same speed, as statements about rounds assume."""
         return len({link.gb_per_s for link in self.links}) == 1
 
     def lanes(self) -> dict[Edge, int]:
@@ -270,7 +270,8 @@ class Topology:
     def budget_speeds(self) -> tuple[float, ...]:
         """Return the speed of the lanes that each budget counts, 10^9 bytes per second.
 
-        It is what the budget states, else that of its links, or the machine's where these differ.
+        It is the speed that the budget states, else that of its links, or the machine's if these
+        differ.
         """
         if not self.budgets:
             return ()
@@ -289,7 +290,7 @@ class Topology:
         return tuple(tuple(nodes) for nodes in out)
 
     def label(self, rank: int) -> str:
-        """Return what the machine calls ``rank``."""
+        """Return the machine's name for ``rank``."""
         return self.labels[rank] if self.labels else str(rank)
 
     def reversed(self) -> Topology:
@@ -303,7 +304,7 @@ class Topology:
         )
 
     def carries_like(self, other: Topology) -> bool:
-        """Return whether both have the same links, lanes and budgets, whatever names and costs."""
+        """Return whether both have the same links, lanes and budgets, not comparing costs."""
         mine, theirs = (
             sorted((b.edges, b.chunks_per_round) for b in t.budgets) for t in (self, other)
         )
@@ -333,12 +334,12 @@ def check_cost(
     error: type[InputError] = TopologyError,
     names: tuple[str, str] = ("alpha_us", "gb_per_s"),
 ) -> None:
-    """Check a latency and a bandwidth, wherever they come from.
+    """Check a latency and a bandwidth from any source.
 
     Args:
         where: the beginning of the message.
-        error: what is raised.
-        names: what the message calls the two.
+        error: exception type to raise.
+        names: names of the two in the message.
 
     Raises:
         InputError: one of them is no number, below 0, or beyond :data:`MAX_COST`.
@@ -356,7 +357,7 @@ def check_cost(
 
 
 def link_name(edge: Edge) -> str:
-    """Return what messages call a link, which no budget may be called."""
+    """Return the name of a link in messages. No budget may have such a name."""
     return f"link {edge[0]}->{edge[1]}"
 
 

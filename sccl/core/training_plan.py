@@ -1,7 +1,7 @@
-"""Training plan: how a fabric does a step of training: options of collectives, and their order.
+"""Training plan: the choice of an option for each collective of a training step, and their order.
 
-Source: SYNDICATE (NSDI 2023) section 4.2: an execution plan says of which motifs an operation
-is made and what carries each. A scheduling order says in which order they are issued.
+Source: SYNDICATE (NSDI 2023) section 4.2: an execution plan states the motifs of an operation and
+the carrier of each. A scheduling order states the order in which they are issued.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from sccl.core.workload import Workload
 T = TypeVar("T")
 
 WHOLE_LOAD = 1000
-"""Of a resource, all of it."""
+"""The whole of a resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class OptionMotif:
-    """A motif, with what carries it.
+    """A motif, with its channel and carrier.
 
     Attributes:
-        channel: of the fabric.
-        carrier: how: a baseline's name, or a synthesiser's.
-        ns: nanoseconds that it takes alone, from its launch until all of it has arrived.
-        loads: what it uses meanwhile: a resource of the fabric by its name, and how much of it, of
-            :data:`WHOLE_LOAD`. By name.
+        channel: channel of the fabric.
+        carrier: a baseline's name, or a synthesiser's.
+        ns: nanoseconds that it takes alone, from its launch to its last arrival.
+        loads: its use of resources meanwhile: name of a resource of the fabric, and the used amount
+            out of :data:`WHOLE_LOAD`. By name.
         after: motifs of the same option that end before it begins, each before it in the row.
     """
 
@@ -41,12 +41,12 @@ class OptionMotif:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to do a collective.
+    """One way to run a collective.
 
     Attributes:
         recipe: the rules that split it.
-        motifs: what they make of it.
-        bitwise: whether it reduces in the same order as the collective does as it is.
+        motifs: the resulting motifs.
+        bitwise: whether it reduces in the same order as the undivided collective.
     """
 
     recipe: str
@@ -55,7 +55,7 @@ class Option:
 
     @property
     def ns(self) -> int:
-        """Return what it takes alone, if motifs wait for nothing but one another."""
+        """Return its time alone, if motifs wait only for one another."""
         ends: list[int] = []
         for motif in self.motifs:
             ends.append(motif.ns + max((ends[k] for k in motif.after), default=0))
@@ -72,7 +72,7 @@ class Option:
 
     @property
     def alone_ns(self) -> int:
-        """Return what it takes alone, by the rules of plans, its motifs in their order."""
+        """Return its time alone, by the rules of plans, with its motifs in order."""
         return by_itself(
             [motif.ns for motif in self.motifs],
             [motif.after for motif in self.motifs],
@@ -83,15 +83,15 @@ class Option:
 def by_itself(
     ticks: Sequence[int], after: Sequence[Sequence[int]], loads: Sequence[Mapping[T, int]]
 ) -> int:
-    """Return when the last of an option's motifs ends, which are issued in their order.
+    """Return the end of the last motif of an option, if motifs are issued in order.
 
-    A motif begins no earlier than those before it, once what it waits for has ended and what it
-    loads has room.
+    A motif begins no earlier than those before it, as soon as the motifs that it waits for have
+    ended and its resources have room.
 
     Args:
-        ticks: of each motif.
-        after: of each, those before it that it waits for.
-        loads: of each, how much of each resource it has meanwhile, of :data:`WHOLE_LOAD`.
+        ticks: duration of each motif.
+        after: for each, the earlier motifs that it waits for.
+        loads: for each, its use of each resource, out of :data:`WHOLE_LOAD`.
     """
     ends: list[int] = []
     now = 0
@@ -127,17 +127,17 @@ class RefusedRecipe:
 
 @dataclass(frozen=True, slots=True)
 class OfferedOptions:
-    """What a fabric offers for the collectives of a workload, of which a plan takes one for each.
+    """The options that a fabric offers for each collective of a workload.
 
     Attributes:
-        options: each collective, by its id, and one of its options. In the order of the workload,
-            the default first.
-        refused: likewise, recipes of which it has none.
-        seed: of what plans motifs.
-        costs: sha256 of the table of costs that times are of, where it has them, or empty.
-        max_motifs: into how many motifs options split a collective at the most.
-        bitwise: whether only options are offered that reduce as the whole does.
-        planned_by: the synthesiser of which some are, too. Empty: of none.
+        options: (id of a collective, option) pairs, in the order of the workload, the default
+            first.
+        refused: (id of a collective, recipe without an option) pairs, in the same order.
+        seed: seed of the planner of motifs.
+        costs: sha256 of the table of costs with the times, or empty.
+        max_motifs: maximum number of motifs per collective.
+        bitwise: whether all options reduce in the order of the whole.
+        planned_by: the synthesiser of additional options. Empty: none.
     """
 
     workload: Workload
@@ -171,23 +171,23 @@ class TrainingPlan:
     """A plan of a workload on a fabric.
 
     Attributes:
-        options: of each collective, by its id, in the order of the workload.
-        order: of a window: each motif of each collective once, and each computation. These are in
-            the order of their stream.
-        period_ns: from an iteration to the next, as claimed.
-        bound_ns: that no plan of these options takes less than.
-        binding: what shows the bound.
-        search: which found it.
-        seed: of the search.
-        memory_bytes: what held results may take at once. 0: any.
-        costs: sha256 of the table of costs that times of motifs are of, where it has them; empty:
-            all are what carriers take.
-        max_motifs: into how many motifs options that were offered split a collective at the most.
-        bitwise: whether only options were offered that reduce as the whole does.
-        planned_by: the synthesiser of which options were offered, too. Empty: of none.
-        merge_bytes: up to which size collectives might be merged into one. 0: none.
-        asked: the workload as it was given, where that is another one than is run, in which some
-            collectives are one. None: it is the same.
+        options: (id of a collective, option) pairs, in the order of the workload.
+        order: order within a window: each motif of each collective once, and each computation, the
+            latter in the order of their stream.
+        period_ns: claimed time from an iteration to the next.
+        bound_ns: lower bound on it for all plans of these options.
+        binding: the argument for the bound.
+        search: the search that found it.
+        seed: seed of the search.
+        memory_bytes: limit for held results at any time. 0: no limit.
+        costs: sha256 of the table of costs with the times of motifs. Empty: all times come from the
+            model.
+        max_motifs: maximum number of motifs per collective in the offered options.
+        bitwise: whether all offered options reduce in the order of the whole.
+        planned_by: the synthesiser of additional options. Empty: none.
+        merge_bytes: size up to which collectives could be merged into one. 0: none.
+        asked: the given workload, if it differs from the one that is run, in which some collectives
+            are merged. None: it is the same.
     """
 
     workload: Workload
@@ -226,9 +226,9 @@ class TrainingPlan:
 
     @property
     def proved(self) -> bool:
-        """Return whether no plan of these options takes less.
+        """Return whether its period is proved minimal for these options.
 
-        Of times of a table of costs only who has the table can say so.
+        With times from a table of costs the proof needs the table.
         """
         return self.meets_bound and not self.costs
 

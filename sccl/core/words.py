@@ -16,10 +16,10 @@ def counted(number: int, thing: str) -> str:
 
 
 def runs_of(numbers: Iterable[int], *, through: str) -> list[str]:
-    """Return numbers, more than two in a row by the first and the last: ``["0-3", "8"]``.
+    """Return numbers as texts, with runs of more than two joined: ``["0-3", "8"]``.
 
     Args:
-        through: what is between these, such as ``"-"``.
+        through: separator between first and last, such as ``"-"``.
     """
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
@@ -35,12 +35,12 @@ def runs_of(numbers: Iterable[int], *, through: str) -> list[str]:
 
 
 def gap_text(gap: float) -> str:
-    """Return by which part something is above its bound: ``"1.20%"``; never 0 of what is above."""
+    """Return a relative gap to a bound as text: ``"1.20%"``; never 0 for a positive gap."""
     return f"{gap:.2%}" if gap >= 0.00005 else "less than 0.01%"
 
 
 def solved_as(collective: str, *, on_reversed: bool) -> str:
-    """Return what is solved, such as ``"broadcast on the reversed topology"``."""
+    """Return the solved problem as text, such as ``"broadcast on the reversed topology"``."""
     return f"{collective}{' on the reversed topology' if on_reversed else ''}"
 
 

@@ -1,8 +1,8 @@
-"""What a training job does in one iteration: computation, collectives, and who waits for whom.
+"""One iteration of a training job: computations, collectives, and their dependencies.
 
 Each role is a program that some ranks run: computation on streams, one operation of a stream after
 the other, and calls of collectives, whose results it waits for. Iterations repeat. A dependency may
-lead from one iteration to a later one, as that of data which are fetched ahead.
+lead from one iteration to a later one, for example for data that are fetched ahead.
 """
 
 from __future__ import annotations
@@ -177,10 +177,10 @@ def cycle_of(after: Mapping[str, Iterable[str]]) -> list[str]:
     """Return operations of which each comes before the next, and the last before the first.
 
     Args:
-        after: what comes after each.
+        after: by operation, the operations after it.
 
     Returns:
-        Those of one cycle. Empty: there is none.
+        The operations of one cycle. Empty: there is none.
     """
     waits = Counter(name for names in after.values() for name in names)
     ready = [name for name in after if not waits[name]]
@@ -208,7 +208,7 @@ def _submits(program: HostProgram) -> set[str]:
 
 
 def _checked(program: HostProgram, role: Role, ops: Mapping[str, AnyOp]) -> set[str]:
-    """Check a program by itself, and return what it submits."""
+    """Check a program by itself, and return the operations that it submits."""
     every = _submits(program)
     before: set[str] = set()
     for line, event in enumerate(program.events):

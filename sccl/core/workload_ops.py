@@ -1,4 +1,4 @@
-"""What workloads are made of: roles, computation, collectives, dependencies, programs."""
+"""The parts of workloads: roles, computation, collectives, dependencies, programs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class ComputeOp:
-    """Computation of every rank of a role; what comes before it on its stream is done before."""
+    """Computation of every rank of a role; earlier operations of its stream finish first."""
 
     id: str
     role: str
@@ -98,19 +98,19 @@ class CommOp:
 
     Attributes:
         group: global ranks, in the order of the group.
-        count: elements of the largest buffer that a rank of the group has: all of an allreduce, a
-            broadcast or a reduce; what it gets in all of an allgather; what it gives in all of a
-            reducescatter or an alltoall; what the root has of a gather or a scatter.
+        count: elements of the largest buffer of a rank in the group: the whole of an allreduce, a
+            broadcast or a reduce. The received total of an allgather. The sent total of a
+            reducescatter or an alltoall. The root's total of a gather or a scatter.
         dtype: one of :data:`~sccl.core.dtypes.ITEM_BYTES`.
-        root: global rank, of those that have one.
-        reduce: one of :data:`REDUCTIONS`, of those that combine.
-        splits: of an uneven alltoall what each rank of the group gives to each, a row a rank, in
-            elements. Empty: as much to each.
+        root: global rank, if it has one.
+        reduce: one of :data:`REDUCTIONS`, if it combines.
+        splits: for an uneven alltoall the elements that each rank of the group sends to each, a row
+            a rank. Empty: equal amounts.
         holds_bytes: memory that its result takes until its last use is done.
-        beside: further groups that do the same at the same time, of as many ranks each, none of
-            them in two groups; roots and splits of theirs are at the same places.
-        merged: collectives that it stands for, in their order, which a plan sends as one; empty:
-            for itself alone.
+        beside: further groups that run it at the same time, of as many ranks each, without common
+            ranks. Their roots and splits are at the same places.
+        merged: collectives that it replaces, in their order, which a plan sends as one. Empty: only
+            itself.
     """
 
     id: str
@@ -204,12 +204,12 @@ class CommOp:
 
     @property
     def likeness(self) -> tuple[object, ...]:
-        """Return what collectives have in common that can be sent as one."""
+        """Return a key that is equal for collectives that can be merged."""
         return (self.collective, self.groups, self.dtype, self.root, self.reduce)
 
     @property
     def shape(self) -> tuple[object, ...]:
-        """Return what collectives have in common that can be done in the same ways."""
+        """Return a key that is equal for collectives with the same options."""
         parts = tuple(one.shape for one in self.merged)
         return (*self.likeness, self.count, self.splits, parts)
 
@@ -251,7 +251,7 @@ class Dependency:
 
 
 class HostAction(StrEnum):
-    """What a program does with a collective."""
+    """The action of a program on a collective."""
 
     SUBMIT = "submit"
     WAIT = "wait"
@@ -259,10 +259,10 @@ class HostAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostEvent:
-    """A line of a program: a collective is called, or what follows waits for it.
+    """A line of a program: a call of a collective, or a wait for it.
 
     Attributes:
-        lag: of a wait, how many iterations ago the operation was submitted.
+        lag: for a wait, how many iterations ago the operation was submitted.
     """
 
     action: HostAction
@@ -278,7 +278,7 @@ class HostEvent:
 
 @dataclass(frozen=True, slots=True)
 class HostProgram:
-    """What the ranks of a role submit and wait for, in order. Empty: it is not known."""
+    """The submissions and waits of the ranks of a role, in order. Empty: unknown."""
 
     role: str
     events: tuple[HostEvent, ...]

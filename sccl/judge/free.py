@@ -5,8 +5,8 @@ budgets to budgets, and each holder or receiver of a chunk to one of its image. 
 need not commute, and the group need not be transitive on ranks. Each chunk starts on one rank,
 which only the identity keeps, so only the identity keeps the chunk. The given sends of one chunk of
 an orbit therefore have exactly one image for every other chunk of the orbit, and condition (iii) of
-that module holds. Three conditions remain: each given chunk is sent correctly by itself; every
-chunk that must move is an image of a given chunk; and over each orbit of constraints, in every
+that module holds. Three conditions remain: each given chunk is sent correctly by itself. Every
+chunk that must move is an image of a given chunk, and over each orbit of constraints, in every
 step, all images together stay within the total capacity.
 
 The group property is checked with tables of all pairs of ranks.

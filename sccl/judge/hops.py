@@ -3,7 +3,7 @@
 The rules are those of :mod:`sccl.judge.steps` without links and rounds: a send carries the value
 that its sender has when the step begins, and each partial result is tracked as a set of
 contributions. Chunks are independent, so a compiled loop executes them one after the other. The
-result is only valid or invalid; the step verifier words the violations.
+result is only valid or invalid. The step verifier words the violations.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def is_valid(  # noqa: PLR0913, PLR0917 - columns
     """Return whether sends satisfy a collective.
 
     Args:
-        step: arrays of one length, in any order; all numbers must be in range.
+        step: arrays of one length, in any order. All numbers must be in range.
 
     Raises:
         TooLargeError: there are too many chunks to index by holders and receivers.

@@ -1,6 +1,6 @@
 """Verify long algorithms with the rules of the step verifier, in columns and by a compiled loop.
 
-The result is only valid or invalid; the step verifier words the violations.
+The result is only valid or invalid. The step verifier words the violations.
 """
 
 from __future__ import annotations

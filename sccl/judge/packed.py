@@ -177,7 +177,7 @@ class _Ends(NamedTuple):
 
 
 class _Run:
-    """The execution of a pass, in the order of the log; a reducing pass runs mirrored.
+    """The execution of a pass, in the order of the log. A reducing pass runs mirrored.
 
     Attributes:
         have: the chunks that ranks hold so far.

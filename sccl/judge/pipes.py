@@ -93,7 +93,7 @@ def _taken(
     """Return, by row, the previous row's end, whether both are one transfer, and its ticks.
 
     Args:
-        link: ascending; the rows of a link are sorted by start.
+        link: ascending. The rows of a link are sorted by start.
         links: the state after the rows before; updated.
     """
     first, last = np.r_[True, link[1:] != link[:-1]], np.r_[link[1:] != link[:-1], True]

@@ -10,7 +10,7 @@ value that its sender has at its start. The rules:
 - The transfers over a shared budget never exceed its rate together. Each counts at a constant rate,
   from the departure of its first byte to that of its last byte.
 - A rank sends chunks that it holds. A node that passes a message on does not store it. A switch
-  that cuts through sends no byte before that byte has come; a switch that does not, or a rank,
+  that cuts through sends no byte before that byte has come. A switch that does not, or a rank,
   sends no byte before all have come. Several chunks that came as one transfer cut through if they
   leave as one transfer too, with no other chunk. Otherwise each chunk has come at the end of the
   transfer. The buffer of a switch contains the messages that have arrived whole and not begun to
@@ -245,7 +245,7 @@ class _Run:
         return came.first if switch.cut_through and same else came.last
 
     def _switch(self, node: int) -> Switch:
-        """Return the properties of a node that passes messages on; ranks store and forward."""
+        """Return the properties of a node that passes messages on. Ranks store and forward."""
         ranks = self.topology.ranks
         return self.topology.switches[node - ranks] if node >= ranks else _RELAY
 

@@ -16,7 +16,7 @@ class Violation:
 
     Attributes:
         kind: ``collective``, ``rounds``, ``range``, ``link``, ``availability``, ``bandwidth``,
-            ``conflict``, ``double-count``, ``postcondition`` or ``incomplete``; in schedules also
+            ``conflict``, ``double-count``, ``postcondition`` or ``incomplete``. In schedules also
             ``duration``, ``overlap``, ``switch``, ``buffer`` and ``message``.
         message: the whole violation as a sentence.
         step: its step; None for the state after the last step, and in schedules.

@@ -1,1 +1,1 @@
-"""What cannot be beaten: bounds, and the check of every claim."""
+"""Lower bounds, certificates, and the check of every claim."""

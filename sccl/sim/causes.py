@@ -53,7 +53,7 @@ class Causes:
         assert len(places) * len(ticks) < 2**62  # of 2 and 3 keys a row: so rows < 10^9
 
     def of(self, row: int) -> tuple[int, Why]:
-        """Return the row that ended as another began, and the kind of cause; -1: none."""
+        """Return the row that ended as another began, and the kind of cause. -1: none."""
         first, end = np.searchsorted(self._row, (row, row + 1))
         for which, why in enumerate((Why.ARRIVAL, Why.LINK)):
             key, order = self._ended[which], self._order[which]

@@ -75,7 +75,7 @@ def _speeds(
     one: Number,
     little: Number,
 ) -> list[Number]:
-    """Return fair speeds; a remainder of a resource up to ``little`` counts as none.
+    """Return fair speeds. A remainder of a resource up to ``little`` counts as none.
 
     Args:
         most: maximum speed of each.
@@ -132,7 +132,7 @@ class _Run:
         self.ready = [k for k, task in enumerate(tasks) if not (task.issued or self.waits[k])]
 
     def start(self) -> None:
-        """Start all tasks that can start; those issued in order start in that order."""
+        """Start all tasks that can start. Those issued in order start in that order."""
         while self.issue < len(self.issued) and not self.waits[self.issued[self.issue]]:
             self.ready.append(self.issued[self.issue])
             self.issue += 1

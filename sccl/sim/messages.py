@@ -62,12 +62,12 @@ class Messages:
         dst: destination node, over any number of links.
         reduce: whether the chunk is reduced into the value at the destination.
         release: tick before which it does not start.
-        at_least: minimum ticks for which it occupies its link; it then keeps its times and waits
+        at_least: minimum ticks for which it occupies its link. It then keeps its times and waits
             for no budget. 0: as the clock says.
         waits_for: the gate that has to open before it starts.
         arrival_opens: the gate that counts its arrival.
         start_opens: the gate that counts its start.
-        step: its step; links serve in step order. Steps of concurrent collectives are separate.
+        step: its step. Links serve in step order. Steps of concurrent collectives are separate.
             NOTHING: no step, and links serve it as it comes.
         barriers: by gate, whether it is a barrier between steps; other gates belong to places.
         opened: gates whose opening is counted, in two columns separate from the messages.
@@ -163,11 +163,11 @@ class Messages:
         They are numbered by step, chunk, source and destination.
 
         Args:
-            step: step of each send; a chunk that arrives in a step can be sent in later steps.
+            step: step of each send. A chunk that arrives in a step can be sent in later steps.
             chunk: its chunk.
             src: its source.
             dst: its destination.
-            reduce: whether each send reduces; None: none does.
+            reduce: whether each send reduces. None: none does.
             stepping: when the messages of a step start.
 
         Raises:
@@ -358,7 +358,7 @@ def _versions(chunk: Whole, src: Whole, dst: Whole, read_at: Whole, written_at: 
 def _of_transfers(gates: _Gates, of: Whole) -> tuple[_Gates, Whole, Whole]:
     """Return the gates of messages that carry rows together, and the openings counted at gates.
 
-    If the rows of a message wait for several gates, one extra gate waits for these; if they count
+    If the rows of a message wait for several gates, one extra gate waits for these. If they count
     for several, one extra gate opens these.
 
     Args:

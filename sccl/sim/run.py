@@ -30,7 +30,7 @@ def simulate(
 
     Args:
         clock: clock of this machine, for the sizes of all chunks.
-        ways: the links of each message, from its source to its destination; None: shortest paths.
+        ways: the links of each message, from its source to its destination. None: shortest paths.
 
     Raises:
         ParameterError: clock, machine and messages do not fit, the simulation may exceed the range

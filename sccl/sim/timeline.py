@@ -56,7 +56,7 @@ class Timeline:
         free: tick at which the link is free again.
         arrive: tick at which it is whole at the link's end.
         why: the last thing that its start waited for, a :class:`~sccl.sim.why.Why`.
-        by: the row that caused this; -1: none.
+        by: the row that caused this. -1: none.
     """
 
     topology: Topology

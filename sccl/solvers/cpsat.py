@@ -1,4 +1,4 @@
-"""Run OR-Tools CP-SAT; its solver is configured only here, so that results are reproducible.
+"""Run OR-Tools CP-SAT. Its solver is configured only here, so that results are reproducible.
 
 Workers beyond one take turns (interleaved search), and deterministic time ends a search, so the
 same model, effort and strategy give the same result on any load. A time limit in seconds can only
@@ -42,9 +42,9 @@ class Strategy:
 
     Attributes:
         workers: number of workers, which take turns.
-        linear: linearization_level, 0 to 2: how much LP; None: the default.
+        linear: linearization_level, 0 to 2: how much LP. None: the default.
         presolved: whether presolve probes and looks for symmetries (the default).
-        conflicts: limit per unit of effort; None: no limit. Deterministic time undercounts models
+        conflicts: limit per unit of effort. None: no limit. Deterministic time undercounts models
             that spend their time in scheduling constraints: one of 1,900 intervals in 5 constraints
             used 0.6 of it in 20 s.
     """

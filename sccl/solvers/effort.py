@@ -22,10 +22,10 @@ class Effort:
     """The limits and the seed of a solver run.
 
     Attributes:
-        timeout_s: seconds after which it gives up with Unknown; None: no limit.
+        timeout_s: seconds after which it gives up with Unknown. None: no limit.
         seed: random seed.
         units: limit after which it gives up with Unknown, in a unit that does not depend on the
-            load of the machine: CP-SAT's deterministic time, about :data:`UNIT_S` each; None: no
+            load of the machine: CP-SAT's deterministic time, about :data:`UNIT_S` each. None: no
             limit. Use it where the next action depends on a search that found nothing.
     """
 

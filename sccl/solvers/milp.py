@@ -2,7 +2,7 @@
 
 A program is built with the functions of :mod:`sccl.solvers.lp`, or converted from a CP-SAT model
 that uses only sums and clauses. A limit on nodes of SCIP's search tree ends it, in one thread, so
-the same program and effort give the same values on any load; a run that reaches its time limit
+the same program and effort give the same values on any load. A run that reaches its time limit
 returns no values. HiGHS and Gurobi have only a time limit. Gurobi is used if the user has it and
 its licence. Linear programs go to HiGHS, PDLP and Gurobi in the same way. Tried without success:
 SCIP's interrupter, which breaks its event handler; HiGHS in this process, which ignores interrupts
@@ -155,7 +155,7 @@ def main(seed: int, nodes: int | None, gap: float, engine: str) -> None:
 
 
 def _parameters(seed: int, nodes: int | None, gap: float, engine: str) -> mathopt.SolveParameters:
-    """Return the parameters of an engine; no engine accepts all of them."""
+    """Return the parameters of an engine. No engine accepts all of them."""
     if engine == Engine.PDLP:
         return mathopt.SolveParameters(threads=1)
     if engine == Engine.HIGHS:

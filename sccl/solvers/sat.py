@@ -43,7 +43,7 @@ def solve(
     """Solve a formula with CaDiCaL in this process, without a time limit.
 
     Args:
-        most_conflicts: limit on conflicts; None: no limit.
+        most_conflicts: limit on conflicts. None: no limit.
     """
     from pysat.solvers import Solver  # noqa: PLC0415 - only a child process needs it
 
@@ -81,7 +81,7 @@ class Attempt:
     """The result of an attempt to refute a formula.
 
     Attributes:
-        proof: text in DRAT that proves that the formula has no model; None: it has one, or the
+        proof: text in DRAT that proves that the formula has no model. None: it has one, or the
             result is unknown.
         conflicts: number of conflicts in the search.
     """

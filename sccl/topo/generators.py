@@ -80,7 +80,7 @@ def _grid_pairs(sides: tuple[int, ...], *, periodic: bool) -> Iterator[Pair]:
 def _tpu_v4(text: str) -> Wiring:
     """Return a slice of a TPU v4 pod: a grid of chips, wrapped around if it is of whole cubes.
 
-    Cubes of 4x4x4 chips have optical switches at their faces; smaller slices have no wraparound
+    Cubes of 4x4x4 chips have optical switches at their faces. Smaller slices have no wraparound
     (Jouppi et al., ISCA 2023, section 2; Google Cloud, TPU v4). Twisted tori are not supported.
     """
     sides = sides_of(text)
@@ -205,7 +205,7 @@ def wiring_of(generator: Generator, arguments: str) -> Wiring:
     """Return the wiring of a generator for its arguments, costs (``@``) included.
 
     Raises:
-        ValueError: the arguments do not fit; the text states the expected form.
+        ValueError: the arguments do not fit. The text states the expected form.
     """
     sizes, sign, costs = arguments.partition("@")
     wiring = generator.make(sizes)

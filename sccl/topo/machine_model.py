@@ -14,7 +14,7 @@ class MachineModel:
     """The machine model that synthesis, bounds and limits use.
 
     Attributes:
-        topology: the model; the machine itself, if all lanes are equally fast and it has no
+        topology: the model. The machine itself, if all lanes are equally fast and it has no
             switches.
         notes: the changes made, as text; also in its ``source``.
     """

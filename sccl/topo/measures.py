@@ -67,7 +67,7 @@ def _carried_at(topology: Topology, end: int) -> tuple[int, ...]:
 def _carried(lanes: Mapping[Edge, int], budgets: Iterable[tuple[set[Edge], int]]) -> int:
     """Return the chunks per round of some links together.
 
-    Exact if any two budgets are nested or disjoint, as in real machines; otherwise an upper bound.
+    Exact if any two budgets are nested or disjoint, as in real machines. Otherwise an upper bound.
 
     Args:
         budgets: sets of links that share a budget, and its chunks per round.

@@ -45,12 +45,12 @@ class Wiring:
     """The result of a generator.
 
     Attributes:
-        pairs: joined nodes; ranks have the first numbers, then switches.
+        pairs: joined nodes. Ranks have the first numbers, then switches.
         one_way: pairs joined only from the first to the second.
         switches: names of switches, which forward and store nothing.
         chassis: ranks that share an enclosure.
         budgets: shared budgets.
-        describes: description of the result; empty: that of the generator.
+        describes: description of the result. Empty: that of the generator.
         costs: source of the costs, as text.
     """
 

@@ -22,13 +22,13 @@ def load_bandwidth(path: Path) -> VariableBandwidth:
 
 
 def bandwidth_of_text(text: str, where: str) -> VariableBandwidth:
-    """Return the bandwidth over time that JSON says.
+    """Return the bandwidth over time in a JSON text.
 
     Args:
-        where: what to call it in a message: its file.
+        where: name in messages: its file.
 
     Raises:
-        FormatError: it does not say that, or contradicts itself.
+        FormatError: it has another form, or is inconsistent.
     """
     return bandwidth_of_wire(parse(text, VariableBandwidthWire, where), where)
 
@@ -37,10 +37,10 @@ def bandwidth_of_wire(wire: VariableBandwidthWire, where: str = "bandwidth") -> 
     """Return the bandwidth over time of a file shape.
 
     Args:
-        where: what to call it in a message, unless it has a name.
+        where: name in messages, if the shape has none.
 
     Raises:
-        FormatError: it contradicts itself.
+        FormatError: it is inconsistent.
     """
     found = []
     for number, interval in enumerate(wire.intervals):

@@ -1,4 +1,4 @@
-"""Bounds and limits, with what proves them, as the shapes of files, and back."""
+"""Convert bounds and limits, with their proofs, to the shapes of files, and back."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class BoundsCertificateWire(Part, frozen=True, kw_only=True):
 
 
 class BoundsWire(Part, frozen=True, kw_only=True):
-    """What no algorithm of a class can beat."""
+    """Lower bounds for all algorithms of a class."""
 
     steps: Annotated[int, Meta(ge=0, description="S is at least this.")]
     bandwidth: Annotated[FractionText, Meta(description="R/C is at least this.")]
@@ -95,7 +95,7 @@ class BoundsWire(Part, frozen=True, kw_only=True):
 
 
 def bounds_to_wire(bounds: Bounds) -> BoundsWire:
-    """Return the file shape of bounds, which know what proves them."""
+    """Return the file shape of bounds, which must have their proofs."""
     assert bounds.evidence is not None
     return BoundsWire(
         steps=bounds.steps,
@@ -145,7 +145,7 @@ def _distance_to_wire(found: Distance | None) -> DistanceWire:
 
 
 def bounds_of_wire(wire: BoundsWire) -> Bounds:
-    """Return the bounds of a file, without what proves them where it does not say.
+    """Return the bounds of a file, without proofs if it has none.
 
     Raises:
         ParameterError: a number is out of range.
@@ -205,7 +205,7 @@ class LimitWire(Part, frozen=True, kw_only=True):
 
 
 class TimedCutWire(Part, frozen=True, kw_only=True):
-    """What starts inside, and is wanted outside, gets out in some step, at a weight."""
+    """A weighted cut through time: chunks inside at first and wanted outside must cross it."""
 
     labels: Annotated[
         tuple[int, ...],

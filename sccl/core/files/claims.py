@@ -1,4 +1,4 @@
-"""The shape of a certificate: a list of claims, each with what proves it or the files that do."""
+"""The shape of a certificate: a list of claims, each with its proof or the files with it."""
 
 from __future__ import annotations
 
@@ -61,16 +61,17 @@ class LimitClaimWire(
 class EveryWire(
     _Wire, frozen=True, kw_only=True, tag="every", tag_field="claim", omit_defaults=True
 ):
-    """No allreduce at all has a smaller R/C, in up to so many steps (null: in any).
+    """A lower bound on R/C for every allreduce, in up to a number of steps (null: in any).
 
     With ``groups``: 2 sends less than two for each go between them, and links between them cost 1
-    or more at ``prices`` (in step 0). Of one group: something has to enter it. With ``cuts``: of
-    each chunk a send crosses them. Else ``root``: an allreduce has in it a broadcast from there (on
-    the machine reversed: a reduce to it), whose timed trees cost as much at ``prices``.
+    or more at ``prices`` (in step 0). A single group: data have to enter it. With ``cuts``: for
+    each chunk a send crosses them. Otherwise ``root``: an allreduce contains a broadcast from there
+    (on the reversed machine: a reduce to it), whose timed trees cost at least the bound at
+    ``prices``.
 
-    Of an allreduce in process groups likewise, of the chunks of each: ``groups`` are sets of ranks,
-    of which two sends for each but one are counted that has some of its ranks, and ``roots`` are a
-    rank of each process group.
+    The same holds for the chunks of each group of an allreduce in process groups: ``groups`` are
+    sets of ranks, with two sends for each set but one that contains ranks of the process group, and
+    ``roots`` has one rank of each process group.
     """
 
     steps: _Steps | None
@@ -136,8 +137,8 @@ class LimitPointWire(
 ):
     """No algorithm of any k and any C dominates this one; follows from the claims before.
 
-    With ``trees``: none of that class. With ``every``: no allreduce at all. Of an allreduce, with
-    neither: none of a reducescatter and then an allgather, of equal steps and rounds or of any.
+    With ``trees``: none of that class. With ``every``: no allreduce of any class. For an allreduce
+    with neither: no reducescatter followed by an allgather, of equal steps and rounds or of any.
     """
 
     chunks: _Count
@@ -162,7 +163,7 @@ class TimeWire(_Wire, frozen=True, kw_only=True):
 
 
 class TimeCutWire(TimeWire, frozen=True, kw_only=True, tag="time-cut", tag_field="claim"):
-    """So long takes what only ``sources`` have in ``left`` and ``goals`` outside want."""
+    """Lower bound on time by the data of ``sources`` in ``left`` that ``goals`` outside want."""
 
     left: tuple[int, ...]
     sources: tuple[int, ...]
@@ -170,9 +171,9 @@ class TimeCutWire(TimeWire, frozen=True, kw_only=True, tag="time-cut", tag_field
 
 
 class TimeGroupsWire(TimeWire, frozen=True, kw_only=True, tag="time-groups", tag_field="claim"):
-    """Of an allreduce: so long takes what groups of nodes have to send one another.
+    """Lower bound on the time of an allreduce by the data sent between groups of nodes.
 
-    In process groups those count for a byte that have ranks which reduce it.
+    In process groups the groups of nodes with ranks that reduce a byte count for it.
     """
 
     groups: tuple[tuple[int, ...], ...]
@@ -201,10 +202,10 @@ class TimePricesWire(TimeWire, frozen=True, kw_only=True, tag="time-prices", tag
 
 
 class TimeLateWire(TimeWire, frozen=True, kw_only=True, tag="time-late", tag_field="claim"):
-    """What only ``sources`` have, and some ``inside`` want, comes late there, and goes on once.
+    """Lower bound on time by data of ``sources`` that arrive late at ranks ``inside``.
 
-    A byte that is there later than two alphas before the end cannot be sent on twice. ``apart``:
-    microseconds by alphas that are between who has it and who wants it, or more.
+    A byte that arrives later than two alphas before the end cannot be forwarded twice. ``apart``:
+    minimum latency in microseconds between its holders and the ranks that want it.
     """
 
     machine: int

@@ -26,7 +26,7 @@ _GZIP = b"\x1f\x8b"
 _NOTHING = b"\0 \t\r\n\v\f"
 
 PACKED_MAGIC = b"\x89SCCL-PACKED-1\r\n"
-"""What the file of a packed schedule begins with. No text does."""
+"""The first bytes of a packed schedule's file. No text begins with them."""
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 
@@ -78,10 +78,10 @@ def is_packed(path: Path) -> bool:
 
 @contextmanager
 def reading(path: Path) -> Iterator[BufferedReader]:
-    """Open a file for its bytes, and say in a sentence what goes wrong with that.
+    """Open a file for reading bytes, and turn errors into a sentence.
 
     Raises:
-        InputError: it is not there, is a folder, or may not be read.
+        InputError: it does not exist, is a folder, or may not be read.
     """
     try:
         with path.open("rb") as file:
@@ -106,7 +106,7 @@ def read_filled(file: BinaryIO, most: int, where: str) -> bytes:
 
 
 def pieces_of(file: IO[bytes], where: str) -> Iterator[bytes]:
-    """Yield what is in a file piece by piece, unpacked where gzip has packed it.
+    """Yield the content of a file piece by piece, unpacked if it is packed by gzip.
 
     Raises:
         FormatError: its packed content is damaged, cut off, or followed by other bytes.
@@ -153,19 +153,19 @@ def check_filled(piece: bytes, where: str) -> None:
 
 
 def _named(path: Path, error: Exception) -> str:
-    """Return a path and what is wrong with it. A path may hold a zero, or more than fits."""
+    """Return a path and its error as text. A path may contain a zero, or be too long."""
     text = str(path) if len(str(path)) < 300 else f"{str(path)[:60]}..."
     reason = getattr(error, "strerror", None) or str(error)
     return f"{text if text.isprintable() else repr(text)}: {reason}"
 
 
 def is_there(path: Path) -> bool:
-    """Return whether a file or folder is there; never raises, whatever the name."""
+    """Return whether a file or folder exists; never raises, for any name."""
     return os.path.exists(path)  # noqa: PTH110 - that of Path raises where a name is too long
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a folder is there; never raises, whatever the name."""
+    """Return whether a folder exists; never raises, for any name."""
     return os.path.isdir(path)  # noqa: PTH112 - likewise
 
 
@@ -279,13 +279,13 @@ def make_directory(path: Path) -> None:
 
 
 def write_folder(directory: Path, texts: Mapping[str, str | bytes], *, last: str) -> None:
-    """Write files into a folder: none is touched before all of them are on the disk.
+    """Write files into a folder; replace none before all of them are on the disk.
 
-    A folder that is not there appears whole. What else a folder holds stays.
+    A new folder appears complete. Other files in an existing folder stay.
 
     Args:
         texts: by name.
-        last: the name of the file that says what the folder is.
+        last: the name of the file that identifies the folder, which is replaced last.
 
     Raises:
         InputError: the folder cannot be created or written.
@@ -311,7 +311,7 @@ def write_folder(directory: Path, texts: Mapping[str, str | bytes], *, last: str
 
 @contextmanager
 def writing(directory: Path) -> Iterator[None]:
-    """Say in a sentence what goes wrong with the files of a folder.
+    """Turn errors with the files of a folder into a sentence.
 
     Raises:
         InputError: one cannot be written.
@@ -323,7 +323,7 @@ def writing(directory: Path) -> Iterator[None]:
 
 
 def check_can_create(path: Path) -> None:
-    """Check that a folder is there or can be created, before work is spent on what goes into it.
+    """Check that a folder exists or can be created, before work is spent on its content.
 
     Raises:
         InputError: it is a file, below one, or may not be written to.

@@ -15,7 +15,7 @@ class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class IncastWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """What is left of the bandwidth where many send to one rank at once."""
+    """The reduced bandwidth if many ranks send to one rank at once."""
 
     senders: Annotated[
         int, Meta(ge=2, description="Smallest number of senders to which the entry applies.")
@@ -65,7 +65,7 @@ class SharedBudgetWire(_Wire, frozen=True, kw_only=True):
 
 
 class FabricWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """The channels over which the ranks of a job move data, and what these share."""
+    """The channels over which the ranks of a job move data, and their shared budgets."""
 
     schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
     kind: Literal["fabric"] = "fabric"

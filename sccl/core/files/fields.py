@@ -1,6 +1,6 @@
-"""What fields of bounds, limits and frontiers are: fractions as texts such as ``"7/6"``, seconds.
+"""Field types of bounds, limits and frontiers: fractions as texts such as ``"7/6"``, seconds.
 
-What is computed with is held to sizes that cannot stall a reader.
+Numbers used in computations have size limits, so that they cannot stall a reader.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COST = re.compile(r"[1-9][0-9]{0,14}(/[1-9][0-9]{0,14})?")
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of what is printed."""
+    """A part of an output."""
 
 
 def seconds_to_wire(seconds: float | None) -> float | UnsetType:

@@ -1,4 +1,4 @@
-"""The shapes of frontiers in files: points and candidates, classes, and what holds them all."""
+"""The shapes of frontiers in files: points and candidates, classes, and whole frontiers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Optimal = Annotated[
 
 
 class PointWire(Part, frozen=True, kw_only=True):
-    """An algorithm on a frontier; of a limit frontier, what attains a limit or comes near it."""
+    """An algorithm on a frontier. On a limit frontier, one at or near a limit."""
 
     among: Annotated[
         str | UnsetType, Meta(description="The class it is of, where there are several.")
@@ -113,7 +113,7 @@ class UnsweptWire(Part, frozen=True, kw_only=True):
 
 
 class FoundWire(Part, frozen=True, kw_only=True):
-    """What is known of a question: of one class of algorithms, or of several."""
+    """The results for a collective on a machine: for one class of algorithms, or for several."""
 
     topology: str
     collective: str

@@ -110,10 +110,10 @@ def _class_to_wire(one: ClassFrontier, frontier: Frontier) -> ClassWire:
 
 
 def frontiers_of_plain(plain: Mapping[str, Any], where: str) -> tuple[Frontier, ...]:
-    """Return the frontier of plain JSON values. After it, of older files, those of other classes.
+    """Return the frontier in plain JSON values. In older files, other classes follow it.
 
     Args:
-        where: what to call it in a message.
+        where: name in messages.
 
     Raises:
         FormatError: it is something else.
@@ -211,7 +211,7 @@ def _frontier_of_wire(wire: FoundWire, classes: tuple[ClassFrontier, ...]) -> Fr
 
 
 def _covered_of_wire(wire: FoundWire) -> Range | None:
-    """Return what a sweep searched; of limits, which are over all k, nothing is said."""
+    """Return the range of a sweep; None for limits, which are over all k."""
     if wire.k is UNSET and any(point.limit for point in wire.points):
         return None
     k = None if wire.k is UNSET else wire.k

@@ -1,4 +1,4 @@
-"""What a file can be: the one list of kinds, from which reading and published schemas derive."""
+"""The kinds of files: the one list from which reading and published schemas derive."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from sccl.core.files.workload_shapes import WorkloadWire
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of file: all are JSON but packed schedules, which have a head in JSON.
+    """A kind of file: all are JSON except packed schedules, which have a head in JSON.
 
     Attributes:
-        name: what its field ``kind`` says.
-        telling: fields that tell it where a file made by hand leaves ``kind`` out. Any of these.
-        shape: what reading checks against. None: it has a reader of its own.
+        name: the value of its field ``kind``.
+        telling: sets of fields that identify it if a hand-written file has no ``kind``. Any set.
+        shape: the shape that reading checks. None: it has a separate reader.
     """
 
     name: str
@@ -116,13 +116,13 @@ AnyWire = (
     | TimelineWire
     | OfferedOptionsWire
 )
-"""Whatever is written as canonical text."""
+"""Any shape that is written as canonical text."""
 
 ALGORITHMS = frozenset({ALGORITHM, SYMMETRIC_ALGORITHM})
 """The kinds that an algorithm is kept in."""
 
 PLANS = ALGORITHMS | {SCHEDULE, PACKED_SCHEDULE}
-"""The kinds that whatever moves data is kept in, by steps or by times."""
+"""The kinds of plans: files that move data, by steps or by times."""
 
 STEPPED = frozenset({TRAINING_PLAN, TIMELINE})
 """The kinds that a training plan is kept in, as it is, or as it runs."""
@@ -131,7 +131,7 @@ JUDGED = PLANS | STEPPED
 """The kinds that the judge looks at before anything is made of them, believing no claim."""
 
 SHAPES: dict[str, type[msgspec.Struct]] = {k.name: k.shape for k in KINDS if k.shape is not None}
-"""The published shapes, by what a file says that it is."""
+"""The published shapes, by the ``kind`` in a file."""
 
 
 def kind_of(fields: Mapping[str, object]) -> Kind | None:
@@ -153,6 +153,6 @@ def kind_of_shape(shape: type[msgspec.Struct]) -> Kind:
 
 
 def json_schema(shape: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of the shape of a file, or of what a verb prints."""
+    """Return the JSON Schema (2020-12) of a file shape, or of a verb's output."""
     dialect = "https://json-schema.org/draft/2020-12/schema"
     return {"$schema": dialect, **msgspec.json.schema(shape)}

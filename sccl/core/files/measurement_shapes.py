@@ -1,4 +1,4 @@
-"""The shapes of files of measurements: of links, and of what is joined by PCIe."""
+"""The shapes of files of measurements: of links, and of PCIe connections."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PairedCopiesWire(_MeasuredPart, frozen=True, kw_only=True):
 
 
 class PcieMeasurementsWire(_MeasuredPart, frozen=True, kw_only=True, omit_defaults=True):
-    """What tells how GPUs, CPUs and a NIC are joined by PCIe (TACCL, section 4.2)."""
+    """Measurements that show how PCIe joins GPUs, CPUs and a NIC (TACCL, section 4.2)."""
 
     schema: _Version = 1
     kind: Literal["pcie-measurement"] = "pcie-measurement"

@@ -23,14 +23,14 @@ T = TypeVar("T", bound=Hashable)
 
 
 def load_offered_options(path: Path, named: Named) -> OfferedOptions:
-    """Return what a file says that is offered.
+    """Return the offered options in a file.
 
     Args:
-        named: which machine a name means, where a channel of the fabric is told by one.
+        named: function from a name to a machine, for channels given by name.
 
     Raises:
-        InputError: the file cannot be read, holds no such options, was edited, or names what it
-            has not.
+        InputError: the file cannot be read, contains no such options, was edited, or refers to
+            missing parts.
     """
     where = str(path)
     wire = parse(read_text(path), OfferedOptionsWire, where)
@@ -72,7 +72,7 @@ def _taken(rows: Sequence[T], numbers: Iterable[int], what: str) -> list[T]:
 
 
 def offered_options_to_wire(offered: OfferedOptions) -> OfferedOptionsWire:
-    """Return the file shape of what is offered; options that are alike are there once."""
+    """Return the file shape of offered options; equal options are written once."""
     options = {option: k for k, option in enumerate(dict.fromkeys(o for _, o in offered.options))}
     refused = {one: k for k, one in enumerate(dict.fromkeys(r for _, r in offered.refused))}
     own: dict[str, tuple[list[int], list[int]]] = {

@@ -53,13 +53,13 @@ def _rows(plain: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def older_class(part: ClassFrontier, own: Frontier) -> Frontier:
-    """Return another class of an older file: a question of its own, without bounds of its own.
+    """Return another class of an older file as a separate frontier, without bounds.
 
-    Where it runs the algorithms of another collective, nothing is beyond that one's bounds.
+    If it runs the algorithms of another collective, nothing is beyond that one's bounds.
 
     Args:
         part: the class as it was read.
-        own: the frontier that the file is of.
+        own: the main frontier of the file.
     """
     first = part.points[0] if part.points else None
     known = first is not None and "latency" in first.optimal

@@ -1,9 +1,8 @@
-"""Packed schedules as files: a head in JSON, then the rounds and chunks as plain numbers.
+"""Packed schedules as files: a head in JSON, then the rounds and chunks as binary numbers.
 
-After :data:`PACKED_MAGIC` the length of the head, 8 bytes. The head, and zeros up to a multiple of
-64 bytes; ``fired``, 8 bytes a word, and ``log``, 2 or 4 bytes a chunk. All numbers have their low
-bytes first. What a file is to hold follows from its head, and is compared with its length before
-any room is made for it.
+After :data:`PACKED_MAGIC` comes the length of the head, 8 bytes. The head, and zeros up to a
+multiple of 64 bytes; ``fired``, 8 bytes a word, and ``log``, 2 or 4 bytes a chunk. All numbers are
+little-endian. The head determines the length of the file, which is checked before any allocation.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from sccl.core.packed import PackedSchedule, Pass, let_go
 from sccl.errors import FormatError, InputError, TooLargeError
 
 MAX_BYTES = 16 * 2**30
-"""Of the rounds and chunks of a file that is read."""
+"""Limit for the rounds and chunks of a file that is read."""
 
 _MAX_HEAD = 2**28
 _LINE = 64
@@ -70,7 +69,7 @@ def pieces(schedule: PackedSchedule, told: Told) -> Iterator[Piece]:
 def load_packed(path: Path, told: Told) -> tuple[PackedSchedule, bool]:
     """Return the packed schedule in a file, and whether its content has the digest it states.
 
-    Its rounds and chunks stay in the file, which is mapped: what is looked at is read then.
+    Its rounds and chunks stay in the file, which is mapped and read on access.
 
     Raises:
         InputError: the file cannot be read, or is no packed schedule.

@@ -21,9 +21,9 @@ def point_to_wire(
     """Return the shape of a point.
 
     Args:
-        of_limits: whether its frontier is of limits, whose points are for every k.
-        among: the class it is of, where there are several.
-        above: by which part it is above what holds for every class. None: that is not known.
+        of_limits: whether it belongs to a limit frontier, whose points are for every k.
+        among: its class, if there are several.
+        above: its relative gap to a lower bound for all classes. None: unknown.
     """
     written = point.chunks is not None and point.rounds is not None
     return PointWire(
@@ -50,8 +50,8 @@ def point_of_wire(wire: PointWire, covered: Range | None, default: Range | None)
     """Return a point.
 
     Args:
-        covered: what its proof is restricted to if it is not for every k.
-        default: what it is restricted to if the file does not say.
+        covered: the range of its proof if it is not for every k.
+        default: the range of its proof if the file states none.
 
     Raises:
         ParameterError: a number is out of range.

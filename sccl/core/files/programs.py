@@ -1,4 +1,4 @@
-"""The shape of a project's ``program.json``: its algorithms, each with what every rank does."""
+"""The shape of a project's ``program.json``: its algorithms, with the program of every rank."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Op = Literal["send", "recv", "recv_reduce", "recv_reduce_send", "reduce", "copy
 
 
 class InstructionRow(msgspec.Struct, frozen=True, array_like=True):
-    """What an instruction is, as a row of its fields."""
+    """An instruction as a row of its fields."""
 
     op: _Op
     step: _Index
@@ -34,7 +34,7 @@ class InstructionRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 FIELDS = InstructionRow.__struct_fields__
-"""What is in a row of instructions."""
+"""The fields in a row of instructions."""
 
 
 class _Wire(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,7 +52,7 @@ class BlockWire(_Wire, frozen=True, kw_only=True):
 
 
 class RankProgramWire(_Wire, frozen=True, kw_only=True):
-    """What one rank runs."""
+    """The program of one rank."""
 
     scratch_slots: Annotated[
         _Index, Meta(description="Number of scratch slots, each of the size of the largest chunk.")
@@ -115,7 +115,7 @@ class CollectiveProgramsWire(_Wire, frozen=True, kw_only=True):
 
 
 class ProjectWire(_Wire, frozen=True, kw_only=True):
-    """What 'sccl codegen' made a project of: algorithms, lowered to programs."""
+    """The input of a project that 'sccl codegen' wrote: algorithms, lowered to programs."""
 
     schema: Annotated[Literal[1], Meta(description="Version of this format.")] = 1
     kind: Literal["program"] = "program"

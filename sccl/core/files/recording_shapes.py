@@ -1,7 +1,7 @@
-"""The shape of recordings: what one rank of a running job called and waited for, and when.
+"""The shape of recordings: the calls and waits of one rank of a running job, with times.
 
 Jobs write them, and :mod:`sccl.workloads` reads them. Times are microseconds of one clock of the
-rank, those of ``cpu`` of the thread's own, which stands while it sleeps.
+rank; ``cpu`` times are of the thread's CPU clock, which stops while the thread sleeps.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ class _Recorded(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_
 
 
 class _Timed(_Recorded, frozen=True, kw_only=True):
-    """What a thread of the host did.
+    """An action of a host thread.
 
     Attributes:
-        begin: and ``end``: when it came to it, and when it went on.
-        cpu_begin: and ``cpu_end``: likewise by the thread's own clock.
+        begin: start time.
+        end: end time.
+        cpu_begin: start time by the thread's CPU clock.
+        cpu_end: end time by the thread's CPU clock.
     """
 
     thread: _Number
@@ -69,7 +71,7 @@ class WaitRecord(_Timed, frozen=True, kw_only=True, tag_field="was", tag="wait")
 
 
 class MarkRecord(_Timed, frozen=True, kw_only=True, tag_field="was", tag="mark"):
-    """Where the job says that a step begins, or that an optimizer steps."""
+    """A mark of the job: a step begins, or an optimizer steps."""
 
     what: Literal["step", "optimizer"]
 
@@ -78,12 +80,12 @@ AnyRecord = CallRecord | WaitRecord | MarkRecord
 
 
 class RecordingWire(_Recorded, frozen=True, kw_only=True):
-    """What one rank did.
+    """The recording of one rank.
 
     Attributes:
         sccl_recording: the version of this shape.
         torch: its release.
-        left_out: calls that no collective stands for, or of types without a name.
+        left_out: calls without a corresponding collective, or of types without a name.
     """
 
     sccl_recording: Literal[1]

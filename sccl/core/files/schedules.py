@@ -125,10 +125,10 @@ def load_schedule(path: Path) -> tuple[Schedule, bool]:
 
 
 def _apart(text: bytes) -> tuple[bytes, NDArray[np.int64]] | None:
-    """Return the text of a file without its rows, and these. None: they are to be read as a whole.
+    """Return the text of a file without its rows, and the rows. None: parse the whole text.
 
-    So it is where there are few, and where something is wrong with them, to say what. Of many, no
-    more than a piece are objects at a time, and signals are heard between pieces.
+    That is so if there are few rows, or a row is invalid, for the error message. Many rows are
+    parsed in pieces, which limits memory and lets signals interrupt.
     """
     try:
         raw = bytes(msgspec.json.decode(text, type=dict[str, msgspec.Raw])["sends"])
@@ -181,7 +181,7 @@ def _rows(rows: TransferColumns, ends: Whole) -> list[_Row]:
 
 
 def schedule_digest(schedule: Schedule) -> str:
-    """Return what :func:`sccl.core.files.text.digest` does of the whole, batch by batch."""
+    """Return :func:`sccl.core.files.text.digest` of the whole, computed batch by batch."""
     content = msgspec.to_builtins(_head(schedule))
     names = sorted(content.keys() - {"schema", "kind", "digest", "sends"})
     encode = msgspec.json.Encoder(order="sorted").encode

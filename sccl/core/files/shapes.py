@@ -122,7 +122,7 @@ class TopologyWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class NetworkWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """What joins several chassis: for 'sccl topo import --chassis N --network FILE'."""
+    """The network that joins several chassis: for 'sccl topo import --chassis N --network FILE'."""
 
     schema: _Version = 1
     kind: Literal["network"] = "network"
@@ -322,7 +322,7 @@ AnyAlgorithmWire = AlgorithmWire | SymmetricAlgorithmWire
 
 
 class InstanceWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """What a solver is asked: the SYNCOLL tuple."""
+    """The input of a solver: the SYNCOLL tuple."""
 
     schema: _Version = 1
     kind: Literal["instance"] = "instance"
@@ -334,7 +334,7 @@ class InstanceWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AnswerWire(_Wire, frozen=True, kw_only=True, omit_defaults=True):
-    """What a solver said."""
+    """The verdict of a solver."""
 
     schema: _Version = 1
     kind: Literal["answer"] = "answer"

@@ -1,4 +1,4 @@
-"""The shape of files of sketches: that of TACCL's published ones, and what its paper has beside."""
+"""The shape of files of sketches: that of TACCL's published ones, with features of its paper."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class IntranodeWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class InternodeWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
-    """How what leaves a node does so."""
+    """The way chunks leave a node."""
 
     strategy: Literal["relay"]
     internode_conn: Annotated[
@@ -78,7 +78,7 @@ class InternodeWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class HyperparametersWire(_SketchPart, frozen=True, kw_only=True, omit_defaults=True):
-    """Into what buffers are cut, and how large they are."""
+    """The number of chunks, and the size of buffers."""
 
     input_chunkup: Annotated[
         int, Meta(description="Chunks per part that a rank sends or is to get.")

@@ -30,13 +30,13 @@ def load_sketch(path: Path) -> Sketch:
 
 
 def sketch_of_text(text: str, where: str) -> Sketch:
-    """Return the sketch that JSON says.
+    """Return the sketch in a JSON text.
 
     Args:
-        where: what to call it in a message: its file.
+        where: name in messages: its file.
 
     Raises:
-        FormatError: it says none, or contradicts itself.
+        FormatError: it has another form, or is inconsistent.
     """
     return sketch_of_wire(parse(text, SketchWire, where), where)
 
@@ -45,10 +45,10 @@ def sketch_of_wire(wire: SketchWire, where: str = "sketch") -> Sketch:
     """Return the sketch of a file shape.
 
     Args:
-        where: what to call it in a message, unless it has a name.
+        where: name in messages, if the shape has none.
 
     Raises:
-        FormatError: it contradicts itself.
+        FormatError: it is inconsistent.
     """
     try:
         intra, size = wire.intranode_sketch, wire.hyperparameters.input_size

@@ -22,10 +22,10 @@ W = TypeVar("W", bound=msgspec.Struct)
 
 
 def kind_in(text: str, where: str) -> Kind | None:
-    """Return the kind of file that ``text`` is. None: it is JSON, but of no kind.
+    """Return the kind of file that ``text`` is. None: JSON, but of no known kind.
 
     Args:
-        where: what to call the text in a message: its file name.
+        where: name in messages: its file name.
 
     Raises:
         FormatError: it is not JSON.
@@ -43,14 +43,14 @@ def kind_in(text: str, where: str) -> Kind | None:
 def parse(text: str, wire: type[W], where: str) -> W:
     """Return ``text`` checked against the shape ``wire``, and against its digest if it states one.
 
-    Plans are read as they are, edited or not, for the judge finds out whether they are right. What
-    else a file says (speeds of links, times of computation, what was measured) nobody can find out:
-    there the digest tells a slip from what is meant.
+    Plans may be edited, because verification shows whether they are correct. Other content (speeds
+    of links, times of computation, measurements) cannot be verified: there the digest detects
+    accidental changes.
 
     Args:
         text: JSON.
         wire: one of :data:`sccl.core.files.kinds.SHAPES`.
-        where: what to call the text in a message: its file name.
+        where: name in messages: its file name.
 
     Raises:
         FormatError: not JSON (line and column), of another kind, not of that shape (path of the
@@ -81,7 +81,7 @@ def as_written(wire: AnyWire) -> bool:
 
 
 def _not_json(text: str, where: str, error: Exception) -> FormatError:
-    """Return what to say of text that is not JSON: where it breaks, as far as that is known."""
+    """Return the error for text that is not JSON, with the place if known."""
     try:
         json.loads(text, parse_constant=_refuse_constant)
     except _ConstantError as name:
@@ -108,7 +108,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _other_kind(text: str, expected: Kind) -> str:
-    """Return what a file is that is not of the kind that is expected. Empty: perhaps it is."""
+    """Return the kind of a file of an unexpected kind, or empty if it may be the expected one."""
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):
@@ -122,7 +122,7 @@ def _other_kind(text: str, expected: Kind) -> str:
 
 
 def problem(error: Exception, wire: type[msgspec.Struct]) -> str:
-    """Return what msgspec finds wrong, on one line, and what was perhaps meant or is allowed."""
+    """Return msgspec's error on one line, with a suggestion or the allowed values."""
     line = "".join(c if c.isprintable() else "?" for c in str(error))
     return f"{line}{_meant(error, wire)}{_allowed(error, wire)}"
 
@@ -190,11 +190,11 @@ def _refuse_repeated_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 _HEAD = ("schema", "kind", "digest", "sccl", "inputs")
-"""Fields that say what a file is, or what was printed, by which version, of what."""
+"""Fields that identify a file or an output: kind, version, and inputs."""
 
 
 def digest(wire: msgspec.Struct) -> str:
-    """Return the sha256 of a value's content, ``"sha256:..."``, whatever its own digest says."""
+    """Return the sha256 of a value's content, ``"sha256:..."``, ignoring a stated digest."""
     plain = msgspec.to_builtins(wire)
     for head in _HEAD:  # whether msgspec leaves out defaults is its affair
         plain.pop(head, None)
@@ -207,7 +207,7 @@ def text_of(wire: AnyWire) -> str:
 
 
 def text_with_digest(wire: AnyWire, stated: str) -> str:
-    """Return canonical JSON text that states a digest, whatever the content's is."""
+    """Return canonical JSON text that states a given digest, without checking it."""
     plain = msgspec.to_builtins(wire)
     head = {"schema": wire.schema, "kind": wire.kind, "digest": stated}
     return _layout({**head, **{k: v for k, v in plain.items() if k not in head}}, 0) + "\n"

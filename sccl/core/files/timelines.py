@@ -17,14 +17,14 @@ from sccl.errors import FormatError
 def load_timeline(path: Path, named: Named) -> tuple[TrainingPlan, StepTimeline, bool]:
     """Return the timeline of a file, its plan, and whether the content still has its digest.
 
-    That spans are of the plan's operations and on lanes is checked; whether the plan runs so is a
-    matter for the judge.
+    The check covers only that spans belong to the plan's operations and lanes. The verifier checks
+    that the plan runs like this.
 
     Args:
-        named: which machine a name means, where a channel of the fabric is told by one.
+        named: function from a name to a machine, for channels given by name.
 
     Raises:
-        InputError: the file cannot be read, is no timeline, or names what it has not.
+        InputError: the file cannot be read, is no timeline, or refers to missing parts.
     """
     where = str(path)
     wire = parse(read_text(path), TimelineWire, where)

@@ -121,7 +121,7 @@ def _every_link_of_wire(wire: TopologyWire) -> tuple[Link, ...]:
 
 
 def _sides_of_wire(wire: TopologyWire, links: tuple[Link, ...]) -> list[Budget]:
-    """Return what 'egress' and 'ingress' say as budgets."""
+    """Return 'egress' and 'ingress' as budgets."""
     if wire.egress is None and wire.ingress is None:
         return []
     if wire.switches:

@@ -1,4 +1,4 @@
-"""The shapes of files of training plans: what a fabric does of a workload, in which order, when."""
+"""The shapes of files of training plans: operations of a workload on a fabric, with times."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _PlanPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class OptionMotifWire(_PlanPart, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of a collective that is issued as one, with what carries it."""
+    """A part of a collective that is issued as one, with its channel and carrier."""
 
     channel: _Named
     carrier: Annotated[str, Meta(min_length=1, description="How the channel carries it.")]
@@ -152,7 +152,7 @@ class RefusedRecipeWire(_PlanPart, frozen=True, kw_only=True):
 
 
 class OfferedOpWire(_PlanPart, frozen=True, kw_only=True):
-    """A collective of the workload, its options and what was refused, by their places."""
+    """A collective of the workload, with its options and rejected recipes, by index."""
 
     op: _Named
     options: Annotated[tuple[_Count, ...], Meta(min_length=1, description="The default first.")]

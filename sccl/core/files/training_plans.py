@@ -22,13 +22,13 @@ from sccl.errors import FormatError, ParameterError
 def load_training_plan(path: Path, named: Named) -> tuple[TrainingPlan, bool]:
     """Return the training plan of a file, and whether its content still has its digest.
 
-    What it plans for and what it takes is checked; what it claims is a matter for the judge.
+    Its workload, fabric and options are checked. The verifier checks its claims.
 
     Args:
-        named: which machine a name means, where a channel of the fabric is told by one.
+        named: function from a name to a machine, for channels given by name.
 
     Raises:
-        InputError: the file cannot be read, is no training plan, or names what it has not.
+        InputError: the file cannot be read, is no training plan, or refers to missing parts.
     """
     wire = parse(read_text(path), TrainingPlanWire, str(path))
     return training_plan_of_wire(wire, str(path), named), as_written(wire)
@@ -38,7 +38,7 @@ def training_plan_of_wire(wire: TrainingPlanWire, where: str, named: Named) -> T
     """Return the training plan of a file shape.
 
     Raises:
-        InputError: it names what it has not, or what it is of contradicts itself.
+        InputError: it refers to missing parts, or is inconsistent.
     """
     options = [
         option_of_wire(option, f"{where}, option {k}") for k, option in enumerate(wire.options)

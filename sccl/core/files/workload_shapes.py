@@ -1,4 +1,4 @@
-"""The shape of files of workloads: what a training job does in one iteration."""
+"""The shape of files of workloads: one iteration of a training job."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class HostEventWire(_WorkloadPart, frozen=True, kw_only=True, omit_defaults=True
 
 
 class HostProgramWire(_WorkloadPart, frozen=True, kw_only=True):
-    """What the ranks of a role submit and wait for, in order."""
+    """The operations that the ranks of a role submit and wait for, in order."""
 
     role: _Named
     events: Annotated[

@@ -40,13 +40,13 @@ def load_workload(path: Path) -> Workload:
 
 
 def workload_of_text(text: str, where: str) -> Workload:
-    """Return the workload that JSON says.
+    """Return the workload in a JSON text.
 
     Args:
-        where: what to call it in a message: its file.
+        where: name in messages: its file.
 
     Raises:
-        FormatError: it says none, contradicts itself, or was edited.
+        FormatError: it has another form, is inconsistent, or was edited.
     """
     return workload_of_wire(parse(text, WorkloadWire, where), where)
 

@@ -1,31 +1,31 @@
-"""What no allreduce can beat, of whatever class.
+"""Lower bounds for every allreduce, of any class.
 
-The algorithms meant are those whose sends each carry contributions to one chunk, reduced or not:
-compositions, trees, and gathering all of them are among these. Three things hold for all.
+They hold for algorithms whose sends each carry contributions to one chunk, reduced or not:
+compositions, trees, and gathering all contributions are among these. There are three arguments.
 
 * *Steps.* Each rank needs every contribution, so S is at least the largest distance between ranks.
 * *A cut.* Every chunk needs a contribution from outside any set of ranks inside it. Partial sums
   travel as one, so at least one send per chunk enters.
-* *Sends.* Each chunk takes 2 (P - 1) sends. Put its sends in an order that goes with the steps, and
-  look at the first after which some rank knows all contributions. By then each of the P - 1 other
-  ranks has sent, or its contribution would not be known there. None of them knows all, so each is
-  still to receive. (One-way gossip, as in Harary and Schwenk, The communication problem on graphs
-  and digraphs, 1974.) The same holds of G groups of ranks, each taken as one that knows what any of
-  its ranks does: 2 (G - 1) sends go between them.
+* *Sends.* Each chunk takes 2 (P - 1) sends. Put its sends in an order consistent with the steps,
+  and consider the first after which some rank knows all contributions. By then each of the P - 1
+  other ranks has sent, or its contribution would not be known there. None of them knows all, so
+  each has still to receive. (One-way gossip, as in Harary and Schwenk, The communication problem on
+  graphs and digraphs, 1974.) The same holds for G groups of ranks, each regarded as one rank with
+  the knowledge of all its ranks: 2 (G - 1) sends go between them.
 
-Groups say all there is where every link is as wide as the one back and no budgets are shared. Let
-q be the most rounds per chunk that groups ask for, (G - 1) / (lanes between them, one way). If each
-pair of ranks has its lanes times q, any G groups have G - 1 between them, so that some mixture of
-spanning trees fits in (Tutte 1961, Nash-Williams 1961). Each chunk goes up its tree and down it
-again, one send each way over each of its links. Chunks that start one step after the other load
-links in a step as one chunk does in all its steps, so R/C comes as near q as one likes as S grows.
-(That the optimum is open, as arXiv 2602.22482 has it, is about algorithms that may mix chunks in
-what they send. Ours may not: neither may those of any system that we know of.)
+Groups give the exact optimum if every link is as wide as its reverse and no budgets are shared. Let
+q be the largest bound in rounds per chunk by groups, (G - 1) / (lanes between them, one way). If
+each pair of ranks has its lanes times q, any G groups have G - 1 between them, so some mixture of
+spanning trees fits (Tutte 1961, Nash-Williams 1961). Each chunk goes up its tree and down again,
+one send each way over each of its links. Chunks that start one step after the other load links in a
+step as one chunk does in all its steps, so R/C comes arbitrarily close to q as S grows. (According
+to arXiv 2602.22482 the optimum is open. That is for algorithms that may mix chunks in a send. Ours
+may not, and neither may those of any system that we know of.)
 
-In process groups that holds of the chunks of each: of as many as a rank has for it, each takes two
-sends for each rank of the group but one, or for each set of ranks that has some of it but one
-(:func:`told_between`), and one enters a set that the group is not all in or out. How near one comes
-is not known there.
+In process groups the same holds for the chunks of each group: each chunk takes two sends for each
+rank of its group but one, or for each set of ranks with members of it but one
+(:func:`told_between`), and one enters every set that divides the group. Whether these bounds are
+attained is not known there.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
 
 
 def told_between(collective: Collective, groups: Sequence[frozenset[int]]) -> Fraction:
-    """Return what an allreduce has to send from group to group, by bytes of a rank's buffer.
+    """Return the data an allreduce must send between groups, relative to a rank's buffer.
 
-    Of each chunk 2 (G - 1) sends, where the ranks that reduce it are in G of the groups. If others
-    pass something on, the argument is the same: who has to send and to receive are those G.
+    Each chunk takes 2 (G - 1) sends, where G is the number of groups with ranks that reduce it. If
+    other groups forward, the argument is the same: these G have to send and to receive.
 
     Args:
-        groups: of nodes. Each rank is in one of them.
+        groups: groups of nodes. Each rank is in one of them.
     """
     group_of = {node: i for i, group in enumerate(groups) for node in group}
     sent = sum(
@@ -79,7 +79,7 @@ def any_bandwidth(topology: Topology, spec: Spec) -> Fraction:
 
 
 def any_bounds(topology: Topology, spec: Spec) -> Bounds:
-    """Return what no allreduce on a topology can beat, of all ranks or in groups.
+    """Return lower bounds for every allreduce on a topology, of all ranks or in groups.
 
     Raises:
         UnreachableError: a contribution cannot reach a rank.
@@ -93,7 +93,7 @@ def any_bounds(topology: Topology, spec: Spec) -> Bounds:
 
 
 def _counted(topology: Topology, spec: Spec, gathered: Collective) -> Iterator[Counted]:
-    """Yield what sends prove: of all ranks, of the weakest groups, of the chassis, and by cuts."""
+    """Yield bounds by sends: between all ranks, the weakest groups, the chassis, and over cuts."""
     from sccl.prove.bounds.weakest import weakest_sets  # noqa: PLC0415 - loads NumPy and OR-Tools
 
     unit = spec.at(spec.unit)

@@ -1,7 +1,7 @@
-"""Prices of an alltoall where ranks are an abelian group: links of the fullest direction alone.
+"""Prices of an alltoall whose ranks are an abelian group: only links of the fullest direction.
 
-On a torus whose sides differ the longest side decides: what has to go along it fills its links, and
-at prices of these alone each chunk pays for its distance along that side.
+On a torus with different sides the longest side decides: the traffic along it fills its links, and
+with prices on these alone each chunk pays for its distance along that side.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def proofs_by_kind(topology: Topology, collective: Collective) -> Iterator[Bandw
 
 
 def _loads(machine: Cayley) -> dict[tuple[int, int], Fraction]:
-    """Return what shortest ways from rank 0 load a direction with, by lane: there and back."""
+    """Return the load of each direction by shortest paths from rank 0, per lane, both ways."""
     far = machine.distances()
     last = np.argmax(machine.nearer(far), axis=0)
     through = np.ones(len(far), dtype=np.int64)  # ranks that a way by this rank leads to

@@ -26,14 +26,14 @@ _TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """All that a rank wants, sent to it over the links.
+    """The flow of all chunks that a rank wants, over the links.
 
     Attributes:
-        rank: where it has to arrive.
-        wants: how many chunks.
+        rank: the destination.
+        wants: number of chunks.
         graph: the links in order, then arcs from a source (the vertex after the ranks) through a
-            vertex per class of chunks to those who hold it.
-        capacities: those of the arcs. The links' are their loads.
+            vertex per class of chunks to its holders.
+        capacities: arc capacities. For links, their loads.
     """
 
     rank: int

@@ -1,4 +1,4 @@
-"""What one flow carries, from where to where."""
+"""The sources and sinks of one flow."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _ONE_END = {RelationKind.ROOT, RelationKind.PAIRS}  # of others no chunks need b
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """What one flow carries.
+    """The sources and sinks of one flow.
 
     Attributes:
         sources: (ranks that hold it, amount) of each part.
-        sinks: (a rank that wants it, amount): one that wants all parts, or several, of one source.
+        sinks: (rank, amount): a rank that wants all parts, or several parts of one source.
     """
 
     sources: tuple[tuple[frozenset[int], int], ...]
@@ -23,14 +23,14 @@ class Ends:
 
     @property
     def amount(self) -> int:
-        """Return what has to arrive."""
+        """Return the total amount at the sinks."""
         return sum(amount for _, amount in self.sinks)
 
 
 def one_flow(collective: Collective) -> Ends | None:
-    """Return the flow of all chunks, where each goes to one rank, all from or all to the same.
+    """Return one flow of all chunks, if each goes to one rank, all from or all to the same rank.
 
-    Those of scatter and gather: whatever this flow can do, chunks can.
+    That is so for scatter and gather, and any such flow can be realised by chunks.
     """
     if {collective.pre.kind, collective.post.kind}.isdisjoint(_ONE_END):
         return None

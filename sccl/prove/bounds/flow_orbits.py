@@ -1,11 +1,11 @@
 """Prices of an alltoall on machines too large for its flow program: one price for each orbit.
 
-The mean of best prices over symmetries is best again, so that constraints of an orbit have one
-price, and ranks of an orbit pay the same. The program is solved by cuts (Kelley 1960): at some
-prices the shortest paths from a rank of each orbit load constraints so and so much, and whatever
-the prices are, its chunks cost no more than what these loads do. Prices are taken half way between
-those that were best and those that the cuts so far want (Wentges 1997). What a proof is worth is
-computed exactly, whenever this ends.
+The mean of optimal prices over symmetries is optimal too, so all constraints of an orbit can have
+one price, and all ranks of an orbit pay the same. The program is solved by cuts (Kelley 1960): at
+given prices the shortest paths from a rank of each orbit load the constraints, and at any other
+prices its chunks cost at most the cost of these loads. Prices are taken half way between the best
+so far and the optimum of the cuts so far (Wentges 1997). The value of a proof is computed exactly,
+whenever this ends.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ class _Prices:
     """The program, in prices by orbit at which a round buys 1.
 
     Attributes:
-        constraints: of each orbit.
-        bought: by orbit, what a round buys at a price of 1.
-        work: of one look at all shortest paths.
+        constraints: the constraints of each orbit.
+        bought: by orbit, the amount that a round buys at a price of 1.
+        work: effort of one computation of all shortest paths.
     """
 
     def __init__(self, topology: Topology, collective: Collective) -> None:
@@ -112,7 +112,7 @@ class _Prices:
             at = (wanted + self.best) / 2
 
     def _loads(self, source: int, prices: Floats) -> Floats:
-        """Return by orbit what the shortest paths from a rank load all of its constraints with."""
+        """Return by orbit the total load of its constraints by the shortest paths from a rank."""
         length = np.zeros(len(self.topology.links))
         np.add.at(length, self.link, prices[self.orbit])
         paths = self.graph.get_shortest_paths(source, weights=length.tolist(), output="epath")

@@ -1,21 +1,22 @@
-"""The time that no plan of any chunks takes less than, for a buffer of any size.
+"""Lower bounds on the time of any plan, with any chunks, for a buffer of any size.
 
-It holds for whatever moves the data, by steps or not, in pieces of any size.
+They hold for any movement of the data, in steps or not, in pieces of any size.
 
-- *A cut.* Take a set of nodes, and all that has to leave it for the others. A link out of it is of
-  no use before such a thing can have come to it, from the nearest rank that has it, nor so late
-  that it cannot reach who wants it. Between these times all links together must carry everything,
-  and no budget more than it allows (:mod:`sccl.core.capacity`).
-- *Groups.* For allreduce, cut a machine into G groups: each byte is sent 2 (G - 1) times from one
-  to another, for a group can do no more than one rank that talks for it
-  (:mod:`sccl.prove.bounds.allreduce`); of ranks that reduce in groups, to which G their ranks are.
-- *All links.* What R/C no algorithm goes below holds for bytes per link and time, too
-  (:mod:`sccl.prove.bounds.lower`), and no link is of use in the last alpha of all.
+- *A cut.* Take a set of nodes, and all data that have to leave it. A link out of it is useless
+  before such data can have come to it, from the nearest rank that holds them, and too late to reach
+  their destination. Between these times all links together must carry everything, within the
+  budgets (:mod:`sccl.core.capacity`).
+- *Groups.* For allreduce, divide a machine into G groups: each byte is sent 2 (G - 1) times between
+  them, since a group can do no more than one rank with its knowledge
+  (:mod:`sccl.prove.bounds.allreduce`). If ranks reduce in groups, G counts the groups with their
+  ranks.
+- *All links.* The lower bound on R/C also holds for bytes per link and time
+  (:mod:`sccl.prove.bounds.lower`), and no link is useful in the last alpha.
 
-Of cuts those are tried that usually bind: all that is nearer to a rank than some distance, on
-either side, each chassis, and what links as fast as some speed, or faster, join. What is wanted of
-a cut may be narrowed to sources and destinations that are far from it, or to a single one, which
-counts fewer bytes and more alphas. Any cut is valid, and the largest time counts.
+The cuts tried are those that are usually tight: all nodes within a distance from a rank, on either
+side. Each chassis. The components of links with at least some speed. The data of a cut may be
+restricted to sources and destinations far from it, or to a single one, which counts fewer bytes and
+more alphas. Any cut is valid, and the largest time counts.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ MOST_PRICED = 64
 """Ranks up to which the bound on R/C is asked for: it may be a linear program, which grows fast."""
 
 Far = dict[int, dict[int, int]]
-"""Of each node its distance to each other, in alphas."""
+"""By node and other node, the distance in alphas."""
 
 ChunkClass = tuple[frozenset[int], frozenset[int], int]
-"""Who holds chunks, who wants them, and how much there is of them."""
+"""The holders of chunks, their destinations, and their number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +67,9 @@ class Sides:
     """A cut of nodes.
 
     Attributes:
-        left: what has to leave these counts.
-        sources: that which these alone have, or contribute to.
-        goals: that which these want.
+        left: the nodes that data have to leave.
+        sources: count only data that these ranks alone hold, or contribute to.
+        goals: count only data that these ranks want.
     """
 
     left: frozenset[int]
@@ -78,11 +79,11 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """What has to cross a cut, and over what.
+    """The data that have to cross a cut, and the capacity over it.
 
     Attributes:
-        share: bytes, by those of a rank's buffer.
-        changes: of the slope of the capacity over time (:mod:`sccl.core.capacity`).
+        share: bytes, relative to a rank's buffer.
+        changes: changes of the slope of the capacity over time (:mod:`sccl.core.capacity`).
         of: the cut, or the groups of nodes between which an allreduce has to send.
     """
 
@@ -101,12 +102,12 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True)
 class LeastTime:
-    """What no plan for a collective on a machine takes less than.
+    """Lower bounds on the time of any plan for a collective on a machine.
 
     Attributes:
-        crossings: of cuts.
-        alpha_us: the least alpha.
-        us_per_byte: of a rank's buffer, what the bound on R/C takes. 0: none is known.
+        crossings: the crossings of cuts.
+        alpha_us: the smallest alpha.
+        us_per_byte: time per byte of a rank's buffer by the bound on R/C. 0: none is known.
         model: whether alphas travel or occupy their links.
     """
 
@@ -156,7 +157,7 @@ def least_time(
 
 
 def _us_per_byte(topology: Topology, spec: Spec) -> Fraction:
-    """Return what the bound on R/C takes for a byte. 0: it is not known, as where lanes differ."""
+    """Return the time per byte by the bound on R/C; 0 if unknown, as where lanes differ."""
     speeds = {*(link.gb_per_s for link in topology.links), *topology.budget_speeds()}
     sums = is_allreduce(spec)
     too_many = topology.ranks > MOST_PRICED and not sums
@@ -176,7 +177,7 @@ def _ranks(bits: int) -> set[int]:
 
 
 class _Cuts:
-    """The cuts of a machine, and what has to cross them."""
+    """The cuts of a machine, and the data that have to cross them."""
 
     def __init__(
         self, topology: Topology, spec: Spec, model: AlphaModel, *, backwards: bool
@@ -218,7 +219,7 @@ class _Cuts:
                     )
 
     def _overlapped(self) -> Far:
-        """Return of each node the least alphas between its last byte and the end of a transfer.
+        """Return by node the fewest alphas between its last byte and the end of a transfer.
 
         Where alphas occupy links, a cut-through switch spends the alpha of its outgoing link while
         the bytes still come in, so that the last one may pass at once. Read backwards, that link
@@ -238,7 +239,7 @@ class _Cuts:
         }
 
     def crossings(self) -> Iterator[Crossing]:
-        """Yield what has to cross each cut."""
+        """Yield the crossings of each cut."""
         ranks: Iterable[int] = range(self.topology.ranks)
         if self.topology.ranks > MOST_CENTRES:
             ranks = rank_orbits(self.topology, automorphisms(self.topology, self.collective))
@@ -267,7 +268,7 @@ class _Cuts:
                         yield from self._of_one(left, centre)
 
     def _groupings(self) -> Iterator[list[frozenset[int]]]:
-        """Yield the nodes in groups: by chassis, and by what fast links join."""
+        """Yield partitions of the nodes: by chassis, and by components of fast links."""
         from igraph import Graph  # noqa: PLC0415 - slow to load, and few commands need it
 
         ranks = self.topology.ranks
@@ -283,7 +284,7 @@ class _Cuts:
                 yield groups
 
     def _of_one(self, left: frozenset[int], centre: int) -> Iterator[Crossing]:
-        """Yield what a rank has for others on the far side of a cut, or wants, and the farthest."""
+        """Yield crossings of one rank's data over a cut: all, and the farthest."""
         alone, here = frozenset([centre]), centre in left
         far = self.far[centre] if here else {r: to.get(centre, -1) for r, to in self.far.items()}
         beyond = [r for r in range(self.topology.ranks) if (r in left) != here]
@@ -294,7 +295,7 @@ class _Cuts:
             yield from self._crossing(left, *((alone, other) if here else (other, alone)))
 
     def _between(self, groups: list[frozenset[int]]) -> Iterator[Crossing]:
-        """Yield what allreduce has to send from group to group, if it is anything."""
+        """Yield the crossing between groups of an allreduce, if there is one."""
         group_of = {node: i for i, group in enumerate(groups) for node in group}
         ranks, entering = range(self.topology.ranks), dict[Edge, LinkWindow]()
         for (u, v), alpha in self.alpha.items():
@@ -307,7 +308,7 @@ class _Cuts:
                 yield Crossing(share, changes, tuple(groups))
 
     def _around(self, centre: int) -> Iterator[Crossing]:
-        """Yield what has to cross the cuts of all that is nearer to a rank than some distance."""
+        """Yield the crossings of all cuts by distance from a rank."""
         out_of = self.far[centre]
         into = {node: self.far[node][centre] for node in self.nodes if centre in self.far[node]}
         everyone = frozenset(self.nodes)
@@ -376,11 +377,11 @@ class _Cuts:
     def _crossing(
         self, left: frozenset[int], among: frozenset[int], to: frozenset[int]
     ) -> Iterator[Crossing]:
-        """Yield what has to leave a set of nodes, if anything does.
+        """Yield the data that have to leave a set of nodes, if there are any.
 
         Args:
-            among: counts only what these ranks alone have, or contribute to.
-            to: counts only what these ranks want.
+            among: count only data that these ranks alone hold, or contribute to.
+            to: count only data that these ranks want.
         """
         here, there = _bits(left & among), _bits(to - left)
         count, of, at = 0, 0, 0
@@ -445,5 +446,5 @@ class _Cuts:
         return orders
 
     def _capacities(self, windows: dict[Edge, LinkWindow]) -> set[tuple[Change, ...]]:
-        """Return what links can carry by a time, in each order of budgets that is tried."""
+        """Return the capacity of links over time, for each order of budgets that is tried."""
         return {tuple(capacity(windows, self.rate, order)) for order in self._orders}

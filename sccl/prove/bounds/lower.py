@@ -12,11 +12,11 @@ from sccl.prove.bounds.steps import farthest_pair
 
 
 def lower_bounds(topology: Topology, spec: Spec) -> Bounds:
-    """Return the bounds of a collective on a topology, with what proves them.
+    """Return the lower bounds of a collective on a topology, with their proofs.
 
-    For a combining collective that speaks about its dual, perhaps on the reversed topology, with as
-    few chunks as it can have. For allreduce on one-way links both of its phases are bounded, and
-    the tighter bound of the two holds for each: they have equal steps and rounds.
+    For a combining collective they are bounds on its dual, if necessary on the reversed topology,
+    with the smallest possible number of chunks. For allreduce on one-way links both of its phases
+    are bounded, and the tighter bound holds for each: they have equal steps and rounds.
 
     Raises:
         CollectiveError: the collective is for another number of ranks.

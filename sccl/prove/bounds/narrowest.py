@@ -12,13 +12,13 @@ from sccl.core.topology import Topology
 def narrowest(
     topology: Topology, rate: Mapping[Edge, Fraction], group: frozenset[int]
 ) -> Iterator[frozenset[int]]:
-    """Yield a group of ranks, and all others, with switches so that the least leaves them.
+    """Yield a minimum cut around a group of ranks, as a set of nodes with switches.
 
-    Of cuts that carry the same both are yielded, the one that is near to the group and the one that
-    is far from it: alphas may lie on either side.
+    If several cuts have the same capacity, yield the nearest to the group and the farthest from it:
+    alphas may lie on either side.
 
     Args:
-        rate: of each link, bytes per microsecond.
+        rate: rate of each link, bytes per microsecond.
     """
     from igraph import Graph  # noqa: PLC0415 - slow to load, and few commands need it
 

@@ -1,14 +1,14 @@
-"""What proves a bandwidth bound, and the exact check of it.
+"""Proofs of bandwidth bounds, and their exact check.
 
-A proof prices the members of the bandwidth relation B. The price of an edge, l(e), is the sum
-of the prices of the constraints it is in. In R rounds at most ``R * sum_b price_b * b`` can be
-bought. So if everything that has to be moved costs at least D at these prices, then
-R >= D / sum_b price_b * b. There are two ways to see what it costs:
+A proof prices the members of the bandwidth relation B. The price of an edge, l(e), is the sum of
+the prices of the constraints it is in. In R rounds at most ``R * sum_b price_b * b`` can be bought.
+So if all data that have to be moved cost at least D at these prices, then R >= D / sum_b price_b *
+b. There are two ways to bound the cost:
 
 * cuts: each chunk that starts outside a set of ranks and is wanted inside has to enter it. Weighted
   cuts whose weights on an edge never exceed l(e) add up. A single cut with unit prices on the edges
   into it is the classical argument: chunks that must enter, over the capacity into the set.
-* lengths: each chunk has to walk at least the shortest path from its sources to its farthest
+* lengths: each chunk has to pass at least the shortest path from its sources to its farthest
   destination, with l(e) as length: the dual of multicommodity flow.
 
 All arithmetic here is on ``Fraction``. No solver is involved.
@@ -46,11 +46,11 @@ def priced(prices: Mapping[ConstraintKey, Fraction]) -> ConstraintPrices:
 
 @dataclass(frozen=True, slots=True)
 class BandwidthProof:
-    """Prices of constraints, and the cuts that show what the demand costs (none: by lengths).
+    """Prices of constraints, and the cuts that bound the cost of the demand (none: by lengths).
 
     Attributes:
-        value: the bound on R that is claimed, for the collective it was made for.
-        prices: (constraint, price) of the constraints that have one, by their names.
+        value: the claimed bound on R, for the collective it was made for.
+        prices: (constraint, price), by constraint name, where there is a price.
         cuts: the weighted cuts; empty if lengths prove the bound.
     """
 

@@ -43,9 +43,9 @@ def _starts(topology: Topology, collective: Collective) -> int:
 
 
 def common_cuts(topology: Topology, collective: Collective) -> Iterator[frozenset[int]]:
-    """Yield the sets that usually bind: one rank, all but one, a chassis, all but a chassis.
+    """Yield the sets that are usually tight: one rank, all but one, a chassis, all but a chassis.
 
-    Of ranks that are images of each other under a symmetry one is enough.
+    One rank is enough among ranks that are images of each other under a symmetry.
     """
     everyone = frozenset(range(topology.ranks))
     ranks: Iterable[int] = everyone
@@ -97,5 +97,5 @@ def names_of_cover(topology: Topology, edges: Iterable[Edge]) -> tuple[str, ...]
 
 
 def most_carried(topology: Topology, edges: Iterable[Edge]) -> int:
-    """Return what some edges can carry in a round, at most."""
+    """Return the maximum number of chunks that some edges carry in a round."""
     return sum(chunks for _, chunks in _cover(topology, edges, topology.lanes()))

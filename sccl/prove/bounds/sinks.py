@@ -1,11 +1,11 @@
-"""The one cut that bounds an allgather best, exact, by flows to one rank after the other.
+"""The best bound for an allgather by a single cut, exact, by flows to one rank after the other.
 
-What a set A of ranks has must leave it to whoever is outside: R/C is at least |A| over what can
-leave A in a round, and the greatest such ratio is what pipelined trees attain (so no number of
-steps makes less possible). It is found by Dinkelbach's method: at a guess a/b let every rank send b
-from a source into the machine, whose links carry a times their lanes. A rank that P b do not reach
-is outside of a cut with a greater ratio, which is the next guess. Once all are reached, no cut has
-one. Only whole numbers are used.
+The chunks of a set A of ranks must leave it for the ranks outside: R/C is at least |A| over the
+capacity out of A in a round, and pipelined trees attain the maximum of this ratio (so no number of
+steps allows less). It is found by Dinkelbach's method: at a guess a/b let every rank send b from a
+source into the machine, whose links carry a times their lanes. If P b do not reach a rank, it is
+outside of a cut with a greater ratio, which is the next guess. Once all ranks are reached, no cut
+has a greater ratio. Only integers are used.
 
 Source: Zhao et al., ForestColl (arXiv 2402.06787), theorem 1, for the ratio; Dinkelbach, On
 nonlinear fractional programming (1967).
@@ -64,7 +64,7 @@ def fullest_cut(
     flows = Flows(np.concatenate([links, feeds]))
 
     def set_to(ratio: Fraction) -> None:
-        """Let links carry what a guess says."""
+        """Set the capacities of links for a guess."""
         own = np.full(ranks, ratio.denominator, dtype=np.int64)
         flows.set(np.concatenate([lanes * ratio.numerator, own]))
 

@@ -63,9 +63,9 @@ def farthest_pair(topology: Topology, collective: Collective) -> FarthestPair:
 def _by_sources(
     topology: Topology, collective: Collective
 ) -> Iterator[tuple[frozenset[Rank], Iterable[tuple[frozenset[Rank], int]]]]:
-    """Yield sets of sources, and of each the sets that want chunks of theirs, with the first chunk.
+    """Yield sets of sources, and for each the sets of ranks that want its chunks, with one chunk.
 
-    Of sources that are images of each other one is enough, where there are many.
+    One source is enough among sources that are images of each other, if there are many.
     """
     ranks = topology.ranks
     if collective.is_transpose:

@@ -1,22 +1,21 @@
-"""Cuts through time: what no algorithm of S steps beats, found in polynomial time.
+"""Lower bounds for algorithms of S steps by cuts through time, computed in polynomial time.
 
-Give each rank a label, the time from which on it is *inside*: 0 to S+1. Ranks keep what they hold,
-so holding a chunk never leads outside. A chunk that ranks of label 0 alone hold before, and that a
-rank of label S+1 wants, is inside at first and has to be outside in the end, so in some step s it
-goes over a link from a rank that is inside at s to one that is not yet at s+1. If a_s lanes do so
-in step s, and D chunks per C have to, then
+Give each rank a label, the time from which on it is *inside*: 0 to S+1. Ranks keep their chunks, so
+holding a chunk never leads outside. Take a chunk that only ranks of label 0 hold at first, and that
+a rank of label S+1 wants. It is inside at first and has to be outside in the end, so in some step s
+it goes over a link from a rank that is inside at s to one that is not yet at s+1. If a_s lanes
+cross like this in step s, and D chunks per C have to, then
 
     sum_s rho_s a_s >= D,    rho_s = r_s / C.
 
-F(S) is the least sum of rho that satisfies this for all labels: as max-flow = min-cut, the least
-at which each rank's flow through time exists. Cuts are added where a flow falls short. A
+F(S) is the smallest sum of rho that satisfies this for all labels. By max-flow = min-cut, it is the
+smallest at which each rank's flow through time exists. Cuts are added where a flow falls short. A
 combination of rows proves the value of the program: weights w_i with sum_i w_i a_is <= 1 in every
-step. Budgets that links share have prices beside these, as in :mod:`sccl.prove.bounds.cut_lp`.
-Symmetries take what is proved to what is proved, and so do means: images of links carry the same,
-and of a cut all images take part.
+step. Shared budgets have additional prices, as in :mod:`sccl.prove.bounds.cut_lp`. Symmetries and
+means of proofs are proofs: images of links carry the same, and all images of a cut take part.
 
-Where chunks are copied F may be less than what algorithms can do, as copies are no flows: on a
-3-cube with S = 3 it is 5/6, and the limit of timed trees 1. Of scatter and gather it is the limit.
+If chunks are copied, F may be below the optimum, as copies are no flows: on a 3-cube with S = 3 it
+is 5/6, and the limit of timed trees 1. For scatter and gather it is the limit.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from sccl.topo.symmetry.automorphisms import automorphisms
 from sccl.topo.symmetry.orbits import rank_orbits
 
 BOUND_UNITS = 6.0
-"""Of effort, of one to five seconds each, for the bound of a number of steps."""
+"""Units of effort, of one to five seconds each, for the bound of a number of steps."""
 
 _ARC = 2e-7  # effort of an arc in a flow
 _ROWS = 8  # that are added before the program is solved again
@@ -64,18 +63,18 @@ def timed_bound(
 def allreduce_bound(
     topology: Topology, spec: Spec, steps: int, effort: float = BOUND_UNITS
 ) -> TimedBound | None:
-    """Return what no allreduce of S = ``steps`` beats by cuts through time, whatever its class.
+    """Return a lower bound for every allreduce of S = ``steps`` by cuts through time.
 
-    A contribution of label 0 has to get to a rank of label S+1, so that of each chunk at least one
-    send crosses. There are flows for every rank's contribution and every rank that wants it, all at
-    the same rounds; as sums travel as one, those to one chunk may all take the same ways. In
-    process groups also of such a pair in each at once, by its place in the group. None: that is
-    too large a program.
+    A contribution of label 0 has to get to a rank of label S+1, so for each chunk at least one send
+    crosses. There are flows for every rank's contribution and every rank that wants it, all at the
+    same rounds. Since sums travel as one, flows of contributions to one chunk may all share paths.
+    In process groups there are also flows of such a pair in each group at once, by its place in the
+    group. None: the program is too large.
 
     Args:
         spec: an allreduce, of all ranks or in groups.
-        steps: no fewer than the greatest distance between ranks that reduce something.
-        effort: after which the program as it is gives the bound, which is less then.
+        steps: at least the greatest distance between ranks that reduce together.
+        effort: after this the unfinished program gives a smaller bound.
 
     Raises:
         SolverError: no solver finds the optimum of a linear program.

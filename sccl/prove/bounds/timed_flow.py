@@ -1,12 +1,12 @@
-"""Flows through time: what has to arrive within S steps, at given rounds per step.
+"""Flows through time: the data that have to arrive within S steps, at given rounds per step.
 
 The graph has a node (rank, time) for each time 0 .. S, an arc from (u, s) to (v, s+1) for each link
-u->v, and one of any capacity from (u, s) to (u, s+1), as ranks keep what they hold. Where a flow
-falls short a least cut says why. As ranks keep things it is a *label* for each rank: the time from
-which on the rank is inside, S+1 if it never is.
+u->v, and one of unlimited capacity from (u, s) to (u, s+1), as ranks keep their chunks. If a flow
+falls short, a minimum cut proves it. As ranks keep chunks, the cut is a *label* for each rank: the
+time from which on the rank is inside, S+1 if it never is.
 
-Ranks that are images of each other under symmetries that keep the ends of a flow are one node: a
-flow may be spread evenly over images, so that nothing is lost, and they have one label.
+Ranks that are images of each other under symmetries that keep the ends of a flow are merged into
+one node: a flow can be spread evenly over images without loss, and they have one label.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _ARCS = 6_000_000  # of all flows of a question: more would take gigabytes
 
 
 def speaks_of(topology: Topology, collective: Collective, steps: int) -> bool:
-    """Return whether such flows say something, and are not too large.
+    """Return whether such flows give useful bounds, and are not too large.
 
-    Not where all chunks have ends of their own: what sources send to several ranks each, all of it
-    to another one, is more than one flow. And of many sources on large machines, as in an
-    allgather, the bandwidth bound says most, in far less time.
+    They do not if all chunks have separate ends: one flow cannot express data of sources for
+    several ranks each. For many sources on large machines, as in an allgather, the bandwidth bound
+    is mostly better, in much less time.
     """
     if len(topology.links) * steps > _LARGEST or collective.num_chunks > _LARGEST:
         return False
@@ -87,7 +87,7 @@ class TimedFlow:
         self._build(topology)
 
     def _build(self, topology: Topology) -> None:
-        """Make the graph: links of merged ranks, those within each time, then what leads in."""
+        """Build the graph: links of merged ranks, arcs within each time, then source arcs."""
         steps, nodes = self.steps, int(self.node.max()) + 1
         pairs: dict[tuple[int, int, int], int] = {}
         for place, link in enumerate(topology.links):
@@ -135,11 +135,11 @@ class TimedFlow:
         return len(self.arc_step) + self.kept + len(self.fixed)
 
     def lacking(self, rounds: Floats, loads: Floats | None = None) -> Iterator[Labels]:
-        """Yield the labels of least cuts that do not carry the flow. None if all arrives.
+        """Yield the labels of minimum cuts that do not carry the flow. None if all arrives.
 
         Args:
-            rounds: by step.
-            loads: what the links that are apart carry, by link and step. None: there are none.
+            rounds: rounds by step.
+            loads: capacity of the links that are apart, by link and step. None: there are none.
         """
         room = self.arc_lanes * rounds[self.arc_step]
         if loads is not None:
@@ -156,12 +156,12 @@ class TimedFlow:
             yield far
 
     def carried(self, rounds: Whole, times: int) -> Carried | None:
-        """Return a flow of whole numbers, ``times`` what is asked. None: there is none.
+        """Return an integral flow of ``times`` the demand, or None if there is none.
 
         For ranks that are not merged.
 
         Args:
-            rounds: by step.
+            rounds: rounds by step.
         """
         amount = self.ends.amount * times
         room = np.minimum(self.arc_lanes * rounds[self.arc_step], amount)
@@ -178,7 +178,7 @@ class TimedFlow:
         return tuple((int(u), int(v), int(s), int(n)) for u, v, s, n in every)
 
     def _labels(self, inside: NDArray[np.bool_]) -> Labels:
-        """Return a cut as labels, such that what no chunk can use does not count as crossing."""
+        """Return a cut as labels, such that links no chunk can use do not count as crossing."""
         by_time = inside[: self.times].reshape(-1, self.steps + 1)
         return self.useful((self.steps + 1 - by_time.sum(axis=1))[self.node])
 
@@ -240,7 +240,7 @@ def flows_from_each(
 ) -> list[TimedFlow]:
     """Return the flows of several collectives at once: as many of each as fit into memory.
 
-    What is left out is of each the nearest.
+    The nearest flows of each are left out first.
     """
     waiting = {n: flows(topology, one, steps, apart) for n, one in enumerate(collectives)}
     found: dict[int, list[TimedFlow]] = {number: [] for number in waiting}
@@ -266,13 +266,13 @@ def flows_between(
     steps: int,
     apart: Sequence[int],
 ) -> Iterator[TimedFlow]:
-    """Yield flows of an allreduce in groups: from a rank to another, and so in all groups at once.
+    """Yield flows of an allreduce in groups: between two ranks, and so in all groups at once.
 
-    As many as fit into memory. Several at once are one flow, so that where it falls short the least
-    cut is one of what has to cross.
+    At most as many as fit into memory. Several at once are one flow, whose minimum cut, if it falls
+    short, is a valid cut.
 
     Args:
-        sources: of images under symmetries, one.
+        sources: one rank of each orbit under symmetries.
     """
     groups = {
         (tuple(sorted(map(int, held))), len(chunks))
@@ -313,7 +313,7 @@ def _predecessors(topology: Topology) -> tuple[tuple[int, ...], ...]:
 def _of_ranks(
     topology: Topology, collective: Collective, symmetries: Sequence[Permutation]
 ) -> list[Ends]:
-    """Return what each rank wants, of images one, the farthest first."""
+    """Return the demands of one rank of each orbit, the farthest first."""
     successors = topology.successors()
     classes = [
         (frozenset(map(int, holders)), frozenset(map(int, wanted)), len(chunks))

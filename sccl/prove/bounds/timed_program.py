@@ -1,4 +1,4 @@
-"""The linear program over cuts through time, and what its last basis proves in fractions."""
+"""The linear program over cuts through time, and the exact bound from its last basis."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _NEAR = 720_720  # the denominator of others: one for all, so that their sums ha
 
 @dataclass(frozen=True, slots=True)
 class TimedBound:
-    """What no algorithm of S steps beats, by cuts through time.
+    """A lower bound for algorithms of S steps, by cuts through time.
 
     Attributes:
         value: R/C is at least this.
-        cuts: that prove it.
-        prices: of shared budgets in steps, which take part in that.
-        rho: by step, rounds over C at which no cut that was looked at is short. Empty: not known.
-        rows: of all cuts that were looked at.
-        whole: whether, as far as floats say, no cut at all is: then this is F(S).
+        cuts: the cuts that prove it.
+        prices: prices of shared budgets in steps, as part of the proof.
+        rho: by step, rounds over C that satisfy all known cuts. Empty: unknown.
+        rows: the rows of all known cuts.
+        whole: whether, up to rounding, these satisfy all cuts: then this is F(S).
     """
 
     steps: int
@@ -54,7 +54,7 @@ class TimedBound:
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row, with its coefficients by variable, and what has to cross of a cut."""
+    """A row, with its coefficients by variable, and the data that have to cross its cut."""
 
     row: lp.LinearConstraint
     coefficients: Mapping[lp.Variable, int]
@@ -62,10 +62,10 @@ class _Row:
 
 
 class _Images:
-    """What symmetries make of labels, and of links that share budgets.
+    """The images of labels, and of links that share budgets, under symmetries.
 
     Attributes:
-        alike: generators of a group. Empty: it is too large, or not looked for.
+        alike: generators of a group. Empty: it is too large, or not computed.
     """
 
     def __init__(self, topology: Topology, collective: Collective, edges: Sequence[Edge]) -> None:
@@ -124,9 +124,9 @@ class TimedProgram:
         self._growing = lp.Growing(self._model)
 
     def _shared(self) -> dict[tuple[tuple[tuple[Edge, int], ...], int], list[ConstraintKey]]:
-        """Return the constraints of links that are apart, by what they say.
+        """Return the constraints of links that are apart, by content.
 
-        That is how many links of each orbit share a room, and what that is.
+        The content is the number of links of each orbit that share a capacity, and that capacity.
         """
         found = defaultdict(list)
         for constraint in self.topology.constraints():
@@ -178,10 +178,10 @@ class TimedProgram:
         self.loads = np.array(of_links).reshape(len(self.apart), self.steps)
 
     def bound(self, *, whole: bool) -> TimedBound:
-        """Return what the last solution proves.
+        """Return the bound that the last solution proves.
 
-        Its duals as fractions are scaled such that a round buys at most 1: what the bound is is
-        counted, whatever they are.
+        Its duals are converted to fractions and scaled such that a round buys at most 1: the bound
+        is then computed exactly and valid for any duals.
         """
         basis = self._solved_exactly()
         duals = self._result.dual_values() if basis is None else basis[1]
@@ -227,7 +227,7 @@ class TimedProgram:
         cuts: Sequence[tuple[Labels, Fraction]],
         prices: Mapping[tuple[ConstraintKey, int], Fraction],
     ) -> list[Fraction]:
-        """Return by step what a round buys; what prices of budgets do not pay, the link's own does.
+        """Return by step the value of a round. A link pays what budgets' prices do not cover.
 
         Shape (steps,).
         """

@@ -1,4 +1,4 @@
-"""Cuts through time as rows: what crosses them in each step, and what has to."""
+"""Cuts through time as rows: the links that cross in each step, and the data that have to."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class CutRow:
 
 
 class CutRows:
-    """What makes rows of labels, for a machine, a collective and a number of steps.
+    """Make rows from labels, for a machine, a collective and a number of steps.
 
-    Of an allreduce the contributions to a chunk may travel as one: it has to cross, once, if one of
-    them does.
+    In an allreduce the contributions to a chunk may travel as one: the chunk has to cross once if
+    one of them does.
 
     Attributes:
-        lanes: of every link.
-        apart: the places, among the links, of those that share budgets.
+        lanes: lanes of every link.
+        apart: indices of links that share budgets.
     """
 
     def __init__(self, topology: Topology, collective: Collective, steps: int) -> None:

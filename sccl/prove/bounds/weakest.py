@@ -1,22 +1,22 @@
-"""The groups of ranks between which links carry least: what bounds allreduces of any class.
+"""Find the groups of ranks with the weakest links between them, a bound for any allreduce.
 
-Between G groups, which take in all ranks, each chunk of an allreduce takes 2 (G - 1) sends. The
-partition at which that takes most rounds is the one whose weight per group but one is least, if the
-weight is that of all links between groups: the *strength* of a graph (Gusfield 1983).
+Between G groups that contain all ranks, each chunk of an allreduce takes 2 (G - 1) sends. The bound
+is largest for the partition with the smallest weight per group but one, if the weight is that of
+all links between groups: the *strength* of a graph (Gusfield 1983).
 
-It is found in whole numbers, by flows (Cunningham 1985). At a guess p / q of the strength
+It is found in integers, by flows (Cunningham 1985). At a guess p / q of the strength
 
     f(A) = q * (weight of the links that leave A or enter it) - 2 p
 
-is submodular on sets that meet, so that the greedy algorithm finds the partition of least sum: rank
+is submodular on intersecting sets, so the greedy algorithm finds the partition of minimum sum: rank
 by rank, v gets the value  y_v = min { f(A) - y(A - v) : v in A, A within the first ranks up to v },
-which is a least cut, and sets of which the minimum was taken are merged where they meet. The sum is
-2 (q w - p G), so if it is below -2 p the partition has a smaller w / (G - 1), which is the next
-guess (Dinkelbach 1967). Otherwise no partition has.
+which is a minimum cut, and the minimising sets are merged where they intersect. The sum is 2 (q w -
+p G), so if it is below -2 p the partition has a smaller w / (G - 1), which is the next guess
+(Dinkelbach 1967). Otherwise no partition has.
 
-Of allreduces in process groups what is told between sets is counted for each by itself, which is no
-function of the number of sets. There sets are merged two by two, those first that leave the most
-rounds: any partition bounds, and that one mostly is the weakest.
+For allreduces in process groups the data between sets are counted for each group by itself, which
+is no function of the number of sets. There sets are merged in pairs, those first that leave the
+most rounds: any partition gives a bound, and this one is mostly the weakest.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def weakest_groups(topology: Topology) -> Partition | None:
 
 
 def _ratio(weights: Mapping[tuple[int, int], int], groups: Partition) -> Fraction:
-    """Return the weight of what is between groups, per group but one."""
+    """Return the weight between groups, per group but one."""
     of = {rank: i for i, group in enumerate(groups) for rank in group}
     return Fraction(sum(n for (u, v), n in weights.items() if of[u] != of[v]), len(groups) - 1)
 
@@ -77,9 +77,9 @@ def _least_partition(
 
 
 class _Greedy:
-    """The values of ranks so far, and the network of which they are least cuts.
+    """The values of ranks so far, and the network of which they are minimum cuts.
 
-    A cut has on the source's side what is in A. Ranks after v are the sink's, v the source's.
+    The source's side of a cut is A. Ranks after v are merged into the sink, v into the source.
     """
 
     def __init__(self, ranks: int, weights: Mapping[tuple[int, int], int], guess: Fraction) -> None:
@@ -130,12 +130,12 @@ def weakest_sets(topology: Topology, reduced: Collective) -> Partition | None:
 
 
 class _Sets:
-    """Sets of ranks that are merged, what links between two carry, and what is told by them.
+    """Merged sets of ranks, the capacity between them, and the data between them.
 
     Attributes:
-        members: of each set, by number.
-        lanes: shape (sets, sets): between two, both ways.
-        of: shape (sets, classes): whether ranks that reduce the chunks of a class are in it.
+        members: ranks of each set, by number.
+        lanes: shape (sets, sets): lanes between two sets, both ways.
+        of: shape (sets, classes): whether the set has ranks that reduce the chunks of a class.
         amounts: chunks of each class.
     """
 
@@ -158,7 +158,7 @@ class _Sets:
         return int(self.lanes.sum()) // 2
 
     def rounds(self) -> Fraction:
-        """Return what takes as many rounds, but for a factor; 0 where nothing is told."""
+        """Return the bound in rounds, up to a constant factor; 0 if no data are sent."""
         return Fraction(self._told(), max(self._carried(), 1))
 
     def partition(self) -> Partition:

@@ -1,14 +1,14 @@
-"""An instance with its rounds per step as a propositional formula, from the definitions alone.
+"""Build an instance with its rounds per step as a propositional formula, from definitions.
 
-A certificate's formula is made again by this module and compared, so that what a proof refutes is
-what the claim says. It is therefore plain: nothing is left out that could be true, except for the
-order of interchangeable chunks, which is proved below. It shares no code with the encoders.
+This module rebuilds a certificate's formula for comparison, so that the formula that a proof
+refutes is the claim. It is therefore plain: it leaves nothing out that could be true, except for
+the order of interchangeable chunks, which is proved below. It shares no code with the encoders.
 
-Variables: ``held(c, n, t)``, rank n holds chunk c before step t (t = S: in the end), and
-``sent(c, u, v, s)``, chunk c goes over (u, v) in step s (SCCL section 3.3: V_t and T). Clauses:
+Variables: ``held(c, n, t)``, rank n holds chunk c before step t (t = S: in the end), and ``sent(c,
+u, v, s)``, chunk c goes over (u, v) in step s (SCCL section 3.3: V_t and T). Clauses:
 
 1. held(c, n, 0) exactly if (c, n) is in pre;
-2. what is held stays held;
+2. held(c, n, t) implies held(c, n, t+1);
 3. held(c, v, s+1) needs held(c, v, s) or some sent(c, u, v, s);
 4. sent(c, u, v, s) needs held(c, u, s);
 5. held(c, n, S) for (c, n) in post;
@@ -16,13 +16,13 @@ Variables: ``held(c, n, t)``, rank n holds chunk c before step t (t = S: in the 
    sequential counter (Sinz 2005): x_1 .. x_i number at least j implies counted(i, j), and
    counted(n, k+1) never;
 7. of chunks with the same sources and destinations, the next one is not held on rank n before this
-   one is. n is the first rank that wants them and has them not. No algorithm is lost but for the
-   names of chunks: exchanging two such chunks in all sends makes an algorithm again, so they can be
-   sorted by when they arrive on n.
+   one is. Here n is the first rank that wants them and does not have them. No algorithm is lost
+   except for the names of chunks: exchanging two such chunks in all sends makes an algorithm again,
+   so they can be sorted by arrival on n.
 
-An algorithm (Q, T) with Q = the rounds gives a model, by V_t and T, once its chunks are sorted, and
-the sends of a model are an algorithm, since by 1, 3 and 4 only what is really held is sent or
-counted as held in 5.
+An algorithm (Q, T) with Q = the rounds gives a model, by V_t and T, once its chunks are sorted.
+Conversely, the sends of a model are an algorithm, since by 1, 3 and 4 every chunk that is sent, or
+counted as held in 5, is really held.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a set of claims rules out, and what a claim of optimality still needs.
+"""The numbers that a set of claims rules out, and the part that a claim of optimality still needs.
 
 An algorithm is one phase, or (allreduce) a reducescatter and then an allgather: two phases with
-steps and rounds of their own, on the reversed machine and on the machine. What claims rule out is
-kept by phase, in terms of the collective that was asked for: its C, and the phase's S and R.
+separate steps and rounds, on the reversed machine and on the machine. Ruled-out numbers are kept by
+phase, in terms of the requested collective: its C, and the phase's S and R.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ Triple = tuple[int, int, int]
 
 @dataclass(slots=True)
 class RuledOut:
-    """What is ruled out of a phase.
+    """The numbers that are ruled out for a phase.
 
     Attributes:
         steps: fewer are impossible.
         bandwidth: less R/C is impossible.
-        limits: (S, R/C): less R/C is impossible with up to so many steps.
-        refuted: (C, S, R): impossible, and with it what has no more rounds and no fewer chunks.
+        limits: (S, R/C): less R/C is impossible with at most S steps.
+        refuted: (C, S, R): impossible, and so is any with no more rounds and no fewer chunks.
     """
 
     steps: int = 0
@@ -48,9 +48,9 @@ class RuledOut:
     refuted: tuple[Triple, ...] = ()
 
     def least(self, steps: int) -> Fraction | None:
-        """Return what R/C is at least with up to ``steps`` steps. None: there is no such phase.
+        """Return the lower bound on R/C with up to ``steps`` steps. None: there is no such phase.
 
-        An algorithm of fewer steps is one of more of which some have no rounds, and prices hold for
+        An algorithm of fewer steps is one of more steps, some without rounds, and prices hold for
         that too. So the limit of more steps holds for fewer.
         """
         if steps < self.steps:
@@ -72,12 +72,12 @@ class RuledOut:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """What claims rule out together.
+    """The numbers that claims rule out together.
 
     Attributes:
         unit: C is a multiple of it.
         phases: one, or the two of an allreduce.
-        tree_limits: (S, R/C), of an allreduce by trees: less R/C is impossible with so many steps.
+        tree_limits: (S, R/C), for an allreduce by trees: less R/C is impossible with S steps.
     """
 
     unit: int
@@ -86,7 +86,7 @@ class Covered:
 
     @staticmethod
     def of(claims: Iterable[Claim], spec: Spec, solved_on: Sequence[Phase]) -> Covered:
-        """Return what claims rule out together.
+        """Return the numbers that claims rule out together.
 
         Args:
             solved_on: the phases that claims are about: both, if their machines differ.
@@ -108,10 +108,10 @@ class Covered:
         return Covered(spec.unit, (each[0], each[-1])[:count], tuple(trees))
 
     def least(self, steps: int, *, equal: bool) -> Fraction | None:
-        """Return what R/C is at least with up to ``steps`` steps. None: there is no algorithm.
+        """Return the lower bound on R/C with up to ``steps`` steps. None: there is no algorithm.
 
         Args:
-            equal: of two phases: whether they have equal steps and rounds.
+            equal: whether two phases have equal steps and rounds.
         """
         found = []
         for parts in self.splits(steps, equal=equal):
@@ -122,7 +122,7 @@ class Covered:
         return min(found, default=None)
 
     def least_by_trees(self, steps: int) -> Fraction:
-        """Return what R/C of an allreduce by trees is at least with up to ``steps`` steps."""
+        """Return the lower bound on R/C of an allreduce by trees with up to ``steps`` steps."""
         return max([value for s, value in self.tree_limits if s >= steps], default=Fraction(0))
 
     def splits(self, steps: int, *, equal: bool) -> Iterator[tuple[int, ...]]:
@@ -142,7 +142,7 @@ class Covered:
 
 
 def _take(phase: RuledOut, claim: BandwidthWire | LimitClaimWire | UnsatWire, count: int) -> None:
-    """Add what a claim says of a phase: claims speak of two that are equal."""
+    """Add a claim to a phase; claims are about both phases if these are equal."""
     match claim:
         case BandwidthWire():
             phase.bandwidth = max(phase.bandwidth, Fraction(claim.at_least) / count)
@@ -157,7 +157,8 @@ def _take(phase: RuledOut, claim: BandwidthWire | LimitClaimWire | UnsatWire, co
 def needed(covered: Covered, claim: ParetoWire, spend: Spend) -> Iterator[Triple]:
     """Yield the candidates that would dominate a point and are not ruled out.
 
-    Of each S and R the one with the least C: whatever rules that out rules out all larger C.
+    For each S and R it is the one with the smallest C: a claim that rules it out rules out all
+    larger C.
     """
     cost, equal = Fraction(claim.rounds, claim.chunks), claim.halves == "equal"
     for steps in range(1, claim.steps + 1):

@@ -17,7 +17,7 @@ Literals = tuple[int, ...]
 
 
 class ProofError(ValueError):
-    """A proof does not show what it should. The message says where it fails."""
+    """A proof fails to show its claim. The message names the place."""
 
 
 def parse_dimacs(text: str) -> list[Literals]:
@@ -60,11 +60,10 @@ def check_refutation(
     proof: Iterable[tuple[bool, Literals]],
     spend: Callable[[int], object] = lambda _: None,
 ) -> int:
-    """Check that a proof refutes some clauses; return how many of its lemmas were needed to see so.
+    """Check that a proof refutes some clauses; return the number of lemmas that it needs.
 
     Args:
-        spend: is told how many clauses are looked at; may end a check that takes too long by
-            raising.
+        spend: receives the number of clauses visited; may raise to end a check that takes too long.
 
     Raises:
         ProofError: a lemma does not follow, or the proof ends without a conflict.
@@ -88,7 +87,7 @@ def check_refutation(
 
 
 class _Checker:
-    """Clauses with two watched literals each, and what follows from them by unit propagation."""
+    """Clauses with two watched literals each, and their consequences by unit propagation."""
 
     def __init__(self, spend: Callable[[int], object]) -> None:
         self.spend = spend
@@ -118,7 +117,7 @@ class _Checker:
         return False
 
     def delete(self, clause: Sequence[int]) -> None:
-        """Delete a clause; unit clauses, and what is not there, stay as they are."""
+        """Delete a clause; ignore unit clauses and missing clauses."""
         key = tuple(sorted(dict.fromkeys(clause)))
         numbers = self.numbers.get(key)
         if not numbers:
@@ -147,7 +146,7 @@ class _Checker:
         return True
 
     def _refute(self, clause: Sequence[int], assumed: set[int]) -> set[int] | None:
-        """Return what holds if all literals of a clause are false; None if that is impossible."""
+        """Return the consequences of all literals of a clause being false; None if impossible."""
         self.spend(len(assumed) + len(self.true) // 16)
         holds = assumed | self.true if assumed else set(self.true)
         negated = []

@@ -1,7 +1,7 @@
-"""What no allreduce at all beats: sends between groups, cuts through time, a broadcast in it.
+"""Lower bounds for every allreduce: sends between groups, cuts through time, a broadcast in it.
 
-What is meant are algorithms whose sends each carry contributions to one chunk, reduced or not: the
-files of algorithms have no others. :mod:`sccl.prove.bounds.allreduce` has the argument for groups.
+They hold for algorithms whose sends each carry contributions to one chunk, reduced or not: files of
+algorithms have no others. :mod:`sccl.prove.bounds.allreduce` has the argument for groups.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def _between(
     prices: StepPrices,
     spend: Spend,
 ) -> Fraction:
-    """Return what R/C is at least by the sends that go between groups, or into a single one.
+    """Return the lower bound on R/C by the sends between groups, or into a single one.
 
     Args:
         reduced: the allreduce.
 
     Raises:
-        ValueError: the groups do not take in each rank once, or a link between them costs less
-            than 1.
+        ValueError: the groups do not contain each rank once, or a link between them costs less than
+            1.
     """
     of = {rank: i for i, group in enumerate(groups) for rank in group}
     ranks = [rank for group in groups for rank in group]
@@ -109,7 +109,7 @@ def _between(
 def least_of_every(
     case: Case, claims: Iterable[Claim], steps: int, spend: Spend
 ) -> Fraction | None:
-    """Return what R/C of an allreduce is at least in so many steps by claims. None: there is none.
+    """Return the lower bound on R/C of an allreduce of S steps by claims. None: impossible.
 
     Raises:
         TooMuchError: that takes too much work.

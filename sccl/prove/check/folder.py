@@ -62,13 +62,13 @@ _Proved = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a check found.
+    """The result of a check.
 
     Attributes:
-        claim: in words.
-        state: ``"ok"``, ``"failed"``, ``"searched"`` (the certificate says that solvers say so.
-            There is no proof), or ``"unchecked"`` (it takes more work than this checker does).
-        detail: how it was checked, or what is wrong.
+        claim: the claim as text.
+        state: ``"ok"``, ``"failed"``, ``"searched"`` (a solver's result without a proof), or
+            ``"unchecked"`` (the check would exceed the limit on work).
+        detail: the method of the check, or the error.
     """
 
     claim: str
@@ -78,11 +78,11 @@ class Verdict:
 
 @dataclass(slots=True)
 class _Held:
-    """What has not failed so far.
+    """The claims and algorithms without a failure so far.
 
     Attributes:
-        claims: with their states.
-        algorithms: by (C, S, R): those that were re-executed.
+        claims: claims with their states.
+        algorithms: re-executed algorithms, by (C, S, R).
     """
 
     claims: list[tuple[Claim, ClaimState]]
@@ -342,7 +342,7 @@ def _limit_point(case: Case, claim: LimitPointWire, covered: Covered, work: Work
     equal = claim.halves == "equal"
 
     def least(steps: int) -> Fraction | None:
-        """Return what R/C is at least with so many steps. None: there is no such algorithm."""
+        """Return the lower bound on R/C with that many steps. None: there is no such algorithm."""
         work.spend(10 * steps * (1 + len(covered.tree_limits)))
         if not claim.trees:
             return covered.least(steps, equal=equal)
@@ -358,7 +358,7 @@ def _limit_point(case: Case, claim: LimitPointWire, covered: Covered, work: Work
 def _undominated(
     claim: LimitPointWire, here: Fraction | None, fewer: int, there: Fraction | None
 ) -> None:
-    """Check that a point is below nothing, by what R/C is at least in its steps and in fewer.
+    """Check that no algorithm dominates a point, by lower bounds on R/C in its steps and fewer.
 
     Raises:
         ValueError: it does not follow.

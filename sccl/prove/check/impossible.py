@@ -48,7 +48,7 @@ def unsat(case: Case, claim: UnsatWire, spend: Spend) -> tuple[ClaimState, str]:
 
 
 def _instance(case: Case, claim: UnsatWire) -> Instance:
-    """Return what is claimed to have no solution.
+    """Return the instance that is claimed to have no solution.
 
     Raises:
         InputError: the numbers make no instance.

@@ -1,28 +1,29 @@
-"""What comes late to a set of ranks is not sent on twice: what that proves, in exact fractions.
+"""A lower bound on time: data that arrive late at a set of ranks are not forwarded twice.
 
-Take n ranks, and chunks that no one among them has. What counts is a *pair*: a byte of such a
-chunk, and one of the n who wants it and is D or more from whoever has it. There are N, and a byte
-is in m at most. A *way* leads from a rank to a rank and passes only switches. A byte enters the set
-by a way from outside, to a *gate*. None comes to one of the n before d. No way among the n has an
-alpha below a. All is there by T, and d <= D.
+Take n ranks, and chunks that none of them has. Count *pairs*: a byte of such a chunk, and one of
+the n ranks that wants it and is D or more from each holder. There are N pairs, at most m for each
+byte. A *way* leads from a rank to a rank and passes only switches. A byte enters the set by a way
+from outside, to a *gate*. No byte reaches one of the n before d. No way among the n has an alpha
+below a. All bytes are there by T, and d <= D.
 
-1. *Ways on.* Say that a byte comes first later than T - 2a. Whoever has it from one of the n, has
-   it from a gate that has it from outside: else it was sent on twice, and came later than T.
-2. *From outside* it comes over a last link of a way from there. Those carry R bytes a microsecond
-   at most, all of them, whatever else passes them. A pair that is so served is it after D, and if
-   the byte is late after T - 2a: R min(2a, T - D) pairs.
-3. *From a gate* it comes over a first link of ways from gates to others of the n, which all carry
-   O. A switch that does not copy makes one delivery of each byte that passes it, and where one
-   copies nothing is said. What so serves leaves after d, after T - 2a, and no later than T - a. And
-   it came to the gate within these times, for no more than m pairs, nor n - 1: so Q min(a, T - a -
-   d) pairs, if Q is the least of O, m R and (n - 1) R.
-4. *What is not late* came over last links from d to T - 2a: m R (T - 2a - d) pairs.
+1. *Ways on.* Suppose that a byte first arrives later than T - 2a. A rank that gets it from one of
+   the n gets it from a gate that has it from outside: otherwise it was forwarded twice, and came
+   later than T.
+2. *From outside* it comes over a last link of a way from there. All of those together carry at most
+   R bytes a microsecond. A pair that is served so is served after D, and if the byte is late, after
+   T - 2a: at most R min(2a, T - D) pairs.
+3. *From a gate* it comes over a first link of ways from gates to others of the n, which together
+   carry O. A switch that does not copy makes one delivery of each byte that passes it. The bound
+   needs such switches. The bytes leave after d, after T - 2a, and no later than T - a. They came to
+   the gate within these times, for at most m pairs each, and at most n - 1. So there are at most Q
+   min(a, T - a - d) pairs, where Q is the minimum of O, m R and (n - 1) R.
+4. *The rest* came over last links from d to T - 2a: at most m R (T - 2a - d) pairs.
 
-Each of these is 0 where it would be less, and never falls with T. So N is at most their sum, and
-each pair more takes at least what the steepest part from there on says.
+Each of these is 0 where it would be negative, and never decreases with T. So N is at most their
+sum, and each further pair takes at least the time by the steepest part from there on.
 
-Bytes of a chunk leave one after the other and come alpha later, or more. That a chunk is whole
-before it is sent on only makes it later.
+Bytes of a chunk leave one after the other and arrive at least alpha later. Storing a whole chunk
+before forwarding it only makes it later.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ def by_late(  # noqa: PLR0913, PLR0917 - a question, a size, and the pairs in qu
     apart: Fraction,
     spend: Spend,
 ) -> Floor:
-    """Return in what time what comes late to some ranks can have come to all of them.
+    """Return a lower bound on time by the data that arrive late at some ranks.
 
     Args:
-        collective: non-combining, of which ``chunks`` are a rank's buffer.
+        collective: non-combining; ``chunks`` of its chunks are a rank's buffer.
         inside: the ranks.
-        sources: what others than these have, too, does not count.
-        apart: microseconds; nor does what is nearer to who wants it.
+        sources: count only data that these ranks alone hold.
+        apart: microseconds; count only data at least this far from their destination.
 
     Raises:
         ValueError: a switch copies, there are no such ranks, no way leads to them or on, or nothing
@@ -91,12 +92,12 @@ def by_late(  # noqa: PLR0913, PLR0917 - a question, a size, and the pairs in qu
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """What counts.
+    """The counted pairs of data and ranks.
 
     Attributes:
-        count: chunks, by the ranks that want them.
-        most: ranks for one chunk.
-        soonest: when the first of it can be there.
+        count: number of pairs of a chunk and a rank that wants it.
+        most: maximum number of ranks for one chunk.
+        soonest: earliest possible arrival of any of them.
     """
 
     count: int
@@ -112,10 +113,10 @@ def _pairs(  # noqa: PLR0913, PLR0917 - what the claim says
     apart: Fraction,
     spend: Spend,
 ) -> _Pairs:
-    """Return what counts.
+    """Return the counted pairs.
 
     Raises:
-        ValueError: nothing does, or some of it can be there later than it is apart.
+        ValueError: there are none, or some can arrive only later than ``apart``.
     """
     classes = collective.classes()
     spend(4 * len(classes))
@@ -179,6 +180,6 @@ def _by_switches(
 
 
 def _rate(machine: Topology, edges: Iterable[Edge]) -> Fraction:
-    """Return what links carry in a microsecond, all of them."""
+    """Return the total rate of links, bytes per microsecond."""
     rates = {k.edge: 1000 * k.lanes * Fraction(str(k.gb_per_s)) for k in machine.links}
     return sum((rates[edge] for edge in edges), Fraction(0))

@@ -1,4 +1,4 @@
-"""Claims on times: what no plan takes less than, and schedules near it."""
+"""Check claims on times: lower bounds for every plan, and schedules near them."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _require_one_alpha(machine: Topology, names: Collection[str]) -> None:
 
 
 def floor_of(claim: TimeWire) -> Floor:
-    """Return what a claim says."""
+    """Return the lower bound that a claim states."""
     return Floor(*map(Fraction, (claim.from_bytes, claim.at_least_us, claim.us_per_byte)))
 
 

@@ -7,7 +7,7 @@ from sccl.core.symmetric import AnyAlgorithm, SymmetricAlgorithm
 from sccl.prove.check.trees import Spend
 
 SEND = 20
-"""What making and judging a send takes, in operations."""
+"""Operations for making and verifying a send."""
 
 
 def written_out(algorithm: AnyAlgorithm, spend: Spend) -> Algorithm:

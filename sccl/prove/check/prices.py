@@ -1,7 +1,7 @@
-"""What prices prove, in integers: of constraints, and of constraints in each step.
+"""Lower bounds by prices, in integers: prices of constraints, and of constraints in each step.
 
-If what a round can carry costs at most 1 at some prices, R rounds buy at most R, so R is at least
-what the cheapest way to serve all chunks costs. ``docs/mathematics/limits.md`` has the argument.
+If the capacity of a round costs at most 1 at some prices, R rounds buy at most R, so R is at least
+the cost of the cheapest way to serve all chunks. ``docs/mathematics/limits.md`` has the argument.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ def by_steps(  # noqa: PLR0913 - a question, prices, and two variants
     rounds: Sequence[int] | None = None,
     trees: bool = False,
 ) -> Fraction:
-    """Return what R/C is at least with so many steps, by the cheapest timed trees of all chunks.
+    """Return the lower bound on R/C in a number of steps, by the cheapest timed trees.
 
     Args:
         collective: non-combining, or allreduce, if ``trees``.
-        rounds: of each step, if they are given: then C is at most 1 over the result.
+        rounds: rounds of each step, if fixed: then C is at most 1 over the result.
         trees: whether each chunk goes up timed trees to a rank, or two that exchange, and down.
 
     Raises:
         ValueError: a price is negative or names no constraint or step, the prices of a step buy
-            more than 1, or a chunk cannot be served at all in so many steps.
+            more than 1, or a chunk cannot be served at all in that many steps.
         TooMuchError: that takes too much work.
     """
     spend(steps * (1 + len(machine.links)) + len(prices))
@@ -92,19 +92,19 @@ def overall(  # noqa: PLR0913, PLR0917 - a claim
     spend: Spend,
     translations: Images = (),
 ) -> Fraction:
-    """Return what R/C is at least, by cuts at these prices. Without cuts, by shortest paths.
+    """Return the lower bound on R/C by cuts at these prices. Without cuts, by shortest paths.
 
     Each chunk that starts outside a set of ranks and is wanted inside has to enter it: cuts whose
-    weights on a link are never more than its price add up.
+    weights on a link never exceed its price add up.
 
     Args:
         collective: non-combining.
-        translations: of the machine, perhaps: they are checked.
+        translations: claimed translations of the machine. They are checked.
 
     Raises:
         ValueError: a price or weight is negative, a constraint does not exist, the cuts together
-            outweigh the price of a link, nothing is priced, a chunk cannot be served, or
-            translations are none.
+            exceed the price of a link, nothing is priced, a chunk cannot be served, or a
+            translation is not one.
         TooMuchError: that takes too much work.
     """
     constraints = {c.key: c for c in machine.constraints()}
@@ -133,9 +133,9 @@ def overall(  # noqa: PLR0913, PLR0917 - a claim
 
 
 def keys_of(machine: Topology) -> Callable[[str], ConstraintKey]:
-    """Return what finds a machine's constraint by the name that a certificate's file has for it.
+    """Return a function from constraint names in a certificate's file to a machine's constraints.
 
-    What has no such name stays a name: that of a budget that does not exist.
+    A name without a constraint stays a name: that of a budget that does not exist.
     """
     keys = {c.name: c.key for c in machine.constraints()}
     return lambda name: keys.get(name, name)
@@ -175,7 +175,7 @@ def bits(ranks: Iterable[int]) -> int:
 def _timed(
     costs: Sequence[Mapping[Edge, int]], collective: Collective, ranks: int, spend: Spend
 ) -> int:
-    """Return what the cheapest timed trees of all chunks cost together."""
+    """Return the total cost of the cheapest timed trees of all chunks."""
     total = 0
     paths: dict[frozenset[int], list[int | None]] = {}
     for (holders, wanted), chunks in collective.classes().items():
@@ -196,7 +196,7 @@ def _timed(
 def _entering(
     costs: Mapping[Edge, int], collective: Collective, cuts: Cuts, scale: int, spend: Spend
 ) -> int:
-    """Return what all chunks cost by cuts."""
+    """Return the total cost of all chunks by cuts."""
     spent = dict.fromkeys(costs, 0)
     classes = collective.classes()
     demand = 0
@@ -219,7 +219,7 @@ def _entering(
 
 
 def _shortest(costs: Mapping[Edge, int], collective: Collective, ranks: int, spend: Spend) -> int:
-    """Return what all chunks cost by a shortest path to the farthest rank that wants each."""
+    """Return the total cost of all chunks by shortest paths to the farthest destination of each."""
     out: list[list[tuple[int, int]]] = [[] for _ in range(ranks)]
     for (u, v), cost in costs.items():
         out[u].append((v, cost))
@@ -238,7 +238,7 @@ def _shortest(costs: Mapping[Edge, int], collective: Collective, ranks: int, spe
 
 
 def _from_first(costs: Mapping[Edge, int], collective: Collective, spend: Spend) -> int:
-    """Return what the chunks of rank 0 cost by shortest paths, of an alltoall."""
+    """Return the cost of the chunks of rank 0 by shortest paths, for an alltoall."""
     spend(8 * len(costs) + collective.ranks)
     out: list[list[tuple[int, int]]] = [[] for _ in range(collective.ranks)]
     for (u, v), cost in costs.items():

@@ -1,4 +1,4 @@
-"""What a certificate is about: its machine, its collective, and whether they are what they say."""
+"""The subject of a certificate: its machine, its collective, and checks of both."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Case:
     """A certificate's machine, collective and claims.
 
     Attributes:
-        phases: those that are solved, each with its machine.
-        symmetries: translations, as the certificate has it: not checked yet.
-        origin: what the machine's name stands for, if that is another machine or none.
-        is_named: whether the collective is one of sccl's own.
+        phases: the phases that are solved, each with its machine.
+        symmetries: translations, as in the certificate: not checked yet.
+        origin: meaning of the machine's name if it differs from the machine.
+        is_named: whether the collective is one of sccl's named collectives.
     """
 
     folder: Path
@@ -66,7 +66,7 @@ class Case:
 
     @property
     def unit(self) -> Collective:
-        """Return what is solved, at its smallest C."""
+        """Return the collective that is solved, at its smallest C."""
         return self.dual.spec.at(self.dual.spec.unit)
 
     def machine(self, number: int) -> Topology:
@@ -127,11 +127,11 @@ def printable(text: str) -> str:
 
 
 def read_case(folder: Path) -> Case:
-    """Return what a folder's certificate is about.
+    """Return the subject of the certificate in a folder.
 
     Raises:
-        InputError: the folder holds none, one that cannot be read, or one whose collective is not
-            what its name says, or not at the smallest C it can have.
+        InputError: the folder contains none, it cannot be read, or its collective does not match
+            its name or is not at its smallest C.
     """
     path = folder / CLAIMS
     where = str(path)
@@ -180,7 +180,7 @@ def _spec(collective: Collective, where: str) -> Spec:
     """Return the collective for every number of chunks.
 
     Raises:
-        FormatError: it is not at its smallest C, or is not what its name says.
+        FormatError: it is not at its smallest C, or does not match its name.
     """
     c = collective
     if wrong := misnamed(c):

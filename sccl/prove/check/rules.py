@@ -62,8 +62,8 @@ def _alike_or_lemma(case: Case) -> str:
 def _even(case: Case) -> str:
     """A round is the time in which a lane carries one chunk.
 
-    Where links differ in speed, a round is what their lanes carry, one chunk each: the description
-    of the machine says so. A budget of another speed counts no lanes of any link.
+    If links differ in speed, a round is defined by one chunk on each of their lanes, as the
+    description of the machine states. A budget of another speed counts no lanes of any link.
     """
     machine = case.topology
     lanes = {link.gb_per_s for link in machine.links}

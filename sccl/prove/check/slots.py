@@ -1,8 +1,8 @@
-"""The cheapest timed trees through slots of time, in which links have delays of their own.
+"""The cheapest timed trees through slots of time, in which links have individual delays.
 
-Dreyfus and Wagner's dynamic programming (1972), in plain integers: of a node that has a chunk from
-some slot on, what it costs to serve a set of ranks. It waits, or it sends the chunk over a link, or
-it serves two parts of the set, each by itself, or it is in the set. Nothing here is shared with
+Dreyfus and Wagner's dynamic programming (1972), in plain integers: the state is a node that has a
+chunk from some slot on, and a set of ranks to serve. It waits, or sends the chunk over a link, or
+serves two parts of the set separately, or is itself the set. Nothing here is shared with
 :mod:`sccl.synth.fluid`, which finds the prices.
 """
 
@@ -17,10 +17,10 @@ from sccl.core.ids import Edge
 from sccl.prove.check.trees import Spend, StepCosts
 
 Follows = Sequence[Mapping[Edge, int | None]]
-"""By slot: the first slot in which what was sent over a link may be sent on. None: it may not."""
+"""By slot and link: the first slot in which a chunk sent then may be forwarded. None: never."""
 
 _Row = list[list[int]]
-"""By slot, and one after the last, and rank: what a set costs from there."""
+"""By slot, with one after the last, and rank: the cost of a set from there."""
 
 _CELL = 2  # what a cell takes, in operations
 
@@ -33,13 +33,13 @@ def served(  # noqa: PLR0913, PLR0917 - links in slots, and who is to be served
     spend: Spend,
     goals: Iterable[int] | None = None,
 ) -> int:
-    """Return what the cheapest timed trees of all chunks cost together.
+    """Return the total cost of the cheapest timed trees of all chunks.
 
     Args:
-        costs: by slot: of a send over each link.
+        costs: by slot, the cost of a send over each link.
         collective: non-combining.
-        goals: ranks that trees are to serve, where others want something, too: a tree that serves
-            all of them serves these, and the cheapest that does costs no more. None: all.
+        goals: ranks to serve, if others want something too. None: all. A tree that serves more
+            ranks costs no less.
 
     Raises:
         ValueError: a chunk cannot be served.
@@ -59,10 +59,10 @@ def served(  # noqa: PLR0913, PLR0917 - links in slots, and who is to be served
 
 
 class _Rows:
-    """Rows of the sets that were asked for, and of their parts.
+    """Rows of the requested sets, and of their parts.
 
     Attributes:
-        never: more than any tree costs; what cannot be served costs as much, or more.
+        never: more than any tree costs. A set that cannot be served costs at least this.
     """
 
     def __init__(self, costs: StepCosts, follows: Follows, ranks: int, spend: Spend) -> None:
@@ -81,7 +81,7 @@ class _Rows:
         self._rows: dict[int, _Row] = {0: [[0] * ranks for _ in range(self.slots + 1)]}
 
     def of(self, holders: Sequence[int], goal: int) -> int:
-        """Return what serving a set costs from those who have the chunk at the start."""
+        """Return the cost of serving a set from the holders of the chunk at the start."""
         if len(holders) == 1:
             return self.row(goal)[0][holders[0]]
         best = {0: 0}
@@ -119,7 +119,7 @@ class _Rows:
         return row
 
     def _spread(self, row: _Row) -> None:
-        """Lower what costs less by waiting and sending first (Dijkstra, from the cheapest on)."""
+        """Lower costs that waiting or sending reduces (Dijkstra, from the cheapest on)."""
         queue = [
             (cost, slot, rank)
             for slot, costs in enumerate(row)

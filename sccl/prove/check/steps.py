@@ -60,9 +60,9 @@ def farthest(
 def _farthest_from_first(
     machine: Topology, collective: Collective, spend: Spend
 ) -> tuple[int, int, int]:
-    """Return what :func:`farthest` does, by the chunks of rank 0 alone.
+    """Return the result of :func:`farthest`, by the chunks of rank 0 alone.
 
-    Of an alltoall rank 0 has a chunk for every rank, and of an allgather one for all.
+    In an alltoall rank 0 has a chunk for every rank, and in an allgather one for all.
     """
     spend(2 * len(machine.links))
     far = distances(machine.successors(), [0])
@@ -111,9 +111,9 @@ def _far(edges: frozenset[Edge] | list[Edge], roots: set[int]) -> dict[int, int]
 
 
 def fewest_sends(machine: Topology, reduced: Collective) -> Fraction:
-    """Return what R/C of an allreduce by trees is at least: each chunk takes 2 (P - 1) sends.
+    """Return the lower bound on R/C of an allreduce by trees: each chunk takes 2 (P - 1) sends.
 
-    In process groups P are the ranks of its group.
+    In process groups P is the number of ranks of its group.
     """
     sends = sum(
         2 * (len(held) - 1) * reduced.amount(chunks)

@@ -1,17 +1,16 @@
-"""What cuts through time prove, in integers.
+"""Lower bounds by cuts through time, in integers.
 
-A label says from which time on a rank is *inside*: 0 to S+1, where S+1 is never. Who holds a chunk
-keeps it, so that from a rank that is inside it gets outside by sends alone: in some step s, from a
-rank inside at s to one that is not yet at s+1. A chunk that ranks of label 0 alone hold before, and
-a rank of label S+1 wants, has to. (Of an allreduce the contribution of one rank of label 0 has to
-get there, whatever it is added to on the way: of each such chunk one send crosses.) So if D chunks
-are such, and a round of step s carries a_s that cross, then the rounds times a_s add up to D at
-least.
+A label gives the time from which on a rank is *inside*: 0 to S+1, where S+1 is never. A holder of a
+chunk keeps it, so the chunk leaves only by sends: in some step s, from a rank inside at s to one
+that is not yet at s+1. A chunk that only ranks of label 0 hold at first, and a rank of label S+1
+wants, has to cross. (In an allreduce the contribution of one rank of label 0 has to get there,
+whatever it is added to on the way: for each such chunk one send crosses.) So if there are D such
+chunks, and a round of step s has a_s crossing lanes, then the rounds times a_s sum to at least D.
 
-Such cuts may be added with weights. A round of a step costs what crosses there, each send the
-weights of the cuts that it crosses. If that is at most 1 in every step, R rounds are at least the
-weighted sum of what has to cross. Budgets that links share may have prices in a step, for each send
-over any of their links: then a link's own lanes need to pay only what is left of its weights.
+Such cuts may be added with weights. A round of a step costs the sum over its sends of the weights
+of the cuts that each crosses. If that is at most 1 in every step, R is at least the weighted sum of
+the crossing chunks. Shared budgets may have prices in a step, for each send over any of their
+links: then a link's lanes pay only the rest of its weights.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ def by_timed_cuts(  # noqa: PLR0913, PLR0917 - a question, and a proof in two pa
     prices: StepPrices,
     spend: Spend,
 ) -> Fraction:
-    """Return what R/C is at least with so many steps, by cuts through time.
+    """Return the lower bound on R/C in a number of steps, by cuts through time.
 
     Args:
         collective: non-combining, or an allreduce, also in groups.
-        prices: of shared budgets.
+        prices: prices of shared budgets.
 
     Raises:
-        ValueError: a label is none of a rank, a weight or a price is negative, a price names no
-            budget or step, or a round of some step buys more than 1.
+        ValueError: a label is not valid for a rank, a weight or a price is negative, a price names
+            no budget or step, or a round of some step buys more than 1.
         TooMuchError: that takes too much work.
     """
     scale = common([*(weight for _, weight in cuts), *(price for _, _, price in prices)])
@@ -86,9 +85,9 @@ def by_timed_cuts(  # noqa: PLR0913, PLR0917 - a question, and a proof in two pa
 
 
 def _crossing(collective: Collective, labels: Sequence[int], steps: int, spend: Spend) -> int:
-    """Return how many chunks start inside and are wanted outside in the end.
+    """Return the number of chunks that start inside and are wanted outside in the end.
 
-    Of an allreduce a single contribution that starts inside is enough, and several travel as one.
+    In an allreduce a single contribution that starts inside is enough, and several travel as one.
     """
     outside = {rank for rank, label in enumerate(labels) if label == steps + 1}
     starts = any if collective.combining else all

@@ -1,11 +1,11 @@
-"""What no plan of any chunks takes less time than, in exact fractions.
+"""Lower bounds on the time of any plan with any chunks, in exact fractions.
 
-Alphas travel: a byte arrives alpha after it has passed a link. Where :func:`holds_for_both` is true
-of the machine, the same bounds hold for alphas that occupy their links. The arguments are in
+Alphas travel: a byte arrives alpha after it has passed a link. If :func:`holds_for_both` is true
+for the machine, the same bounds hold for alphas that occupy their links. The arguments are in
 ``docs/mathematics/time.md``.
 
-Each way returns a floor: from some bytes of a rank's buffer on, at least so many microseconds, and
-so many more for each byte more.
+Each function returns a floor: from a size of a rank's buffer on, a minimum in microseconds, and a
+minimum increase for each further byte.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SlotPrices = Sequence[tuple[ConstraintKey, int, Fraction]]
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What no plan takes less than, from some size on."""
+    """A lower bound on time, from some size on."""
 
     from_bytes: Fraction
     at_least_us: Fraction
@@ -69,15 +69,14 @@ def by_cut(
     sides: tuple[Iterable[int], Iterable[int], Iterable[int]],
     spend: Spend,
 ) -> Floor:
-    """Return in what time links out of a set of nodes can have carried what has to leave it.
+    """Return a lower bound on the time in which the links out of a set of nodes carry their data.
 
-    A link is of no use before such a thing can have come to it, nor so late that it can reach
-    nobody who wants it.
+    A link is useless before the data can have come to it, and too late to reach a destination.
 
     Args:
         collective: combining or not.
-        sides: the set. Ranks such that what they alone have there counts, and ranks such that what
-            they want counts.
+        sides: the set. The ranks of which exclusive data there count. The ranks whose wanted data
+            count.
 
     Raises:
         ValueError: nothing that counts has to leave it.
@@ -107,16 +106,16 @@ def by_groups(
     groups: Sequence[Iterable[int]],
     spend: Spend,
 ) -> Floor:
-    """Return in what time groups of nodes can have sent one another what an allreduce needs.
+    """Return a lower bound on the time of the sends between groups of nodes in an allreduce.
 
-    Of G groups each byte enters one 2 (G - 1) times: each group is no better than one rank. If
-    ranks reduce in process groups, G are the groups of nodes that have ranks which reduce it.
+    With G groups each byte enters one 2 (G - 1) times: a group can do no more than one rank. If
+    ranks reduce in process groups, G counts the groups of nodes with ranks that reduce the byte.
 
     Args:
         reduced: an allreduce, of all ranks or in process groups.
 
     Raises:
-        ValueError: the groups are fewer than two, overlap, hold no rank, or leave a rank out, or
+        ValueError: the groups are fewer than two, overlap, contain no rank, or leave a rank out, or
             all ranks that reduce together are in one group.
     """
     sets = [frozenset(group) for group in groups]
@@ -145,10 +144,10 @@ def by_groups(
 
 
 def by_bandwidth(machine: Topology, size_bytes: Fraction, bandwidth: Fraction) -> Floor:
-    """Return what bytes take by R/C, and the alpha at the end in which nothing sent is of use.
+    """Return a lower bound on time by R/C, plus the last alpha, in which no send is useful.
 
     Args:
-        bandwidth: what R/C is at least.
+        bandwidth: lower bound on R/C.
 
     Raises:
         ValueError: lanes are not equally fast, or there are switches.
@@ -239,28 +238,28 @@ def by_prices(  # noqa: PLR0913, PLR0917 - a question, what is priced, and a slo
     spend: Spend,
     goals: Iterable[int] | None = None,
 ) -> Floor:
-    """Return what a time buys at prices of constraints in slots, by the cheapest timed trees.
+    """Return a lower bound on time by prices of constraints in slots, and the cheapest timed trees.
 
-    What is sent in a slot over a link of some alpha is sent on in a slot that ends more than alpha
-    after the first began, at the earliest. All that any plan does obeys that. A link is of no use
-    in the last alpha. So a plan that takes no longer pays for the bytes of each chunk at least what
-    the cheapest timed tree costs, and for all no more than what all slots cost together. Less than
-    these bytes takes no less time, and in a part of the time no more than that part of them can be
-    brought about: so at these bytes it takes the whole.
+    A chunk sent in a slot over a link can be forwarded, at the earliest, in a slot that ends more
+    than the link's alpha after the first began. Every plan obeys this rule. A link is useless in
+    the last alpha. So a plan within the time pays for the bytes of each chunk at least the cost of
+    the cheapest timed tree, and for all at most the cost of all slots together. Fewer bytes take no
+    more time, and a part of the time can deliver only that part of the bytes: so these bytes take
+    the whole time.
 
-    Where a slot is longer than each alpha, all of this stays as it is when it grows.
+    If a slot is longer than each alpha, all of this stays valid when the slot grows.
 
     Args:
-        collective: non-combining, of which ``chunks`` are a rank's buffer.
-        borders: of slots, microseconds: from 0 to the time.
-        prices: of a microsecond of a constraint.
-        middle: the slot that is longer in more time. None: none is.
-        goals: ranks that are to be served: what serves all that want a chunk serves these of them,
-            and costs no less. None: all.
+        collective: non-combining; ``chunks`` of its chunks are a rank's buffer.
+        borders: borders of slots, microseconds: from 0 to the time.
+        prices: price of a microsecond of a constraint.
+        middle: the slot that grows with time. None: none does.
+        goals: ranks to serve. A tree that serves more costs no less. None: all.
 
     Raises:
-        ValueError: borders do not ascend from 0, there are switches, a price is negative or of
-            nothing, a chunk cannot be served, nothing costs anything, or the slot is too short.
+        ValueError: borders do not ascend from 0, there are switches, a price is negative or without
+            a constraint, a chunk cannot be served, nothing costs anything, or the slot is too
+            short.
         TooMuchError: that takes too much work.
     """
     if machine.switches:
@@ -305,7 +304,7 @@ def by_prices(  # noqa: PLR0913, PLR0917 - a question, what is priced, and a slo
 
 
 def rates_of(machine: Topology) -> Mapping[ConstraintKey, tuple[tuple[Edge, ...], Fraction]]:
-    """Return the links of each constraint, and what it carries together, bytes a microsecond."""
+    """Return the links of each constraint, and its rate, bytes a microsecond."""
     speeds: dict[ConstraintKey, float] = {k.edge: k.gb_per_s for k in machine.links}
     speeds |= {b.name: s for b, s in zip(machine.budgets, machine.budget_speeds(), strict=True)}
     return {
@@ -315,7 +314,7 @@ def rates_of(machine: Topology) -> Mapping[ConstraintKey, tuple[tuple[Edge, ...]
 
 
 def _follows(borders: Sequence[Fraction], slot: int, alpha: Fraction) -> int | None:
-    """Return the first slot in which what was sent in one may be sent on. None: it is of no use."""
+    """Return the first slot in which a send of a slot may be forwarded. None: it is useless."""
     there = borders[slot] + alpha
     if there >= borders[-1]:
         return None

@@ -1,16 +1,15 @@
-"""Machines whose ranks are images of one another by translations: what one shows, holds for all.
+"""Machines whose ranks are images of one another by translations: one rank decides for all.
 
-A certificate may tell symmetries of its machine. They are believed nothing: it is checked that each
-preserves links and lanes, that they commute, and that together they take rank 0 to every rank. Then
-one element alone takes rank 0 to a rank (what keeps a rank keeps all, as it commutes with what
-takes that rank to them), so that
+A certificate may state symmetries of its machine. They are not trusted: the check is that each
+preserves links and lanes, that they commute, and that together they map rank 0 to every rank. Then
+exactly one element maps rank 0 to a given rank (an element that keeps one rank keeps all, since it
+commutes with the elements that map that rank to the others), so that
 
-* what holds of rank 0's chunks, their ways and distances, holds of every rank's;
-* the links that are images of one link are as many as ranks, and if each rank's chunks go the
-  images of the ways of rank 0's, each such link carries as much as all of them together do for
-  rank 0's chunks.
+* every statement on rank 0's chunks, their paths and distances holds for every rank's;
+* a link has as many images as there are ranks, and if each rank's chunks take the images of the
+  paths of rank 0's, each image carries as much as all of them together carry for rank 0's chunks.
 
-Plain Python, apart from what finds symmetries and what judges algorithms by them elsewhere.
+Plain Python, apart from the code elsewhere that finds symmetries and verifies symmetric algorithms.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def is_invariant(costs: dict[Edge, int], images: Images, spend: Spend) -> bool:
 
 
 def takes(algorithm: SymmetricAlgorithm) -> bool:
-    """Return whether an algorithm is given by what rank 0's chunks do, without turning any."""
+    """Return whether the sends of rank 0's chunks define an algorithm, without turns."""
     ranks = algorithm.topology.ranks
     return (
         is_served(algorithm.collective)

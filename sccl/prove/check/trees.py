@@ -1,14 +1,15 @@
-"""The cheapest timed tree at given prices, exactly: the checker's own way, in plain integers.
+"""The cheapest timed tree at given prices, exactly, in plain integers, independent of the solver.
 
 A timed tree is a set of (link, step) pairs by which a chunk reaches all ranks that want it. Nothing
 here is shared with :mod:`sccl.synth.limit`, which finds the prices.
 
-A state is the set of ranks that hold the chunk before a step, as bits. To hold more never hurts, so
-links that cost nothing are always taken. The search is A*: states by what they have cost, and what
-they will at least. Each rank w that wants the chunk and has it not is entered once, by one link, in
-no earlier step than its distance from the holders allows: at least the cheapest link into w from
-that step on. The sum of these never falls by more than a step costs, so that the first state that
-is taken up with all ranks served has a cheapest tree (Hart, Nilsson, Raphael 1968).
+A state is the set of ranks that hold the chunk before a step, as bits. Holding more never hurts, so
+links that cost nothing are always taken. The search is A*: states are ordered by their cost plus a
+lower bound on the remaining cost. Each rank w that wants the chunk and does not have it is entered
+once, by one link, in no earlier step than its distance from the holders allows: this costs at least
+the cheapest link into w from that step on. The sum of these never decreases by more than the cost
+of a step, so the first expanded state that serves all ranks has a cheapest tree (Hart, Nilsson,
+Raphael 1968).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from itertools import count
 from sccl.core.ids import Edge
 
 StepCosts = Sequence[Mapping[Edge, int]]
-"""By step, from 0: what a send over each link costs, 0 or more."""
+"""By step, from 0: the cost of a send over each link, 0 or more."""
 
 Spend = Callable[[int], None]
 """Is told how many operations something takes; may refuse by raising."""
@@ -43,7 +44,7 @@ def cheapest_tree(  # noqa: PLR0913 - a question, and what of its answer is of i
     Args:
         holders: the ranks that hold the chunk before, as bits.
         wanted: the ranks that must hold it after, as bits.
-        enough: instead of what costs as much or more, this is returned once that is seen.
+        enough: return this as soon as the cost is known to be at least this.
     """
     steps = len(costs)
     into = [_into(of_step, ranks) for of_step in costs]
@@ -53,7 +54,7 @@ def cheapest_tree(  # noqa: PLR0913 - a question, and what of its answer is of i
     spend((steps + len(targets)) * (len(costs[0]) + ranks))
 
     def ahead(step: int, held: int) -> int | None:
-        """Return a lower bound of what it costs to serve all who want it from here on."""
+        """Return a lower bound on the remaining cost of serving all ranks that want the chunk."""
         total = 0
         for w in targets:
             if not held >> w & 1:
@@ -110,13 +111,13 @@ def cheapest_paths(costs: StepCosts, ranks: int, holders: int, spend: Spend) -> 
 
 
 def cheapest_up_and_down(costs: StepCosts, ranks: int, wanted: int, spend: Spend) -> int | None:
-    """Return what a chunk of an allreduce costs at least by trees up and then down. None: none.
+    """Return a lower bound on the cost of an allreduce chunk by trees up and down. None: none.
 
-    Whatever rank it turns at, and after whatever step, or at whatever two ranks, which exchange in
-    a step what has come up to them. Trees up, turned round in place and time, are trees down.
+    It covers every turning rank and step, and every pair of ranks that exchange their sums in a
+    step. Trees up, reversed in place and time, are trees down.
 
     Args:
-        wanted: the ranks that reduce the chunk, as bits. Others may pass it on.
+        wanted: the ranks that reduce the chunk, as bits. Others may forward it.
     """
     back = [{(v, u): cost for (u, v), cost in of_step.items()} for of_step in reversed(costs)]
     best: int | None = None
@@ -152,7 +153,7 @@ def _within(  # noqa: PLR0913 - as of cheapest_tree
     *,
     enough: int | None,
 ) -> int | None:
-    """Return what :func:`cheapest_tree` does, also where there are no steps at all."""
+    """Return the result of :func:`cheapest_tree`, also for zero steps."""
     if not costs:
         return None if wanted & ~holders else 0
     return cheapest_tree(costs, ranks, holders, wanted, spend, enough=enough)
@@ -196,7 +197,7 @@ def _near(costs: StepCosts, target: int) -> list[int]:
 def _moves(
     into: list[list[tuple[int, int]]], held: int, ranks: int, spend: Spend
 ) -> list[tuple[int, int]]:
-    """Return what a step can lead to from a set of holders, as (cost, set). It takes free links."""
+    """Return the (cost, set) results of a step from a set of holders. It takes free links."""
     found = [(0, held)]
     for rank in range(ranks):
         if not held >> rank & 1:

@@ -59,7 +59,7 @@ def class_of(case: Case, claim: ParetoWire | LimitPointWire | TimePointWire) -> 
 
 
 def claim_in_words(case: Case, claim: Claim) -> str:
-    """Return what a claim says."""
+    """Return a claim as text."""
     if isinstance(claim, TimeWire | ScheduleClaimWire | TimePointWire):
         return _time_in_words(case, claim)
     return _steps_in_words(case, claim)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 ClaimState = Literal["ok", "failed", "searched", "unchecked"]
-"""What becomes of a claim. ``searched``: solvers' word, ``unchecked``: too much work."""
+"""The state of a claim. ``searched``: a solver's result. ``unchecked``: too much work."""
 
 PER_CLAIM = 40_000_000
 """Elementary operations, of about a tenth of a microsecond to a microsecond each."""
@@ -18,7 +18,7 @@ class TooMuchError(Exception):
 
 
 class Work:
-    """What is left to do for a claim, and for the certificate as a whole."""
+    """The work left for a claim, and for the certificate as a whole."""
 
     def __init__(self, whole: int = _WHOLE) -> None:
         self.whole, self.left = whole, 0

@@ -70,7 +70,7 @@ def read(text: str, hints: Hints, where: str, name: str = "auto") -> tuple[Impor
 
     Args:
         where: name of the text in messages: its file name.
-        name: name of a format; ``auto``: the format that recognises the text.
+        name: name of a format. ``auto``: the format that recognises the text.
 
     Raises:
         InputError: no format recognises it, there is no such format, or the text is invalid.

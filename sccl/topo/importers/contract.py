@@ -34,8 +34,8 @@ class Hints:
 
     Attributes:
         name: name of the machine, if the file has none.
-        gpu: GPU model for link speeds that the file does not state; None: unknown.
-        alpha_us: latency of links, microseconds, if the file does not state it; None: unknown.
+        gpu: GPU model for link speeds that the file does not state. None: unknown.
+        alpha_us: latency of links, microseconds, if the file does not state it. None: unknown.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Imported:
     Attributes:
         understood: the content of the text, a line for each kind of object.
         assumed: each assumption, its source, and the option that overrides it.
-        nics: network cards, by which copies of the machine can be joined; empty: none in the text.
+        nics: network cards, by which copies of the machine can be joined. Empty: none in the text.
     """
 
     topology: Topology

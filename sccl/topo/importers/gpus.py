@@ -20,13 +20,13 @@ class Gpu:
     """A GPU model.
 
     Attributes:
-        name: as ``--gpu`` takes it; its words occur in the names that tools print for the GPU.
+        name: as ``--gpu`` takes it. Its words occur in the names that tools print for the GPU.
         arch: its architecture as in compiler options: ``sm_80``, ``gfx90a``.
-        links: number of NVLinks or xGMI links; 0: only PCIe.
+        links: number of NVLinks or xGMI links. 0: only PCIe.
         gb_per_s: speed of one of them, per direction, 10^9 bytes per second; 0 if it has none.
         pcie: PCIe generation.
         source: source of the link numbers.
-        peers: maximum number of directly linked GPUs; 0: as many as it has links.
+        peers: maximum number of directly linked GPUs. 0: as many as it has links.
         on_switches: whether it occurs on boards with NVSwitches.
     """
 
@@ -213,7 +213,7 @@ def link_questions(
         kind: NVLink or xGMI.
         links: number of links of each GPU of the machine.
         peers: number of GPUs that each is linked to directly, not through switches.
-        gpus: possible GPU models; empty: any known model.
+        gpus: possible GPU models. Empty: any known model.
     """
     known = [gpu for gpu in gpus or GPUS if gpu.link == kind]
     if not known:

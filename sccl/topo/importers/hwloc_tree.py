@@ -85,8 +85,8 @@ class PciDevice:
     """A PCI device.
 
     Attributes:
-        bus_id: as ``0000:0a:00.0``; empty: unknown.
-        kind: its PCI class, ``0302``; empty: unknown.
+        bus_id: as ``0000:0a:00.0``. Empty: unknown.
+        kind: its PCI class, ``0302``. Empty: unknown.
         vendor: its PCI vendor number, ``10de``.
         above: its socket, or else the element that contains it in the file, then the bridges above.
     """

@@ -1,7 +1,7 @@
 """Read InfraGraph, the machine description of MLCommons' Chakra: devices, instances and edges.
 
 Ranks are the components of kind ``xpu``, in the order of the file or by annotations ``rank``.
-:mod:`.infragraph_paths` decides which parts of a box forward. A device without XPUs is a switch; a
+:mod:`.infragraph_paths` decides which parts of a box forward. A device without XPUs is a switch. A
 node with only two ends is a wire.
 """
 

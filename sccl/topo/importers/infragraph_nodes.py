@@ -269,7 +269,7 @@ _INDEX = re.compile(r"[^\[\]]*(?:\[(-?\d{0,9}(?::-?\d{0,9}){0,2})\])?")
 
 
 def indices(word: str, count: int, where: str) -> Sequence[int]:
-    """Return the numbers of ``nic[0:2]`` among ``count`` components; without brackets, all.
+    """Return the numbers of ``nic[0:2]`` among ``count`` components. Without brackets, all.
 
     Raises:
         FormatError: the brackets contain no index or slice, or one out of range.

@@ -71,7 +71,7 @@ class Pricing:
         return speed, alpha
 
     def of_host(self, kind: EdgeKind, parts: Parts) -> Cost:
-        """Return the cost of an edge on an exit path; a value that is not given means no limit."""
+        """Return the cost of an edge on an exit path. A value that is not given means no limit."""
         speed, alpha_us = self.stated(kind)
         text = f"{kind.link.name} {kind.link.description or ''}"
         if speed is None and _PCIE.search(text):

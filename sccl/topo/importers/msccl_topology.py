@@ -112,7 +112,7 @@ def _links(file: _File, alpha_us: float) -> tuple[Link, ...]:
 
 
 def _budgets(file: _File, edges: set[tuple[int, int]]) -> tuple[Budget, ...]:
-    """Return the budgets of switches; a number distinguishes switches of the same name.
+    """Return the budgets of switches. A number distinguishes switches of the same name.
 
     A switch between ranks that no link joins limits nothing, as in msccl-tools.
     """

@@ -63,11 +63,11 @@ class Place:
 
     Attributes:
         bus_id: as ``0000:0a:00.0``.
-        gpu: its ``gpu`` element; None: only its PCI class is known.
+        gpu: its ``gpu`` element. None: only its PCI class is known.
         above: its ``cpu`` and the ``pci`` elements above it, from the outermost.
-        host: host of its cpu; empty: unknown.
-        speed: speed of the slowest of its slot and the bridges above, as text; empty: unknown.
-        generation: the PCIe generation whose 16 lanes have that speed; 0: unknown.
+        host: host of its cpu. Empty: unknown.
+        speed: speed of the slowest of its slot and the bridges above, as text. Empty: unknown.
+        generation: the PCIe generation whose 16 lanes have that speed. 0: unknown.
     """
 
     bus_id: str

@@ -56,7 +56,7 @@ class Matrix:
         rows: the words of each present row: for each GPU, then for each NIC.
         nics: names of the columns after the GPUs, from the legend if it has them.
         header: whether there is a header.
-        places: the words on CPUs and NUMA nodes in each row; empty: none.
+        places: the words on CPUs and NUMA nodes in each row. Empty: none.
         unread: NICs whose rows do not have a cell for each GPU and NIC.
     """
 

@@ -125,7 +125,7 @@ def _check_gpu(gpu: Gpu, matrix: Matrix) -> None:
 
 
 def _most_links(pairs: Pairs, gpu: Gpu | None) -> int:
-    """Return the maximum number of NVLinks of a GPU; if pairs show more, they lead to switches.
+    """Return the maximum number of NVLinks of a GPU. If pairs show more, they lead to switches.
 
     If each pair has as many links as a GPU that occurs with NVSwitches has in total, the links lead
     to switches, unless a board of that GPU joins its pairs with as many direct links: a matrix may

@@ -32,7 +32,7 @@ from sccl.topo.importers.gpus import (
 from sccl.topo.network import Nic
 
 MAX_GPUS = 64
-"""Limit for the GPUs of a computer; every pair may be a link."""
+"""Limit for the GPUs of a computer. Every pair may be a link."""
 
 MAX_CARDS = 1024
 """Network cards, each of which is held against each GPU."""
@@ -51,7 +51,7 @@ class Pairs:
     Attributes:
         lanes: number of fast links, for pairs that have any.
         paths: distance class of the PCIe path of a pair, if known.
-        places: key of the NUMA node of each GPU; empty: unknown.
+        places: key of the NUMA node of each GPU. Empty: unknown.
     """
 
     gpus: int
@@ -232,7 +232,7 @@ def _of_switches(pairs: Pairs, switched: frozenset[int]) -> Iterable[Budget]:
 def _of_pcie(pairs: Pairs, speeds: Speeds, slow: list[Link]) -> list[Budget]:
     """Return the budgets of slots, switches, host bridges and sockets, without repeats.
 
-    Of several around the same GPUs the slowest is kept; a limit on a single link is that link's
+    Of several around the same GPUs the slowest is kept. A limit on a single link is that link's
     rate.
     """
     edges = [link.edge for link in slow]

@@ -44,7 +44,7 @@ def shaped(node: Node, shape: type[Shape], expected: str) -> Shape:
 
 
 def parsed(text: str) -> Node:
-    """Parse a text in YAML; every number stays a word.
+    """Parse a text in YAML. Every number stays a word.
 
     Raises:
         InputError: it is not YAML, has anchors, or is too large or too deep.

@@ -118,7 +118,7 @@ def read(text: str, hints: Hints) -> Imported:
 def _links(tables: Tables) -> dict[Edge, str]:
     """Return the type of link of each pair: XGMI, PCIE, or the word for an unknown one.
 
-    Some listings have types in place of weights; if there are only weights, 15 and its multiples
+    Some listings have types instead of weights. If there are only weights, 15 and its multiples
     are xGMI.
 
     Raises:

@@ -138,7 +138,7 @@ def read(text: str, hints: Hints) -> Imported:
 def machine_of_profile(text: str, nodes: int, name: str) -> Topology:
     """Return the machine with ``nodes`` nodes that a profile describes.
 
-    Each GPU reaches every GPU of other nodes, and the GPUs at one NIC share it, out and in; a
+    Each GPU reaches every GPU of other nodes, and the GPUs at one NIC share it, out and in. A
     sketch selects the connections to use.
 
     Args:

@@ -141,7 +141,7 @@ def _check(file: _Topology) -> None:
 
 
 def _local(file: _Topology, units: Units, alpha_us: float) -> Iterator[Link]:
-    """Yield the links of all nodes; a chunk of the profile takes the stated time over each.
+    """Yield the links of all nodes. A chunk of the profile takes the stated time over each.
 
     Raises:
         FormatError: The time of a link is not above alpha.

@@ -20,7 +20,7 @@ def measured_machine(
 
     Args:
         costs: the costs of all measured links.
-        known: machine with the links, lanes and budgets; None: one link of one lane for each
+        known: machine with the links, lanes and budgets. None: one link of one lane for each
             measured pair.
 
     Raises:

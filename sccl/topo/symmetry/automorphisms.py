@@ -111,7 +111,7 @@ def check_symmetry(topology: Topology, collective: Collective, image: Sequence[i
     """Check that renaming rank r to ``image[r]`` preserves links, budgets, pre and post.
 
     Raises:
-        ParameterError: it does not; the message names an object without an image.
+        ParameterError: it does not. The message names an object without an image.
     """
     what = f"symmetry {_short(image)} of {collective.name} on {topology.name!r}"
     if sorted(image) != list(range(topology.ranks)):

@@ -40,7 +40,7 @@ class ChunkOrbit:
         """Yield each chunk, with the image of the ranks under its symmetry, depth first.
 
         Args:
-            start: the chunk of the orbit where paths start; None: its representative.
+            start: the chunk of the orbit where paths start. None: its representative.
         """
         images = [np.array(s.ranks, np.int32) for s in self.symmetries]
         after: list[list[int]] = [[] for _ in self.chunks]

@@ -5,7 +5,7 @@ moves every rank along one of its links: x goes to x + g. The search fixes it ra
 with the fewest possible images is next, and its images farthest from rank 0 are tried first. It
 must commute with the symmetries found before, so that one image determines many. On tori and
 hypercubes there is almost no backtracking. If the first symmetries block the others, the search
-restarts in another order, from a fixed seed. Callers verify the result; a missed symmetry costs
+restarts in another order, from a fixed seed. Callers verify the result. A missed symmetry costs
 time but never correctness.
 """
 
