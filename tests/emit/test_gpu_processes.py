@@ -448,7 +448,7 @@ def test_a_captured_call_is_replayed() -> None:
 
 def test_calls_spare_a_capture_of_another_stream() -> None:
     """Allocations and looks at events end a capture, unless the thread is let do so."""
-    done = user("beside_a_capture")
+    done = user("during_a_capture")
     assert done.returncode == 0, done.stderr
 
 

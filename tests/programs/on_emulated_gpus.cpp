@@ -657,7 +657,7 @@ void calls_follow_one_another() {
 }
 
 // A stream of the program is being captured: communicators come and go, and their calls are made, on other streams.
-void beside_a_capture() {
+void during_a_capture() {
   constexpr int n = 100;
   Numbers send(n), recv(n * ranks);
   std::fill(send.at, send.at + n, rank);
@@ -1016,7 +1016,7 @@ const struct {
     {"over_pcie", over_pcie},
     {"default_streams", default_streams},
     {"masked_stream", masked_stream},
-    {"beside_a_capture", beside_a_capture},
+    {"during_a_capture", during_a_capture},
     {"captured_outputs", captured_outputs},
     {"costs_of_a_call", costs_of_a_call},
     {"calls_follow_one_another", calls_follow_one_another},
