@@ -1,1 +1,1 @@
-"""Chunks over ways as intervals in continuous time: what is planned, placed, modelled, bettered."""
+"""Chunks over ways as intervals in continuous time: problems, placement, models, improvement."""

@@ -17,13 +17,13 @@ class NoScheduleError(Exception):
 def matched(
     request: Request, chunks: int, alpha: str, effort: Effort, improve: float = 1.0
 ) -> tuple[Schedule, str]:
-    """Return what list scheduling finds, and why that ended before its effort was spent.
+    """Return the result of list scheduling, and why it ended before its effort was spent.
 
     Args:
-        improve: how many times its own work it spends to better that.
+        improve: effort of improvements, relative to the effort of the schedule.
 
     Raises:
-        InputError: it does not take what is asked.
+        InputError: it does not take the request.
         NoScheduleError: time ran out before there was one.
     """
     listed = registry.load("tacos")
@@ -37,7 +37,7 @@ def matched(
 
 
 def sends_of_schedule(posed: Posed, schedule: Schedule) -> tuple[ChunkSend, ...]:
-    """Return the transfers of a schedule as what is sent over ways."""
+    """Return the transfers of a schedule as sends over ways."""
     starts, chunks, links = (
         column.tolist() for column in (schedule.start, schedule.chunk, schedule.link)
     )

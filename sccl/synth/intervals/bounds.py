@@ -1,4 +1,4 @@
-"""Sizes of chunks, and what no schedule of them takes less than."""
+"""Sizes of chunks, and lower bounds for their schedules."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from sccl.synth.network.nearest import nearest_ticks
 
 
 def sizes_of(collective: Collective, size_bytes: int) -> int | tuple[int, ...]:
-    """Return the bytes of each chunk. A number, where they are alike.
+    """Return the bytes of each chunk, or one number if they are equal.
 
     Args:
-        size_bytes: what C chunks make up; of chunks with counts, an element.
+        size_bytes: size of C chunks, or of an element if chunks have counts.
     """
     pieces, counts = collective.chunks, collective.counts
     if len(set(counts)) <= 1:
@@ -41,13 +41,13 @@ def least_of(  # noqa: PLR0913 - a question, and what is known
     *,
     together: bool = False,
 ) -> int:
-    """Return the ticks that no schedule of such chunks takes less than.
+    """Return a lower bound in ticks for schedules of such chunks.
 
-    Of chunks of several sizes, what links carry is counted as if all had the least; cuts count
-    bytes, whatever the chunks, and none comes sooner than the quickest ways bring it.
+    If chunks have several sizes, link loads count all as the smallest. Cuts count bytes, for any
+    chunks, and no chunk arrives sooner than by the fastest ways.
 
     Args:
-        together: whether schedules may send chunks together, too, of which less is known.
+        together: whether schedules may also send chunks together, with weaker bounds.
     """
     clock = posed.clock
     smallest = Clock.of(machine, clock.sizes[0], clock.model, clock.tick_ps)

@@ -1,15 +1,15 @@
 """The continuous-time model: an optional interval for each chunk and way, and no epochs.
 
-An interval is there if the chunk goes the way. A link serves one after the other (no overlap), a
-budget no more than it carries at a time (cumulative). Each chunk comes once to each rank that wants
-it, over one way, which leaves a rank only after the chunk has come there. So the size of the model
-depends on machine and chunks alone, and not on how long alpha is beside a chunk's time.
+An interval is present if the chunk goes the way. A link serves one after the other (no overlap), a
+budget no more than its capacity at a time (cumulative). Each chunk comes once to each rank that
+wants it, over one way, which leaves a rank only after the chunk has come there. So the size of the
+model depends on machine and chunks alone, and not on the ratio of alpha to a chunk's time.
 
-Images of a chunk by a symmetry of machine and collective share its variables: what is found for one
-is found for all. (That leaves out schedules that are not symmetric.)
+Images of a chunk by a symmetry of machine and collective share its variables: a solution for one is
+a solution for all. (That excludes schedules that are not symmetric.)
 
-A part of the chunks may be fixed: the others are scheduled around them, which is a neighbourhood of
-a schedule that is known.
+Some of the chunks may be fixed: the others are scheduled around them, which is a neighbourhood of a
+known schedule.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sccl.topo.symmetry.permutations import Permutation
 
 @dataclass(frozen=True)
 class Action:
-    """Where symmetries take what is planned. The first is the identity.
+    """The images of chunks, ways and links under symmetries. The first is the identity.
 
     Attributes:
         chunks: by symmetry and chunk.
@@ -80,13 +80,13 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Improved:
-    """What a model says.
+    """The result of a model.
 
     Attributes:
-        sends: of the first chunks. None: it found none.
-        refuted: whether there are none, of those that are symmetric and in time.
-        optimal: whether none of these finishes earlier.
-        units: of effort that it took.
+        sends: sends of the first chunks. None: it found none.
+        refuted: whether it is proved that there are none, symmetric and in time.
+        optimal: whether it is proved that none of these finishes earlier.
+        units: effort spent.
     """
 
     sends: tuple[ChunkSend, ...] | None
@@ -139,10 +139,10 @@ class IntervalModel:
         self._hint([s for s in known if s.chunk in set(self.free)])
 
     def soonest_finish(self, least: int) -> None:
-        """Minimise when tenants have finished, by their priorities.
+        """Minimise the finishes of tenants, weighted by their priorities.
 
         Args:
-            least: what that is not below.
+            least: lower bound on that.
         """
         priorities, alone = self.posed.priorities, len(self.posed.priorities) == 1
         lowest = least if alone else 0
@@ -241,7 +241,7 @@ class IntervalModel:
         return held
 
     def _over(self, stem: int) -> list[tuple[IntervalVar, int]]:
-        """Return the intervals in which chunks hold what ways of a stem hold, and how much."""
+        """Return the intervals and loads of chunks on the ways of a stem."""
         ways, model = self.posed.stems[stem], self.model
         first, place = ways[0]
         found = []
@@ -284,7 +284,7 @@ class IntervalModel:
                 self.model.add_hint(self.arrive[key[0], self.posed.dst[key[1]]], arrives)
 
     def solved(self, effort: Effort, strategy: cpsat.Strategy) -> Improved:
-        """Return what CP-SAT finds.
+        """Return CP-SAT's result.
 
         Raises:
             KeyboardInterrupt: the user interrupted.

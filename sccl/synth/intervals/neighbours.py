@@ -1,8 +1,8 @@
-"""From a schedule to better ones: some chunks at a time are scheduled again around all others.
+"""Improve a schedule: some chunks at a time are scheduled again around all others.
 
-Large-neighbourhood search (Shaw 1998) over chunks: a late one, and others at random. The finish is
-that of the latest of many chunks, so a neighbourhood can seldom lessen it; what is lessened is by
-how much arrivals are later than a target between bound and finish, in all, until none is.
+Large-neighbourhood search (Shaw 1998) over chunks: a late one, and random others. The finish is
+that of the latest of many chunks, so a neighbourhood can seldom reduce it. Instead the total
+lateness of arrivals relative to a target between bound and finish is reduced, until there is none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sccl.synth.intervals.model import Action, IntervalModel
 from sccl.synth.intervals.posed import ChunkSend, Posed
 
 _UNITS = 0.15
-"""Of effort for one neighbourhood."""
+"""Effort for one neighbourhood."""
 
 _INTERVALS = 1500
 """That a neighbourhood has about."""
@@ -28,17 +28,17 @@ _TARGET = 8
 
 @dataclass
 class Neighbours:
-    """A search from a schedule on.
+    """A search that starts from a schedule.
 
     Attributes:
-        sends: of the first chunks of the best.
-        enough: it ends with finishes that are worth as much, or less.
-        least: units before which no tenant finishes.
+        sends: sends of the first chunks of the best.
+        enough: value at which it ends.
+        least: lower bounds on the finishes of tenants, units.
         told: called with each best.
-        kind: of model.
-        intervals: of a chunk and a way in it.
-        made: units of effort that making one counts as, at the least.
-        routes: which (chunk, way) there may be. None: any.
+        kind: kind of model.
+        intervals: intervals per chunk and way in it.
+        made: minimum effort for building one.
+        routes: the allowed (chunk, way). None: any.
     """
 
     posed: Posed
@@ -55,7 +55,7 @@ class Neighbours:
 
     @property
     def value(self) -> int:
-        """Return what is to be less."""
+        """Return the value to minimise."""
         return self.posed.value(self.sends)
 
     def run(self, spending: Spending) -> None:
@@ -115,5 +115,5 @@ class Neighbours:
 
 
 def _some(spending: Spending) -> Effort | None:
-    """Return what a neighbourhood may take. None: all is spent."""
+    """Return the effort for a neighbourhood. None: all is spent."""
     return None if spending.used_up() else spending.left(_UNITS)

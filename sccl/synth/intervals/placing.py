@@ -1,7 +1,7 @@
-"""Sends that are planned in an order, each as soon as its chunk is there and its way is free.
+"""Place sends in a given order, each as soon as its chunk is there and its way is free.
 
-Of a schedule that is right in epochs, each send is so placed no later than its epoch has it, where
-ways are links: by then its chunk has come, and what is placed before it holds no more than it did.
+From a valid schedule in epochs each send is so placed no later than in its epoch, if ways are
+links: by then its chunk has come, and sends placed before it hold no more than they did.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sccl.synth.intervals.ways import Hop
 
 
 class Held:
-    """What is held of a thing: from when, until when, and how much."""
+    """A use of a resource: begin, end, and amount."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -81,7 +81,7 @@ def placed(posed: Posed, sends: Iterable[ChunkSend], length: int) -> tuple[Chunk
 def _fitted(
     posed: Posed, held: Sequence[Held], chunk: int, ways: Sequence[int], soonest: int
 ) -> tuple[int, list[Hop]]:
-    """Return when a chunk can set out on ways together, and what it then holds."""
+    """Return when a chunk can start on ways together, and its use of resources then."""
     start, before = soonest, -1
     while True:
         hops = {hop.stem: hop for way in ways for hop in posed.held(chunk, way, start)}

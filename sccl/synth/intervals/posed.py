@@ -1,8 +1,8 @@
-"""What is planned: chunks, ways from rank to rank, and what these cost in whole units.
+"""The scheduling problem: chunks, ways from rank to rank, and their costs in integral units.
 
-A way is a link, or links through switches that keep a chunk nowhere between
+A way is a link, or links through switches that do not store a chunk between them
 (:mod:`sccl.synth.network.crossings`). A unit is the greatest that divides all costs, so that models
-in whole units lose nothing. Where switches copy, ways of one chunk that part at a switch share the
+in integral units lose nothing. If switches copy, ways of one chunk that part at a switch share the
 links before it: their stem.
 """
 
@@ -47,18 +47,18 @@ class Posed:
     Attributes:
         crossings: by size.
         unit: ticks of a unit.
-        size: of each chunk: which of the clock's sizes it has.
-        src: of each way.
-        dst: of each way.
+        size: by chunk: index of its size in the clock.
+        src: source of each way.
+        dst: destination of each way.
         costs: by size and way: units until the chunk has arrived.
         holds: by size and way. Numbers of stems are the same for all sizes.
-        room: of each thing: how much there is of it; of a link 1. Links come first.
-        holders: of each chunk.
-        wanted: of each chunk: who wants it, and does not hold it.
-        tenant: of each chunk: which of several collectives it is of.
-        priorities: what a unit that one of these finishes later is worth.
-        varied: by size, how much longer ways take where bandwidth varies. Empty: it does not.
-        barred: of each chunk, ways that it does not go. Empty: none has any.
+        room: by resource: its capacity, 1 for a link. Links come first.
+        holders: holders of each chunk.
+        wanted: by chunk: the ranks that want it, and do not hold it.
+        tenant: by chunk: its collective among several.
+        priorities: weight of the finish of each of these.
+        varied: by size, the additional time of ways if bandwidth varies. Empty: it does not.
+        barred: by chunk, forbidden ways. Empty: none has any.
         backwards: whether the machine is reversed, and schedules on it are read backwards.
     """
 
@@ -98,20 +98,20 @@ class Posed:
 
     @property
     def cost(self) -> tuple[int, ...]:
-        """Return what each way costs a chunk of the least size: of all, where they are alike."""
+        """Return the cost of each way for a chunk of the smallest size."""
         return self.costs[0]
 
     @property
     def hops(self) -> tuple[tuple[Hop, ...], ...]:
-        """Return what such a chunk holds on each way."""
+        """Return the use of resources by such a chunk on each way."""
         return self.holds[0]
 
     def cost_of(self, chunk: int) -> tuple[int, ...]:
-        """Return what each way costs a chunk."""
+        """Return the cost of each way for a chunk."""
         return self.costs[self.size[chunk]]
 
     def hops_of(self, chunk: int) -> tuple[tuple[Hop, ...], ...]:
-        """Return what a chunk holds on each way."""
+        """Return the use of resources by a chunk on each way."""
         return self.holds[self.size[chunk]]
 
     def by_size(self) -> Iterator[Posed]:
@@ -131,7 +131,7 @@ class Posed:
         return self.barred[chunk] if self.barred else frozenset()
 
     def held(self, chunk: int, way: int, start: int) -> tuple[Hop, ...]:
-        """Return what a chunk holds that goes a way from a unit on."""
+        """Return the use of resources by a chunk that starts on a way at a unit."""
         hops = self.hops_of(chunk)[way]
         if not self.varied:
             return hops
@@ -144,7 +144,7 @@ class Posed:
         return self.varied[self.size[chunk]].idle(way, start) if self.varied else 0
 
     def arrives(self, send: ChunkSend) -> int:
-        """Return the unit by which what is sent has arrived."""
+        """Return the unit by which a send has arrived."""
         arrives = send.start + self.cost_of(send.chunk)[send.way]
         if self.varied:
             arrives += self.varied[self.size[send.chunk]].late(send.way, send.start)
@@ -163,29 +163,29 @@ class Posed:
         return found
 
     def value(self, sends: Iterable[ChunkSend]) -> int:
-        """Return what is to be least: when all tenants have finished, each by its priority.
+        """Return the objective: the finishes of all tenants, weighted by priority.
 
-        Of one tenant that is when all has arrived.
+        For one tenant that is the last arrival.
         """
         return self.weighed(self.finishes(sends))
 
     def weighed(self, finishes: Iterable[int]) -> int:
-        """Return what units after which tenants have finished are worth together."""
+        """Return the weighted sum of the finishes of tenants."""
         return sum(p * us for p, us in zip(self.priorities, finishes, strict=True))
 
     @property
     def plain(self) -> bool:
-        """Return whether ways and what they hold say all that can be done.
+        """Return whether ways and their resources model the machine completely.
 
-        Through switches a chunk might wait, be copied, or go a longer way; of a budget it might
-        take a smaller part for longer. Over links alone the best schedule has none of that: each
-        chunk comes to a rank once, and passes a link as fast as that can be.
+        Through switches a chunk might wait, be copied, or go a longer way, and it might use a
+        smaller part of a budget for longer. Over links alone the best schedule has none of that:
+        each chunk comes to a rank once, and passes a link at the full rate.
         """
         return not self.topology.switches and not self.topology.budgets
 
     @cached_property
     def stems(self) -> dict[int, list[tuple[int, int]]]:
-        """Return the ways of each stem, each with the place of what it holds."""
+        """Return the ways of each stem, each with the index of its use."""
         found: dict[int, list[tuple[int, int]]] = {}
         for way, hops in enumerate(self.hops):
             for place, hop in enumerate(hops):
@@ -194,7 +194,7 @@ class Posed:
 
     @cached_property
     def copied(self) -> bool:
-        """Return whether ways share what they hold."""
+        """Return whether ways share resources by a common stem."""
         return any(len(ways) > 1 for ways in self.stems.values())
 
     @cached_property
@@ -310,21 +310,20 @@ def pose(  # noqa: PLR0913, PLR0917 - what is asked
     together: bool = False,
     backwards: bool = False,
 ) -> Posed:
-    """Return what is planned.
+    """Return the scheduling problem.
 
     Args:
-        clock: of all chunks, or of each.
-        tenants: how many chunks of the pattern each has, one after the other; none: there is one.
-        priorities: of each; none: there is one tenant.
-        sketched: which ways are taken, and by which chunks, which may leave some without any.
-            None: all, by all.
-        together: whether a unit divides alphas, too: what several chunks take together has one.
+        clock: clock of all chunks, or of each.
+        tenants: number of chunks of the pattern for each tenant. Empty: there is one.
+        priorities: priority of each. Empty: there is one tenant.
+        sketched: the allowed ways, by chunk, some of which may have none. None: all, for all.
+        together: whether a unit divides alphas, too, since chunks sent together pay one.
         backwards: whether the machine is reversed, and schedules on it are read backwards.
 
     Raises:
         TooLargeError: there are too many ways through switches.
-        TopologyError: the machine has no ways that the sketch names.
-        UnreachableError: a chunk cannot come to where it is wanted.
+        TopologyError: the machine lacks ways that the sketch names.
+        UnreachableError: a chunk cannot reach a rank that wants it.
     """
     clocks = [Clock.of(topology, size, clock.model, clock.tick_ps) for size in clock.sizes]
     factors = None if sketched is None else sketched.factors
@@ -372,7 +371,7 @@ def pose(  # noqa: PLR0913, PLR0917 - what is asked
 
 
 def _in_order(rows: Ticks) -> Ticks:
-    """Return the numbers of rows, which differ, in the order of what is in them."""
+    """Return the numbers of distinct rows, in the order of their content."""
     return np.lexsort(rows.T)
 
 

@@ -1,10 +1,10 @@
-"""A machine restricted by a sketch, for synthesisers that know of none.
+"""A machine restricted by a sketch, for synthesisers without support for sketches.
 
-TACCL (NSDI 2023), section 3.1: of a machine a sketch leaves a logical topology. Here that is a
-machine of its own: the links that ways of the sketch pass, those of a sender with a part of the
-bandwidth so much slower. Ranks that a switch no longer joins each to each are joined by several in
-its place, so that no other ways come with those that are left. What is planned there passes links
-of the whole machine, where it is verified. Its bound is about what the sketch leaves.
+TACCL (NSDI 2023), section 3.1: a sketch restricts a machine to a logical topology. Here that is a
+separate machine: the links that ways of the sketch pass, with links of a sender with a part of the
+bandwidth correspondingly slower. Ranks that a switch no longer joins completely are joined by
+several switches in its place, so that only the allowed ways exist. A plan on it passes links of the
+whole machine, where it is verified. Its bound is about the restricted machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Restricted:
-    """What a sketch leaves of a machine.
+    """The part of a machine that a sketch allows.
 
     Raises:
         ParameterError: it asks for more than that some links are left out, or slower.
@@ -187,7 +187,7 @@ class Restricted:
         return np.array([number[k.edge] for k in left.links], dtype=np.int32)
 
     def lifted(self, found: Found) -> Found:
-        """Return what was found on the machine that is left, on the whole one."""
+        """Return a result on the restricted machine, converted to the whole one."""
         plan = found.plan
         if isinstance(plan, PackedSchedule):
             plan = plan.part(Excerpt())
@@ -214,7 +214,7 @@ def _paths(link: Ticks, first: Ticks) -> list[Path]:
 
 
 def _unheard(sketch: Sketch, local: int) -> Iterable[tuple[str, str]]:
-    """Yield each entry that no machine stands for, and what it asks; symmetries only narrow."""
+    """Yield each entry that no machine can express, with its meaning, except symmetries."""
     for place, edge in enumerate(sketch.hyperedges):
         if edge.policy is not HyperedgePolicy.FREE:
             entry = f"intranode_sketch.switch_hyperedge_strategy[{place}]"
@@ -231,7 +231,7 @@ def _unheard(sketch: Sketch, local: int) -> Iterable[tuple[str, str]]:
 
 
 class Within:
-    """A synthesiser of schedules that keeps to a sketch: it plans on what that leaves."""
+    """A synthesiser of schedules that obeys a sketch: it plans on the restricted machine."""
 
     def __init__(self, by: Synthesizer, sketch: Sketch) -> None:
         """Let one plan."""
@@ -242,7 +242,7 @@ class Within:
         self.Options: type[Any] = by.Options
 
     def plan(self, request: Request, options: Any, effort: Effort, notify: Notify) -> Outcome:
-        """Return what it says of the machine that the sketch leaves, on the whole one.
+        """Return its outcome on the restricted machine, converted to the whole one.
 
         Raises:
             InputError: the sketch or the options do not fit the request.

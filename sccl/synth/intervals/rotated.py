@@ -1,7 +1,7 @@
-"""What a symmetry breaks of a machine, and of the logical topology that a sketch leaves of it.
+"""Find the part of a machine, and of a sketch's logical topology, that a symmetry breaks.
 
-TACCL (NSDI 2023), section 3.3: a symmetry is an automorphism of the logical topology. What it
-breaks is told as a link, a way, or an entry of the sketch.
+TACCL (NSDI 2023), section 3.3: a symmetry is an automorphism of the logical topology. The broken
+part is reported as a link, a way, or an entry of the sketch.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ def _broken_budget(topology: Topology, whole: Sequence[int]) -> str:
 
 
 def broken_of_sketch(sketch: Sketch, image: Sequence[int], ways: Ways) -> str:
-    """Return what of a logical topology a permutation of the ranks breaks. Empty: nothing.
+    """Return the part of a logical topology that a permutation of ranks breaks. Empty: none.
 
     Args:
-        image: of each rank.
+        image: image of each rank.
     """
     local = len(image) // sketch.nodes
     return (
@@ -110,7 +110,7 @@ def _broken_way(local: int, image: NDArray[np.int64], ways: Ways) -> str:
 
 
 def _broken_relays(sketch: Sketch, local: int, image: Sequence[int], ways: Ways) -> str:
-    """Return whose chunks leave by whom, and those of whoever stands for it not by its image."""
+    """Return a rank and its sender whose images are not assigned to each other, as text."""
     relays = sketch.relays
     if relays is None or not (relays.leaves_by or relays.by_number):
         return ""

@@ -1,7 +1,7 @@
-"""A sketch on a machine: which ways plans may go, who leaves a node where, and what is symmetric.
+"""A sketch on a machine: the allowed ways, the senders of a node, and the symmetries.
 
-TACCL (NSDI 2023), sections 3 and 5.1. A sketch names ranks by their numbers within a node. What it
-says of the machine is checked here, and a message names the entry that the machine contradicts.
+TACCL (NSDI 2023), sections 3 and 5.1. A sketch names ranks by their numbers within a node. It is
+checked against the machine here, and a message names the entry that the machine contradicts.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Sketched:
         return self.topology.ranks // self.sketch.nodes
 
     def _check_relays(self) -> None:
-        """Check that what leaves a node has by whom."""
+        """Check that all data that leave a node have a sender."""
         relays = self.sketch.relays
         if relays is None:
             return
@@ -210,9 +210,9 @@ class Sketched:
 
     @cached_property
     def group(self) -> tuple[Permutation, ...]:
-        """Return the symmetries of all nodes that the rotations make up. The identity first.
+        """Return the group of symmetries of all nodes that the rotations generate, identity first.
 
-        Of those that do the same to all ranks, there is one.
+        Rotations with equal images of all ranks count once.
 
         Raises:
             TopologyError: one is no symmetry of the machine, or they are too many.

@@ -1,6 +1,6 @@
 """The limit of R/C for a number of steps, over all k and all C, with proofs.
 
-It names its contract alone: whoever needs the points must not load the solvers.
+Only its contract is imported here, so that users of its points need not load the solvers.
 """
 
 from __future__ import annotations

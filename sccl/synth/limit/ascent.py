@@ -1,10 +1,10 @@
-"""Cheap timed trees, and what none is cheaper than: compiled loops.
+"""Cheap timed trees, and lower bounds on their cost: compiled loops.
 
 A timed tree is a Steiner arborescence in the network of (rank, time), where holding is free. So a
-set that a rank wants a chunk through is given by a time of each rank, until which it is inside. It
-is entered by sends to a rank that is inside from one that is not. What is paid for entering sets is
-a dual solution, by which no tree is cheaper than their sum. It is raised set by set, each from one
-rank's side, as far as the sends that enter it cost something (Wong, A dual ascent approach for
+cut for a rank that wants a chunk is given by a time for each rank, until which it is inside. Sends
+enter it to a rank that is inside from one that is not. Prices for entering cuts are a dual
+solution, whose sum is a lower bound on the cost of every tree. It is raised cut by cut, each from
+one rank's side, until an entering send has no reduced cost left (Wong, A dual ascent approach for
 Steiner tree problems on a directed graph, Mathematical Programming 28, 1984).
 """
 
@@ -22,15 +22,15 @@ _NEVER = INFINITE
 def raised(  # noqa: PLR0912, PLR0913, PLR0917 - compiled code works on arrays, and is one loop
     reduced: Any, src: Any, dst: Any, held: Any, wanted: Any, until: Any, size: Any, never: int
 ) -> tuple[int, int]:
-    """Return what no tree is cheaper than, and how many sets were paid for.
+    """Return a lower bound on the cost of trees, and the number of cuts in it.
 
     Args:
-        reduced: what sends cost, by link and step; out: what is left of that.
+        reduced: costs of sends, by link and step. Out: the reduced costs.
         held: by rank, whether it holds the chunk before.
         wanted: by rank, whether it wants it and does not hold it.
         until: scratch, by rank.
-        size: likewise.
-        never: what a send costs that is of no use.
+        size: scratch, by rank.
+        never: cost of a useless send.
     """
     links, steps = reduced.shape
     ranks = len(held)

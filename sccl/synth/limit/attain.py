@@ -1,4 +1,4 @@
-"""What attains a limit of R/C, or is near it: an algorithm of few chunks, or a packing's."""
+"""Algorithms that attain a limit of R/C, or are near it: of few chunks, or from a packing."""
 
 from __future__ import annotations
 

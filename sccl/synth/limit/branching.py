@@ -1,8 +1,8 @@
 """Cheapest timed trees by branch and bound: the dual solution bounds, the greedy tree branches.
 
-What no tree is cheaper than mostly is what a greedy one costs, or nearly. Few branches decide what
-is between: of the tree's sends the dearest is the only one into its rank, or is not taken. Either
-way sends are left out, so that the next dual solution is worth more.
+The lower bound is mostly equal, or close, to the cost of a greedy tree. Few branches decide the
+rest: the most expensive send of the tree is the only one into its rank, or is not taken. Either way
+sends are left out, so the next dual solution is larger.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ def branched(  # noqa: PLR0913, PLR0917 - compiled code works on arrays
     left: Any, src: Any, dst: Any, held: Any, wanted: Any, below: int, never: int, most: int,
     scratch: Any, ways: Any, through: Any, best: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Return the least weight of a tree below something, how many sets were paid for, and nodes.
+    """Return the minimum weight of a tree below a limit, the number of cuts, and of nodes.
 
-    The weight is ``below`` itself if no tree is below, and the nodes -1 if they were too many: then
-    a tree of less weight may be left.
+    The weight is ``below`` itself if no tree is below, and the nodes are -1 if there were too many:
+    then a tree of less weight may exist.
 
     Args:
-        left: shape (nodes that wait, links, steps): the first holds what sends weigh.
+        left: shape (nodes that wait, links, steps): the first has the weights of sends.
         held: by rank, whether it holds the chunk before.
         wanted: by rank, whether it wants it and does not hold it.
-        never: what a send weighs that is of no use.
-        most: nodes.
+        never: weight of a useless send.
+        most: limit on nodes.
         scratch: shape (2, links, steps).
-        ways: likewise, shape (4, ranks).
-        through: likewise, shape (2, steps + 1, ranks).
-        best: shape (2, ranks); out: of the tree by rank the link by which it is reached, or -1, and
-            since when it is.
+        ways: scratch, shape (4, ranks).
+        through: scratch, shape (2, steps + 1, ranks).
+        best: shape (2, ranks). Out: by rank of the tree the link by which it is reached, or -1, and
+            the time.
     """
     reduced, doubled, far = scratch[0], scratch[1], through[0]
     until, size, since, into = ways[0], ways[1], ways[2], ways[3]

@@ -29,15 +29,15 @@ def write_limit_certificate(  # noqa: PLR0913, PLR0917 - what is certified, of a
     composed: Sequence[AnyAlgorithm] = (),
     over: Frontier | None = None,
 ) -> Path:
-    """Write the claims of a limit frontier and their proofs; return the list of claims.
+    """Write the claims of a limit frontier and their proofs. Return the list of claims.
 
     Args:
-        parts: what is known of the class that is solved; of allreduce also of trees.
-        composed: of allreduce, compositions of any two halves that may be optimal among such.
-        over: of allreduce, the frontier over all classes.
+        parts: the results for the class that is solved, and for allreduce also for trees.
+        composed: for allreduce, compositions of any two halves that may be optimal among such.
+        over: for allreduce, the frontier over all classes.
 
     Raises:
-        InputError: the folder cannot be written, or holds the certificate of another question.
+        InputError: the folder cannot be written, or contains another certificate.
     """
 
     def make(unfinished: Path) -> Sequence[Claim]:

@@ -1,7 +1,7 @@
-"""Column generation between an LP and exact pricing: what one round of it does.
+"""Column generation between an LP and exact pricing: one round.
 
-Every round of prices gives a bound from below (what the cheapest trees cost), every solution of the
-LP one from above (a packing). Both are exact fractions in the end: floats only propose.
+Every round of prices gives a lower bound (the cost of the cheapest trees), every solution of the LP
+an upper one (a packing). Both are exact fractions in the end: floats only propose.
 
 Prices are smoothed towards those of the best bound so far (Wentges 1997), which halves the rounds.
 """

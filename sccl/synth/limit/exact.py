@@ -31,13 +31,13 @@ class ExactSolution:
 
 @dataclass(frozen=True, slots=True)
 class _Basis:
-    """What is basic: the square system that the solution solves.
+    """A basis: the square system that the solution solves.
 
     Attributes:
         columns: basic columns of the LP, by number.
         spreads: the spreads of rounds that are basic, by number.
-        whole: commodities whose row binds.
-        uses: (resource, step) whose row binds.
+        whole: commodities whose row is tight.
+        uses: (resource, step) whose row is tight.
     """
 
     columns: list[int]
@@ -81,7 +81,7 @@ def exact_solution(master: Master, solution: Solution) -> ExactSolution | None:
 
 
 def near_packing(master: Master, solution: Solution) -> tuple[Fraction, tuple[Fraction, ...]]:
-    """Return the value and the parts of an exact packing near a solution, whatever its basis is."""
+    """Return the value and the parts of an exact packing near a solution, for any basis."""
     values = solution.result.variable_values()
     parts = [
         Fraction(max(values.get(share, 0.0), 0.0)).limit_denominator(_NEAR)
@@ -155,7 +155,7 @@ def _matrix(master: Master, basis: _Basis) -> fmpq_mat:
 
 
 def _value(master: Master, parts: list[Fraction]) -> Fraction:
-    """Return what a packing takes: per step, what its busiest constraint does."""
+    """Return the value of a packing: the sum over steps of its maximum load."""
     problem = master.problem
     load: dict[tuple[int, int], Fraction] = {}
     for column, part in zip(master.columns, parts, strict=True):

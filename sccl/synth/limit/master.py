@@ -64,7 +64,7 @@ class Master:
         return True
 
     def load(self, column: Column, resource: int, times: int) -> Fraction:
-        """Return what one constraint of a resource carries, per C, if the column is used wholly."""
+        """Return the load of one constraint of a resource, per C, if the column is used wholly."""
         chunks = self.problem.commodities[column.commodity].chunks
         return chunks * times / len(self.problem.resources[resource].keys)
 
@@ -87,7 +87,7 @@ class Master:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What the LP solver says.
+    """The result of the LP solver.
 
     Attributes:
         prices: shape (resources, steps): the price of one of a resource's constraints in a step.

@@ -24,14 +24,14 @@ Parts = dict[Class, dict[TimedSends, Fraction]]
 
 
 def multiply_out(packing: Packing, most_chunks: int | None = None) -> Algorithm | None:
-    """Return an algorithm with R/C = ``packing.upper``, judged.
+    """Return an algorithm with R/C = ``packing.upper``, verified.
 
-    The packing stands for its mean under all symmetries. Each of them is applied, and C is what
-    makes all parts whole. None if the group or the algorithm would be too large to write down, or
-    if a step carries nothing (then fewer steps do as well).
+    The packing represents its mean under all symmetries. Each of them is applied, and C is the
+    smallest that makes all parts integral. None if the group or the algorithm would be too large to
+    write down, or if a step carries nothing (then fewer steps are as good).
 
     Args:
-        most_chunks: the largest C to write down. None: whatever it takes.
+        most_chunks: the largest C to write down. None: no limit.
     """
     parts = _spread(packing)
     if parts is None:

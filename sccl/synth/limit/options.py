@@ -1,4 +1,4 @@
-"""What the limit's synthesiser can be told, and what it spends if it is not."""
+"""The options of the limit's synthesiser, and its default effort."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from msgspec import Meta
 from sccl.synth import contract
 
 LIMIT_UNITS = 30.0
-"""Of effort, for a limit. No clock has a part in it, but a unit takes one to five seconds.
+"""Effort for a limit. No clock is used, but a unit takes one to five seconds.
 
 Measured: 1.9 from nothing for allgather on ndv2x2 with S = 7, in 9.4 s.
 """
 
 MAX_STEPS = 512
-"""Of a limit: certificates speak of no more, either."""
+"""Maximum number of steps of a limit, also in certificates."""
 
 
 class Options(contract.Options, frozen=True, kw_only=True):
-    """Of how many steps the algorithm is, and by what."""
+    """The number of steps of the algorithm, and the search for it."""
 
     steps: Annotated[
         Annotated[int, Meta(ge=1, le=MAX_STEPS)] | None,

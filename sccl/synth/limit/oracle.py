@@ -1,4 +1,4 @@
-"""What a sweep asks about limits, answered by packings."""
+"""Limits for sweeps, computed by packings."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from sccl.synth.limit.problem import Problem
 
 _ROUNDS = 2000
-"""Of column generation, on the packing bounds of a candidate. Not seconds: what refuted a candidate
-is part of the result, which must not depend on how busy a machine is."""
+"""Rounds of column generation, on the packing bounds of a candidate. Not seconds: the argument that
+refutes a candidate is part of the result, which must not depend on the load of a machine.
+"""
 
 
 class PackingLimits:
-    """The limits of a collective on a machine, each begun with what was found for a step less."""
+    """The limits of a collective on a machine, each starting from the result for a step less."""
 
     def __init__(
         self, topology: Topology, spec: Spec, bounds: Bounds, units: float = SWEEP_LIMIT_UNITS
@@ -43,7 +44,7 @@ class PackingLimits:
         return all(needs_no_search(phase.topology, unit) for phase in phases)
 
     def bound_of_steps(self, steps: int) -> StepLimit | None:
-        """Return what no algorithm of S = ``steps`` beats, by cuts through time."""
+        """Return a lower bound for algorithms of S = ``steps``, by cuts through time."""
         return step_bound(self.topology, self.spec, steps, self.bounds)
 
     def of_steps(self, steps: int) -> StepLimit:

@@ -65,7 +65,7 @@ def _palindromes(total: int, steps: int) -> Iterator[tuple[int, ...]]:
     """Yield the palindromes of whole numbers from 1 that add up to ``total``, even ones first."""
 
     def halves(left: int, parts: int) -> Iterator[tuple[int, ...]]:
-        """Yield the first halves: so many numbers that add up to what is left."""
+        """Yield the first halves: ``parts`` numbers that sum to ``left``."""
         if parts == 0:
             if left == 0:
                 yield ()

@@ -1,4 +1,4 @@
-"""The cheapest timed tree of a commodity at given prices of (link, step): three exact ways.
+"""The cheapest timed tree of a commodity at given prices of (link, step): three exact methods.
 
 * one destination: a shortest path through time;
 * up to :data:`SUBSET_RANKS` ranks to reach: dynamic programming over the sets of ranks reached;
@@ -30,7 +30,7 @@ class Pricer(Protocol):
         ...
 
     def exact(self, prices: PriceArray) -> tuple[int, Tree, *tuple[Tree, ...]]:
-        """Return what a cheapest tree costs, and it. After it perhaps other cheap ones.
+        """Return the cost of a cheapest tree, the tree, and perhaps other cheap trees.
 
         Raises:
             TimeoutError: that took too long.
@@ -56,10 +56,10 @@ def pricer(
     *,
     deadline: float = math.inf,
 ) -> Pricer:
-    """Return what prices the trees of a commodity exactly.
+    """Return an exact pricer for the trees of a commodity.
 
     Args:
-        deadline: of ``time.perf_counter()``, after which no search goes on.
+        deadline: time of ``time.perf_counter()`` after which no search continues.
 
     Raises:
         TooLargeError: a search would take too long for a single tree.

@@ -1,16 +1,16 @@
-"""The packing of timed trees, reduced by symmetry: what the limit frontier is the optimum of.
+"""The packing of timed trees, reduced by symmetry: its optimum is the limit frontier.
 
 For S steps and a non-combining collective, a *timed tree* of a chunk is a set of (link, step) pairs
 by which it reaches all ranks that want it within S steps. Divided by C, any k-synchronous algorithm
 is a point of
 
-    minimise    sum_s rho_s
-    subject to  sum of x over the trees of a class = chunks of the class per C,
+    minimise    sum_s rho_s subject to  sum of x over the trees of a class = chunks of the class per
+    C,
                 sum of x * (uses of b's links in step s) <= b * rho_s   for every (L, b) and s,
 
 and every rational point, multiplied out, is an algorithm. So the optimum is the infimum of R/C over
-all k and all C. Symmetries map optima to optima, and the mean of images of an optimum is one again:
-one commodity per orbit of classes and one resource per orbit of constraints are enough.
+all k and all C. Symmetries map optima to optima, and the mean of images of an optimum is an
+optimum: one commodity per orbit of classes and one resource per orbit of constraints are enough.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Use = tuple[int, int]
 Tree = frozenset[Use]
 
 SUBSET_RANKS = 10
-"""So many ranks to be reached are priced by dynamic programming over sets of them."""
+"""Maximum number of ranks to reach for pricing by dynamic programming over sets of them."""
 
 _ORDERS = 27_720  # which all numbers up to 12 divide
 
@@ -79,11 +79,11 @@ class Problem:
     """One packing problem.
 
     Attributes:
-        collective: non-combining. Its C divides what chunks carry.
+        collective: non-combining. Loads are divided by its C.
         edges: of the topology, ascending.
         symmetries: generators of the group that the problem is reduced by.
-        rounds: if given, the rounds of the steps are so many times one number, which is minimised
-            instead of R/C: 1 over the largest C, for that many rounds.
+        rounds: if given, the rounds of the steps are these times one number, which is minimised
+            instead of R/C: it is 1 over the largest C for these rounds.
         up_and_down: whether the trees are those of allreduce: see :func:`pose_allreduce`.
     """
 
@@ -99,7 +99,10 @@ class Problem:
 
     @property
     def spreads(self) -> tuple[tuple[int, ...], ...]:
-        """Return what the rounds per step are a combination of. The objective is its sum."""
+        """Return the spreads whose combination gives the rounds per step.
+
+        The objective is its sum.
+        """
         if self.rounds is not None:
             return (self.rounds,)
         return tuple(tuple(int(s == t) for s in range(self.steps)) for t in range(self.steps))
@@ -157,12 +160,12 @@ def pose_allreduce(
     symmetric: bool = True,
     rounds: tuple[int, ...] | None = None,
 ) -> Problem:
-    """Return the packing problem of allreduce by trees that go up and down within S steps in all.
+    """Return the packing problem of allreduce by trees that go up and down within S steps in total.
 
     Each chunk is reduced along timed trees into some rank, or two that exchange, by some step, and
-    goes out from there along others. Where the turn is may differ from chunk to chunk, so that
-    phases overlap: a larger class than reducescatter followed by allgather. In process groups a
-    chunk's trees take in the ranks of its group, and others that pass it on. It may turn at these.
+    goes out from there along others. The turn may differ from chunk to chunk, so that phases
+    overlap: a larger class than reducescatter followed by allgather. In process groups a chunk's
+    trees contain the ranks of its group, and others that forward it. It may turn at these.
     """
     edges = tuple(sorted(topology.edges))
     symmetries = _few_symmetries(topology, collective) if symmetric else ()
@@ -192,10 +195,11 @@ def pose_allreduce(
 
 
 def _few_symmetries(topology: Topology, collective: Collective) -> tuple[Permutation, ...]:
-    """Return symmetries that packings of allreduce are reduced by.
+    """Return the symmetries by which packings of allreduce are reduced.
 
-    Of many ranks translations and turns alone, where there are some: they take every rank to every
-    other already, and the mean over more symmetries takes more chunks to be written down.
+    With many ranks they are only translations and turns, if there are some: these are already
+    transitive on ranks, and the mean over more symmetries needs more chunks when it is written
+    down.
     """
     if topology.ranks > SUBSET_RANKS and not collective.post.pattern:
         # so many chunks that turns of every order are offered: it is images of ranks that we want

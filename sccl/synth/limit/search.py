@@ -1,7 +1,7 @@
-"""Cheapest timed trees where there are too many ranks for sets of them: by branch and bound.
+"""Cheapest timed trees by branch and bound, for too many ranks for dynamic programming.
 
-Where that takes too many nodes, CP-SAT goes on from the cheapest tree so far. What a dual solution
-proves of all trees leaves out of its model all sends that no cheaper tree uses.
+If that takes too many nodes, CP-SAT continues from the cheapest tree so far. By the bounds of a
+dual solution its model omits all sends that no cheaper tree uses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _EFFORT = 30.0  # units for a tree
 _SEED = 1  # CP-SAT's own
 _STRATEGY = Strategy(workers=1, linear=2)
 _NODES, _WAITING = 2_000, 128
-"""Of branch and bound. On two NDv2 it takes 4 in the mean, 0.1 ms, and CP-SAT 7 ms for the same."""
+"""Limits on nodes of branch and bound. On two NDv2 it takes 4 on average, 0.1 ms, and CP-SAT 7 ms
+for the same.
+"""
 
 _WORK = 20_000_000  # ranks times steps times links: beyond, a single tree takes minutes
 
@@ -47,7 +49,7 @@ class TreeSearch:
         self.wanted = np.isin(ranks, list(window.commodity.wanted)) & ~self.held
 
     def least(self, prices: PriceArray) -> int:
-        """Return what no tree is cheaper than."""
+        """Return a lower bound on the cost of trees."""
         return self._raised(self.window.weights(prices))[0] // (self.window.ranks + 1)
 
     def exact(self, prices: PriceArray) -> tuple[int, Tree]:
@@ -148,7 +150,7 @@ class TreeSearch:
         return frozenset(use for use, used in x.items() if result.value(used))
 
     def _raised(self, weights: PriceArray) -> tuple[int, PriceArray]:
-        """Return what weight no tree is below, and what is left of weights by what proves that."""
+        """Return a lower bound on the weight of trees, and the reduced weights of its proof."""
         ranks = self.window.ranks
         reduced = weights[self.useful]
         scratch = np.zeros((2, ranks), np.int64)

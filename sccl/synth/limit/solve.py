@@ -49,17 +49,17 @@ _CLOSE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Shares of timed trees, and what they show of the limit of R/C for S steps.
+    """Shares of timed trees, and the bounds on the limit of R/C for S steps.
 
     Attributes:
         lower: no algorithm of S steps has a smaller R/C.
-        upper: it has this R/C; equal to ``lower`` if the limit is known.
-        shares: that add up to 1 per commodity.
-        prices: they prove ``lower``, unless the bandwidth bound does (then empty).
-        rounds: of column generation.
-        effort: what it took: no clock has a part in it.
+        upper: R/C of the packing. Equal to ``lower`` if the limit is known.
+        shares: sum to 1 per commodity.
+        prices: proof of ``lower``, unless the bandwidth bound proves it (then empty).
+        rounds: rounds of column generation.
+        effort: effort spent, independent of the clock.
         trees: by commodity, all that were priced on the way.
-        timed_out: whether seconds ended it, so that the shares depend on how busy the machine was.
+        timed_out: whether seconds ended it, so that the shares depend on the load of the machine.
             The bounds hold, but nothing is written from such a packing.
     """
 
@@ -82,7 +82,7 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """What ends a search before the limit is known. See :func:`solve_packing`."""
+    """The conditions that end a search before the limit is known. See :func:`solve_packing`."""
 
     deadline: float
     enough: Fraction | None
@@ -91,11 +91,11 @@ class _Ends:
 
 
 _State = Callable[[], "_State | None"]
-"""Does what a state does and returns the next one. None: the end."""
+"""A state: a function that performs its action and returns the next one. None: the end."""
 
 
 class _Search:
-    """The states of the drawing above, and what has been reached."""
+    """The states of the drawing above, and the results so far."""
 
     def __init__(
         self, columns: Columns, ends: _Ends, notify: Callable[[float, float], None]
@@ -183,12 +183,12 @@ def solve_packing(  # noqa: PLR0913, PLR0917 - two bounds, three ends, a start, 
 
     Args:
         floor: a proved lower bound: the bandwidth bound, or the limit of more steps.
-        seconds: after which no further round is begun. By default it is effort alone that ends it.
+        seconds: time after which no further round is begun. By default only effort ends it.
         earlier: the limit of the same problem with a step less, to start from.
-        enough: what may be proved to be exceeded: then, or once it cannot be, nothing more is done.
+        enough: stop once the lower bound exceeds this, or cannot.
         notify: called with the bounds after every round, for progress.
-        most_rounds: of column generation; unlike seconds the same on every machine.
-        effort: what may be spent; likewise.
+        most_rounds: limit on column generation. Unlike seconds it is the same on every machine.
+        effort: limit on effort, also the same on every machine.
 
     Raises:
         KeyboardInterrupt: the user interrupted. The solvers have been stopped.

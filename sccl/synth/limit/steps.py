@@ -55,10 +55,10 @@ class Packed:
 def proof_of(
     packing: Packing, *, on_reversed: bool = False, cuts: LimitProof | None = None
 ) -> LimitProof:
-    """Return why a packing cannot be improved beyond its lower bound.
+    """Return the proof of a packing's lower bound.
 
     Args:
-        cuts: the proof of what was known before, which stands where no prices prove more.
+        cuts: the proof of an earlier bound, which is used if prices prove no more.
     """
     of = packing.problem
     if cuts is not None and not packing.prices:
@@ -70,9 +70,9 @@ def proof_of(
 
 
 def step_bound(topology: Topology, spec: Spec, steps: int, bounds: Bounds) -> StepLimit | None:
-    """Return what no algorithm of S = ``steps`` beats, by cuts through time and the bandwidth.
+    """Return a lower bound for algorithms of S = ``steps``, by cuts through time and bandwidth.
 
-    None: cuts say nothing of such a collective.
+    None: cuts do not apply to such a collective.
 
     Args:
         bounds: of the same collective.
@@ -92,9 +92,9 @@ def step_bound(topology: Topology, spec: Spec, steps: int, bounds: Bounds) -> St
 
 
 def _cuts_of(phase: Phase, dual: Dual, bounds: Bounds, steps: int) -> LimitProof | None:
-    """Return what cuts through time prove on a phase's machine; where they add none, the bandwidth.
+    """Return the proof by cuts through time on a phase's machine, or else by bandwidth.
 
-    None: they say nothing of such a collective.
+    None: cuts do not apply to such a collective.
     """
     from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
     from sccl.synth.direct import one_flow  # noqa: PLC0415 - likewise
@@ -114,12 +114,12 @@ def _cuts_of(phase: Phase, dual: Dual, bounds: Bounds, steps: int) -> LimitProof
 def _without_packing(
     topology: Topology, phase: Phase, dual: Dual, proof: LimitProof | None, steps: int
 ) -> Packed | None:
-    """Return what is known where no trees are packed: chunks are one flow, or ranks are too many.
+    """Return the limit without a packing, if chunks are one flow, or ranks are too many.
 
-    None: a packing tells more.
+    None: a packing gives more.
 
     Args:
-        proof: of a lower bound.
+        proof: proof of a lower bound.
     """
     from sccl.prove.bounds.timed_cuts import timed_bound  # noqa: PLC0415 - loads the LP solver
     from sccl.synth.direct import one_flow  # noqa: PLC0415 - likewise
@@ -143,13 +143,13 @@ def _without_packing(
 def _by_construction(
     phase: Phase, dual: Dual, bounds: Bounds, steps: int, earlier: Packed | None
 ) -> Packed | None:
-    """Return what is known of an allgather or alltoall on many ranks. None: a packing tells more.
+    """Return bounds for an allgather or alltoall on many ranks. None: a packing gives more.
 
-    Its lower bound is that of the bandwidth, of any number of steps, and what is found for fewer
-    steps is an upper one.
+    The lower bound is the bandwidth bound, for any number of steps, and the result for fewer steps
+    is an upper one.
 
     Raises:
-        TooLargeError: nothing is, and a packing would be too large.
+        TooLargeError: there is no construction, and a packing would be too large.
     """
     machine, unit = phase.topology, dual.spec.at(dual.spec.unit)
     if machine.ranks <= _SEARCHED:
@@ -186,9 +186,9 @@ def is_packable(topology: Topology, unit: Collective, steps: int) -> bool:
 def _broadcast(
     machine: Topology, unit: Collective, bound: TimedBound
 ) -> tuple[Fraction, Algorithm | None]:
-    """Return the least R/C of what makes a broadcast without search, and that, if not too long.
+    """Return the smallest R/C of broadcast constructions, and the algorithm, if not too long.
 
-    Trees that give way to one another take seconds: they are grown where others are not near.
+    Trees with congestion prices take seconds: they are grown only if others are not near.
     """
     from sccl.synth.direct import trees  # noqa: PLC0415 - loads CP-SAT
     from sccl.synth.direct.pipelined import pipelined, trees_of  # noqa: PLC0415 - likewise
@@ -249,17 +249,17 @@ def step_limit(  # noqa: PLR0913, PLR0917 - a question, its bounds, its time, an
     earlier: Packed | None = None,
     effort: float = LIMIT_UNITS,
 ) -> Packed:
-    """Return the limit of R/C for S = ``steps``, and the packings that it is known by.
+    """Return the limit of R/C for S = ``steps``, and the packings that prove it.
 
     Args:
         bounds: of the same collective.
-        seconds: after which what is known by then is returned. By default effort alone ends it.
-        effort: what may be spent, the same on every machine.
+        seconds: time after which the bounds so far are returned. By default only effort ends it.
+        effort: limit on effort, the same on every machine.
         earlier: the limit of a step (of the dual) less, to start from.
 
     Raises:
         ParameterError: fewer steps than the latency bound, or (allreduce) an odd number.
-        TooLargeError: so many ranks, links and steps that it cannot be computed.
+        TooLargeError: there are too many ranks, links and steps.
     """
     from sccl.synth.limit.problem import pose_packing  # noqa: PLC0415 - loads the LP solver
     from sccl.synth.limit.solve import solve_packing  # noqa: PLC0415

@@ -44,19 +44,19 @@ class Ternary:
         return slice(int(self.starts[state]), int(self.starts[state + 1]))
 
     def sums(self, costs: Integers) -> Integers:
-        """Return, by pair, what it costs to add to A all that is in B and not in A.
+        """Return, by pair, the cost of adding all of B that is not in A to A.
 
         Two numbers are looked up for a pair and added, instead of n.
 
         Args:
-            costs: shape (things, sets): what it costs to add a thing to a set.
+            costs: shape (things, sets): cost of adding a thing to a set.
         """
         half = self.things // 2
         return _table(costs[:half])[self.low] + _table(costs[half:])[self.high]
 
 
 def _table(costs: Integers) -> Integers:
-    """Return, for every set and then every set of some things, what it costs to add them to it."""
+    """Return, for every set and then every set of some things, the cost of adding them to it."""
     table = np.zeros((costs.shape[1], 1), np.int64)
     for row in costs:
         table = np.concatenate([table, table + row[:, None]], axis=1)
@@ -82,13 +82,13 @@ def ternary(n: int, *, by_first: bool = False) -> Ternary:
 
 
 def arrivals(weights: Integers, sources: Integers, targets: Integers, things: int) -> Integers:
-    """Return, shape (steps, things, sets), what each thing's cheapest link from each set costs.
+    """Return, shape (steps, things, sets), the cost of each thing's cheapest link from each set.
 
     Args:
         weights: shape (links, steps).
-        sources: per link where it begins; ``things`` stands for what every set has.
-        targets: per link where it ends.
-        things: how many there are.
+        sources: start of each link. ``things`` stands for the element of every set.
+        targets: end of each link.
+        things: their number.
     """
     links = np.full((things, things + 1, weights.shape[1]), INFINITE, np.int64)
     np.minimum.at(links, (targets, sources), weights)

@@ -41,12 +41,12 @@ def limit_frontier(  # noqa: PLR0913 - what a sweep is given, and how it reports
     """Return the limit frontier of a collective on a topology.
 
     Args:
-        solve: answers an instance with little effort; asked for algorithms of few chunks. What it
-            finds must not depend on how busy the machine is.
-        max_steps: last S. None: three steps (of the dual) more than the latency bound, and, of a
+        solve: answers an instance with little effort, for algorithms of few chunks. Its answers
+            must not depend on the load of the machine.
+        max_steps: last S. None: three steps (of the dual) more than the latency bound, and, for a
             broadcast of many ranks, those of a scatter and then an allgather, or twice the fewest.
-        seconds: for each limit. By default effort alone ends them. Where time has run out, nothing
-            is written from a packing, there or for more steps.
+        seconds: limit for each. By default only effort ends them. If time has run out, nothing is
+            written from a packing, there or for more steps.
         folder: where to keep the algorithms. None: nowhere.
         notify: called with every limit and every point, for progress.
 
@@ -106,23 +106,23 @@ class PackedClass(ABC):
 
     @abstractmethod
     def algorithm(self, packed: Packed, *, known: bool, late: bool) -> AnyAlgorithm | None:
-        """Return what attains a limit or is near it. None: it is too large, or not looked for.
+        """Return an algorithm at or near a limit. None: it is too large, or not searched.
 
         Args:
             known: whether the limits up to this are known.
-            late: whether seconds decided what the packings are: then none is written down.
+            late: whether seconds determined the packings: then none is written down.
         """
 
 
 def limits_until(
     last: int, of: PackedClass, folder: Folder | None, notify: NotifyLimit, begin: float
 ) -> tuple[str, ClassFrontier]:
-    """Return why the limits of a class end before or at S = ``last``, and what they are.
+    """Return why the limits of a class end before or at S = ``last``, and the limits.
 
     They end at :data:`~sccl.synth.limit.options.MAX_STEPS` as well.
 
     Args:
-        begin: when it began, by ``time.perf_counter``.
+        begin: start time, by ``time.perf_counter``.
     """
     run = _Run(of, folder, notify)
     most = max(MAX_STEPS, of.bounds.steps)  # where the first is too large, that is complained of
@@ -146,7 +146,7 @@ class _Run:
 
     @property
     def late(self) -> bool:
-        """Return whether seconds decided what some packing is."""
+        """Return whether seconds determined some packing."""
         return any(packed.timed_out for packed in self.packed)
 
     @property
@@ -195,7 +195,7 @@ class _Run:
         )
 
     def frontier(self, stopped: str, seconds: float) -> ClassFrontier:
-        """Return what was found."""
+        """Return the frontier so far."""
         return ClassFrontier(
             self.of.name,
             self.of.scope,

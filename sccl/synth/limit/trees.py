@@ -1,9 +1,9 @@
-"""Allreduce by trees: beyond reducescatter followed by allgather, with limits of its own.
+"""Allreduce by trees: a larger class than reducescatter followed by allgather, with its limits.
 
-Each chunk goes up timed trees to some rank and down from it, within S steps in all, or up to two
-ranks that exchange what has come to them, in a step, and down from both. Where and when it turns
-may differ from chunk to chunk, so that nothing waits between two phases. In process groups trees
-take in the ranks of a group, and whoever passes something on.
+Each chunk goes up timed trees to some rank and down from it, within S steps in total, or up to two
+ranks that exchange their sums in a step, and down from both. The place and time of the turn may
+differ from chunk to chunk, so that nothing waits between two phases. In process groups trees
+contain the ranks of a group, and other ranks that forward.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _FEW_OF_MANY = 16  # likewise where each tree is searched for: trees that come f
 
 
 def tree_bounds(topology: Topology, spec: Spec) -> Bounds:
-    """Return what no allreduce by trees beats.
+    """Return lower bounds for every allreduce by trees.
 
-    S: trees go up to some rank, or two that exchange, and down from there. R/C: what no allreduce
-    beats.
+    S: trees go up to some rank, or two that exchange, and down from there. R/C: the bound for every
+    allreduce.
 
     Args:
         spec: an allreduce, of all ranks or in process groups.
@@ -75,8 +75,8 @@ def tree_frontier(  # noqa: PLR0913 - a question, how long, and where results go
         topology: of at most :data:`MAX_RANKS` ranks.
         spec: an allreduce, of all ranks or in process groups.
         max_steps: last S. None: six more than the fewest.
-        seconds: for each limit. By default effort alone ends them. Where time has run out, nothing
-            is written from a packing, there or for more steps.
+        seconds: limit for each. By default only effort ends them. If time has run out, nothing is
+            written from a packing, there or for more steps.
     """
     begin = time.perf_counter()
     trees = _Trees(topology, tree_bounds(topology, spec), seconds, TREES, SCOPE, 1, (), spec)
@@ -148,9 +148,9 @@ class _Trees(PackedClass):
 def allreduce_proof(
     topology: Topology, spec: Spec, steps: int, bounds: Bounds
 ) -> LimitProof | None:
-    """Return what cuts through time prove of all allreduces. None: no more than bounds do.
+    """Return a proof by cuts through time for all allreduces. None: it is no better than bounds.
 
-    Where trees attain that, none needs to be priced, and few others do.
+    If trees attain it, no tree needs to be priced, and otherwise few.
     """
     from sccl.prove.bounds.timed_cuts import allreduce_bound  # noqa: PLC0415 - loads solvers
 

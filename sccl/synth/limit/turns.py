@@ -1,4 +1,4 @@
-"""Where chunks of an allreduce by trees turn: at a rank, or at two ranks that exchange."""
+"""The turning places of chunks in an allreduce by trees: a rank, or two ranks that exchange."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sccl.core.topology import UNREACHED, Topology, distances
 
 @dataclass(frozen=True, slots=True)
 class TurningPlace:
-    """What has to hold all contributions, and from when on.
+    """A place that has to hold all contributions from some step on.
 
     Attributes:
-        ranks: one, or two, each of which sends the other what has come up to it.
-        links: over which they do, by number.
+        ranks: one, or two, each of which sends its sum to the other.
+        links: the links between them, by number.
     """
 
     ranks: tuple[int, ...]

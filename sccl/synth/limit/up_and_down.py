@@ -12,12 +12,12 @@ from sccl.synth.limit.window import INFINITE, LANE, PriceArray, Window
 
 
 class UpAndDown:
-    """Trees down by dynamic programming over sets of ranks. Trees up are trees down, turned round.
+    """Trees down by dynamic programming over sets of ranks. Trees up are trees down, reversed.
 
-    Trees into some ranks within the first t steps, turned round in place and time, are trees out of
+    Trees into some ranks within the first t steps, reversed in place and time, are trees out of
     them within the last t steps of the reversed machine. The ranks are one, or the two ends of a
-    link each way, over which they exchange in a step. Those that the chunk is of are reached, and
-    others where they pass it on.
+    link each way, over which they exchange in a step. The ranks that reduce the chunk are reached,
+    and others where they forward it.
     """
 
     def __init__(self, window: Window) -> None:
@@ -27,7 +27,7 @@ class UpAndDown:
         self.turns = turns_of(window.edges, range(window.ranks))
 
     def exact(self, prices: PriceArray) -> tuple[int, Tree]:
-        """Return cheapest trees up and down and their cost, whatever the ranks and the step."""
+        """Return cheapest trees up and down and their cost, over all turning ranks and steps."""
         steps = self.window.steps
         self.spent += LANE * 2 * self.pairs.size * steps
         weights = self.window.weights(prices)
@@ -36,7 +36,7 @@ class UpAndDown:
         up = _Completion(self.back, self.pairs, weights[:, ::-1], goal)
 
         def cost(turn: TurningPlace, begin: int) -> int:
-            """Return what it costs to turn there from a step on."""
+            """Return the cost of turning there from a step on."""
             roots = sum(1 << rank for rank in turn.ranks)
             both = up.best[steps - begin][roots] + down.best[begin + turn.steps][roots]
             return int(both) + sum(int(weights[edge, begin]) for edge in turn.links)
@@ -59,11 +59,11 @@ class UpAndDown:
 
 
 class _Completion:
-    """What it costs at least to reach some ranks from each set of ranks, from each step on.
+    """Lower bounds on the cost of reaching some ranks from each set of ranks, from each step on.
 
     Attributes:
-        best: by step, and one more, what it costs from each set on.
-        costs: by step, what it costs to go from each set to each larger one, and on from there.
+        best: by step, and one more, the cost from each set on.
+        costs: by step, the cost of going from each set to each larger one, and on from there.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Cheapest pairs of timed trees where there are too many ranks for sets of them.
+"""Cheapest pairs of timed trees, for too many ranks for dynamic programming.
 
-Where and when they turn given, the trees up and down are two questions, and
-:mod:`sccl.synth.limit.search` answers each. What cannot be cheaper than what is known is not
-searched: each rank but the roots is entered once, going down, in no earlier step than its distance
+For a given place and time of the turn, the trees up and down are two separate problems, and
+:mod:`sccl.synth.limit.search` solves each. Pairs that cannot be cheaper than a known one are
+skipped: each rank but the roots is entered once, going down, in no earlier step than its distance
 allows.
 """
 
@@ -51,7 +51,7 @@ class _Way:
         return {(edge, self.first - step) for edge, step in tree}
 
     def least(self, whole: PriceArray) -> int:
-        """Return what such trees cost at least."""
+        """Return a lower bound on the cost of such trees."""
         return self.search.least(self.prices(whole))
 
 
@@ -60,7 +60,7 @@ class _Pair:
     """Trees up and down that turn somewhere, from a step on.
 
     Attributes:
-        exchanged: (link, step) of what ranks exchange where they turn.
+        exchanged: (link, step) of the exchanges at the turn.
     """
 
     up: _Way
@@ -68,17 +68,17 @@ class _Pair:
     exchanged: tuple[Use, ...]
 
     def least(self, prices: PriceArray) -> int:
-        """Return what they cost at least."""
+        """Return a lower bound on their cost."""
         return self.up.least(prices) + self.down.least(prices) + self.turning(prices)
 
     def turning(self, prices: PriceArray) -> int:
-        """Return what is paid for what is exchanged."""
+        """Return the cost of the exchanges."""
         return sum(int(prices[use]) for use in self.exchanged)
 
     def joined(self, up: Tree, down: Tree, prices: PriceArray) -> tuple[int, Tree]:
-        """Return what trees up and down cost, and both as one.
+        """Return the cost of trees up and down, and both as one.
 
-        A rank of no group to which nothing has come up has nothing to exchange.
+        A rank of no group that has received no contribution has nothing to exchange.
         """
         edges, knows = self.down.window.edges, set(self.down.window.commodity.wanted)
         knows |= {edges[edge][1] for edge, _ in up}
@@ -128,7 +128,7 @@ class UpAndDownSearch:
         return self._own + sum(way.search.spent for way in ways)
 
     def _promising(self, prices: PriceArray) -> list[tuple[int, int]]:
-        """Return what each pair costs at least, and its number, the least first."""
+        """Return a lower bound on the cost of each pair, and its number, in ascending order."""
         self._own += LANE * 4 * len(self.pairs) * prices.size
         return sorted((pair.least(prices), i) for i, pair in enumerate(self.pairs))
 
@@ -165,9 +165,9 @@ class UpAndDownSearch:
 
 
 def _pairs(problem: Problem, commodity: Commodity, deadline: float) -> Iterator[_Pair]:
-    """Yield the pairs of trees to be looked at: of images one, as prices are the same on images.
+    """Yield one pair of trees of each orbit, as prices are equal on images.
 
-    Of symmetries those count that keep the ranks which reduce the chunks.
+    Only symmetries that keep the ranks which reduce the chunks count.
     """
     topology, backwards = problem.topology, problem.topology.reversed()
     turns = {frozenset(t.ranks): t for t in turns_of(problem.edges, range(topology.ranks))}

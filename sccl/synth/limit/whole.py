@@ -1,9 +1,9 @@
-"""Few chunks that attain a limit: whole numbers of timed trees that are cheapest at its prices.
+"""Few chunks at a limit: integral numbers of timed trees that are cheapest at its prices.
 
 By complementary slackness an algorithm at the limit uses no other trees: at prices that prove the
-limit, each costs what a cheapest one of its class does. There are many of these, most of which no
-packing needs. Those that are cheapest when all prices are disturbed a little are enough of them for
-whole numbers to exist, mostly at the fewest chunks for which R is whole.
+limit, each costs as much as a cheapest one of its class. There are many of these, most of which no
+packing needs. The trees that are cheapest after small perturbations of all prices are usually
+enough for an integral solution, mostly at the fewest chunks for which R is integral.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ def few_whole(packing: Packing, proof: LimitProof, effort: float = ALL_UNITS) ->
 
 @dataclass
 class WholeTrees:
-    """The trees of a packing and others as cheap, and what whole numbers of them make.
+    """The trees of a packing and others as cheap, and integral solutions of them.
 
     Attributes:
         packing: at its limit.
-        proof: of that, on the same machine.
-        disturbed: how often prices are, to find trees.
-        quickly: whether trees are then those that are found quickly, which need not be cheapest.
+        proof: its proof, on the same machine.
+        disturbed: number of perturbations of prices, to find trees.
+        quickly: whether to use fast trees for them, which need not be cheapest.
         spent: effort of the last C.
     """
 
@@ -160,7 +160,7 @@ class WholeTrees:
         return {key: list(own) for key, own in made.items()}
 
     def _tried(self, prices: PriceArray) -> Iterator[tuple[int, Tree]]:
-        """Yield trees of commodities: what is known, and cheapest ones at disturbed prices."""
+        """Yield trees of commodities: known ones, and cheapest ones at perturbed prices."""
         problem = self.packing.problem
         yield from self.packing.trees
         drawn = random.Random(_SEED)  # noqa: S311 - a sample, not a secret

@@ -1,4 +1,4 @@
-"""Where and when the sends of a commodity can matter, and what they cost."""
+"""The places and times at which sends of a commodity can matter, and their cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sccl.core.ids import Edge
 from sccl.synth.limit.problem import Commodity, Problem, Tree
 
 PriceArray = NDArray[np.int64]
-"""Shape (links, steps): what a send over a link in a step costs, 0 or more."""
+"""Shape (links, steps): the cost of a send over a link in a step, 0 or more."""
 
 INFINITE = 1 << 52
 """Dearer than any tree; sums of a few stay within 64 bits."""
@@ -23,12 +23,12 @@ which takes one to five seconds.
 
 
 def largest_scale(ranks: int) -> int:
-    """Return what a price of 1 may be as an integer: what a tree costs stays below INFINITE."""
+    """Return the largest integer for a price of 1 that keeps tree costs below INFINITE."""
     return INFINITE // (2 * (ranks + 1) ** 2)
 
 
 class Window:
-    """Where and when a commodity's sends can matter."""
+    """The places and times at which a commodity's sends can matter."""
 
     def __init__(self, problem: Problem, commodity: Commodity) -> None:
         self.edges: tuple[Edge, ...] = problem.edges
@@ -47,5 +47,5 @@ class Window:
         return weights
 
     def cost(self, prices: PriceArray, tree: Tree) -> int:
-        """Return what a tree costs."""
+        """Return the cost of a tree."""
         return sum(int(prices[use]) for use in tree)

@@ -1,6 +1,6 @@
-"""TACCL: routes, then orders, then exact times, within what a communication sketch leaves.
+"""TACCL: routes, then orders, then exact times, within a communication sketch.
 
-It names its contract alone: NumPy and the solver are loaded when something is planned.
+Only its contract is imported here: NumPy and the solver are loaded when a plan is made.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Schedules of what phases found: forwards, read backwards, or one after the other."""
+"""Assemble schedules from the results of phases: forwards, reversed, or one after the other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TimedRows:
 
 
 def rows_of(posed: Posed, batches: Sequence[Batch]) -> TimedRows:
-    """Return what goes over ways as rows of their links, those of a batch with the same times."""
+    """Return sends over ways as rows of their links. The rows of a batch have the same times."""
     costs = BatchCosts(posed)
     flat = [(b.start, chunk, b.way, len(b.chunks)) for b in batches for chunk in b.chunks]
     table = np.array(flat, dtype=np.int64).reshape(-1, 4)
@@ -56,9 +56,9 @@ def mirrored(topology: Topology, clock: Clock, rows: TimedRows) -> TimedRows:
     """Return rows on the reversed machine, read backwards, as rows on the machine.
 
     A row keeps its link busy from s to e, and its bytes arrive by e + lag. Backwards from the
-    finish F the link against it is busy from F - e - lag to F - s - lag, and what passes it arrives
-    by F - s: what a rank had got before it sent at s it now gets before that. Each link's times are
-    shifted by one constant, so what did not overlap does not. What comes to a rank is reduced.
+    finish F the opposite link is busy from F - e - lag to F - s - lag, and its bytes arrive by F -
+    s: data that a rank had received before it sent at s now arrive before that. Each link's times
+    are shifted by one constant, so overlaps do not arise. Data that come to a rank are reduced.
     (Between switches a link without alpha passes on a tick later, in either direction.)
     """
     place = {link.edge: i for i, link in enumerate(topology.links)}

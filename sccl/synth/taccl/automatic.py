@@ -1,11 +1,11 @@
-"""Sketches that write themselves: those that a machine suggests, and the best of them for a size.
+"""Automatic sketches: those that a machine suggests, and the best of them for a size.
 
-TACCL (NSDI 2023, section 9) leaves the exploration of sketches to others; SyCCL (SIGCOMM 2025)
-lists sketches of stages over the dimensions of a machine, and picks by simulation in two passes.
-Here a machine says by its own links what there is to choose: which ranks make up a node, who can
-leave it and over what, which rotations are symmetries, and into how many chunks buffers are cut.
-One choice after the other is made, by a quick schedule of each; what a bound rules out is not
-planned. The best two are then planned with care.
+TACCL (NSDI 2023, section 9) leaves the exploration of sketches open; SyCCL (SIGCOMM 2025) lists
+sketches of stages over the dimensions of a machine, and selects by simulation in two passes. Here
+the choices follow from the machine's links: the ranks of a node, the ranks that send to other nodes
+and their links, the rotations that are symmetries, and the number of chunks per buffer. One choice
+is made after the other, by a quick schedule for each; choices that a bound rules out are not
+planned. The best two are then planned with full effort.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_CHUNKS = 8
 
 @dataclass(frozen=True)
 class Suggestions:
-    """What a machine suggests for a collective."""
+    """The suggestions of a machine for a collective."""
 
     topology: Topology
     size_bytes: int
@@ -42,9 +42,9 @@ class Suggestions:
 
     @cached_property
     def nodes(self) -> int:
-        """Return of how many nodes the machine is: blocks of ranks that faster ways join.
+        """Return the number of nodes of the machine: blocks of ranks joined by faster links.
 
-        Of several levels the one of the fastest ways. 1: there are none.
+        If there are several levels, the one of the fastest links. 1: there are none.
         """
         ranks = self.topology.ranks
         costs = self.ways.cost.tolist()
@@ -149,7 +149,7 @@ class Suggestions:
         return [one for one in found if self._holds(relays, one)]
 
     def _holds(self, relays: Relays | None, rotations: tuple[Rotation, ...]) -> bool:
-        """Return whether rotations are symmetries of the machine, and of what relays leave."""
+        """Return whether rotations are symmetries of the machine, restricted to the relays."""
         sketch = Sketch("", self.nodes, relays=relays, rotations=rotations)
         sketched = Sketched(sketch, self.topology)
         try:
@@ -178,10 +178,10 @@ class Suggestions:
 
 
 def suggested(request: Request, *, symmetric: bool) -> Generator[Sequence[Sketch], Sketch, None]:
-    """Yield choices, one after the other; what is sent back is the best of each.
+    """Yield choices, one after the other. The caller sends back the best of each.
 
     Args:
-        symmetric: whether the collective treats all ranks alike.
+        symmetric: whether the collective treats all ranks equally.
     """
     hints = Suggestions(request.topology, max(1, request.size_bytes), symmetric)
     name = f"auto-{request.topology.name}"

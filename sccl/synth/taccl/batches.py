@@ -1,8 +1,8 @@
 """Chunks that go over a way together, and pay one alpha (TACCL, NSDI 2023, section 5.1).
 
-Where alpha occupies links, n chunks one after the other take n alphas of a link's time, and
-together one, but none of them goes on before the last has come. (Where alpha travels they take
-nothing of it, and are each sent by itself.)
+If alpha occupies links, n chunks one after the other take n alphas of a link's time, and together
+one, but none of them continues before the last has come. (If alpha travels, it takes no time of the
+link, and each is sent by itself.)
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def alone(sends: Iterable[ChunkSend]) -> tuple[Batch, ...]:
 
 
 class BatchCosts:
-    """What so many chunks cost together on each way, all chunks being of one size."""
+    """The costs of batches on each way, for chunks of one size."""
 
     def __init__(self, posed: Posed) -> None:
         self.posed = posed
@@ -60,7 +60,7 @@ class BatchCosts:
         )
 
     def hops(self, way: int, count: int) -> list[Hop]:
-        """Return what so many chunks hold on a way, each thing as long as the link is busy."""
+        """Return the use of resources by a batch on a way, each for as long as the link is busy."""
         own = self.posed.hops[way]
         if count == 1:
             return list(own)
@@ -81,6 +81,6 @@ class BatchCosts:
 
 
 def sends_of(batches: Iterable[Batch]) -> tuple[ChunkSend, ...]:
-    """Return what each chunk does, whatever goes with it."""
+    """Return the sends of each chunk, without batches."""
     sends = (ChunkSend(b.start, chunk, b.way) for b in batches for chunk in b.chunks)
     return tuple(sorted(sends, key=lambda s: (s.start, s.chunk, s.way)))

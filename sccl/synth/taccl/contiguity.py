@@ -1,10 +1,10 @@
 """Step 3, contiguity: which neighbours in the order of a link go together, in exact times.
 
-TACCL (NSDI 2023), appendix B.3, equations 16 to 21: what goes together starts together, takes one
-alpha and the sum of the betas, and arrives together; what does not goes one after the other, in the
-order of step 2. There a variable stands for each pair of chunks on a link. Here one for each chunk
-but the first, which says whether it goes with the one before it, and a number that counts them: as
-many as there are chunks, and no constant that is larger than the horizon.
+TACCL (NSDI 2023), appendix B.3, equations 16 to 21: chunks that go together start together, take
+one alpha and the sum of the betas, and arrive together. Others go one after the other, in the order
+of step 2. There a variable stands for each pair of chunks on a link. Here one for each chunk but
+the first states whether it goes with the one before it, and a number counts them: as many variables
+as chunks, and no constant larger than the horizon.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ _Key = tuple[int, int]
 def contiguous(
     posed: Posed, batches: Sequence[Batch], least: int, effort: Effort
 ) -> tuple[tuple[Batch, ...], float]:
-    """Return chunks in the order that they have on their ways, together where that is sooner.
+    """Return chunks in the order that they have on their ways, in batches where that is faster.
 
     Args:
-        batches: a schedule: its order, and what the model begins from.
-        least: units that it takes at the least.
+        batches: a schedule: its order, and the start of the model.
+        least: lower bound on its time, units.
 
     Returns:
-        The schedule, which is the one that was given where none better was found, and the effort
-        that was spent.
+        The schedule, which is the given one if no better one was found, and the effort spent.
 
     Raises:
         KeyboardInterrupt: the user interrupted.
@@ -125,7 +124,7 @@ class _Contiguity:
                 self.model.add(start >= comes[chunk, posed.src[way]])
 
     def _share(self) -> None:
-        """Let transfers hold what several ways share: the last of those that go together."""
+        """Add the use of resources shared by several ways: the last of a batch holds them."""
         posed, model, rows = self.posed, self.model, dict[int, list[tuple[Hop, _Key]]]()
         for key in self.start:
             for hop in posed.hops[key[1]]:
@@ -152,7 +151,7 @@ class _Contiguity:
         return model.new_optional_interval_var(begin, size, end, self.last[key], "")
 
     def read(self, found: cpsat.Result) -> tuple[Batch, ...]:
-        """Return what was found."""
+        """Return the batches of a solution."""
         batches = []
         for way, chunks in self.order.items():
             together: list[int] = []

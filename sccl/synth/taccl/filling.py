@@ -1,7 +1,8 @@
-"""Links that are filled as time goes on: each, as it becomes free, by what waits for it.
+"""Fill links over time: each link, as it becomes free, takes chunks that wait for it.
 
-Up to so many chunks that wait are sent together (TACCL, NSDI 2023, section 5.1). Backwards in time,
-what follows a transfer comes before it: chunks that are sent together then set out together, too.
+Up to a maximum number of waiting chunks are sent together (TACCL, NSDI 2023, section 5.1).
+Backwards in time, the successors of a transfer come before it: chunks that are sent together then
+start together, too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from sccl.synth.taccl.batches import Batch, BatchCosts
 from sccl.synth.taccl.trees import Direction, Holds, LinkOrder, RouteTrees, key_of
 
 _ARRIVES, _LOOKS = 0, 1
-"""Of the events of one unit of time, arrivals come first."""
+"""Kinds of events. At the same time arrivals come first."""
 
 
 def filled(
@@ -26,11 +27,11 @@ def filled(
     most: int,
     pause: Callable[[], None] = lambda: None,
 ) -> tuple[Batch, ...]:
-    """Return when chunks go their ways, up to so many together.
+    """Return the times of chunks on their ways, in batches up to a maximum.
 
     Args:
-        routes: (chunk, way), of each chunk a tree from where it is held.
-        pause: called now and then. It may raise to stop.
+        routes: (chunk, way), for each chunk a tree from its holder.
+        pause: called periodically. It may raise to stop.
     """
     run = _Filling(posed, routes, order, most)
     steps = 0
@@ -47,7 +48,7 @@ def filled(
 
 
 class _Filling:
-    """What waits where, and what is under way."""
+    """The waiting chunks, and the transfers in progress."""
 
     def __init__(
         self, posed: Posed, routes: Collection[tuple[int, int]], order: LinkOrder, most: int
@@ -95,7 +96,7 @@ class _Filling:
                     self._wait(at, *then)
 
     def _send(self, at: int, way: int) -> None:
-        """Send what waits first for a way, if what it holds is free."""
+        """Send the first waiting chunk of a way, if the way's resources are free."""
         waiting = self.queues[way]
         if not waiting:
             return

@@ -1,11 +1,10 @@
-"""Routes to begin from: trees that grow along what is least loaded.
+"""Initial routes: trees that grow along the least loaded links.
 
-A chunk that one rank wants goes along what takes little of links that carry little so far. One that
-many want spreads from rank to rank, along the way that is then the least loaded, or that brings it
-the soonest if links first carry all that they are loaded with. Each way that is taken counts at
-once, with its images by the symmetries, so that branches of one tree keep out of one another's way.
-Of these the routes of the least relaxed time are taken. The model of routes begins with them, and
-where it is too large they are the routes.
+A chunk that one rank wants takes a path with little use of links with low loads. A chunk that many
+want spreads from rank to rank, along the way that is least loaded, or that brings it soonest if
+links first carry all of their load. Each way counts at once, with its images by the symmetries, so
+that branches of one tree avoid each other. The routes with the smallest relaxed time are taken. The
+model of routes begins with them, and if it is too large they are the routes.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from sccl.synth.intervals.model import Action
 from sccl.synth.intervals.posed import Posed
 
 Ways = dict[int, tuple[int, ...]]
-"""Of each first chunk the ways of its tree, in no order."""
+"""For each first chunk the ways of its tree, in no order."""
 
 
 class GrowsBy(Enum):
     """Along which way a tree grows next."""
 
     NEAREST = auto()
-    """Along all ways to the nearest rank that wants the chunk; near is what is little loaded."""
+    """Along a path to the nearest rank that wants the chunk, with loads as distances."""
     LEAST_LOADED = auto()
     """Along the way whose fullest link carries the least then."""
     SOONEST = auto()
@@ -33,10 +32,10 @@ class GrowsBy(Enum):
 
 
 def grown(posed: Posed, action: Action, chosen: Mapping[int, frozenset[int]]) -> Ways:
-    """Return of each first chunk the ways of a tree from where it is held to all who want it.
+    """Return for each first chunk the ways of a tree from its holder to all ranks that want it.
 
     Args:
-        chosen: of each first chunk the ways that it may go, which lead to all who want it.
+        chosen: for each first chunk the allowed ways, which lead to all ranks that want it.
     """
     copied = any(len(posed.wanted[chunk]) > 1 for chunk in action.firsts)
     found: list[tuple[int, int, Ways]] = []
@@ -48,7 +47,7 @@ def grown(posed: Posed, action: Action, chosen: Mapping[int, frozenset[int]]) ->
 
 
 class _Growing:
-    """Trees that know what all those before them, and their own branches, load links with."""
+    """Trees, with the loads of links by all earlier trees and branches."""
 
     def __init__(self, posed: Posed, action: Action) -> None:
         self.posed, self.action = posed, action
@@ -84,7 +83,7 @@ class _Growing:
             self.stems.update(stem for _, _, stem in own)
 
     def _load(self, way: int) -> int:
-        """Return what the fullest thing on a way carries, were it taken."""
+        """Return the maximum load on a way, if it were taken."""
         loads, stems = self.loads, self.stems
         return max(loads[t] + (0 if stem in stems else own) for t, own, stem in self.shares[way])
 

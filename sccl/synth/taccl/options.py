@@ -1,4 +1,4 @@
-"""What TACCL can be told. The seed is that of the effort."""
+"""The options of TACCL. The seed is that of the effort."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sccl.synth import contract
 
 
 class Options(contract.Options, frozen=True, kw_only=True):
-    """Within which sketch, how finely what is moved is cut, and how each step goes about it."""
+    """The sketch, the number of chunks, and the method of each step."""
 
     sketch: Annotated[
         SketchWire | None, Meta(description="Sketch that plans obey; none: the best of several.")

@@ -1,11 +1,11 @@
-"""Step 2, ordering: which chunk goes first on each link, by what is left to travel.
+"""Step 2, ordering: which chunk goes first on each link, by the remaining distance.
 
 TACCL (NSDI 2023), section 5.1 and appendix B.2: chunks are put on links one way after the other,
-each as soon as its chunk is there and its links are free. Of those that could be next, *farthest*
-takes the one with the longest way to go, and of these the one that has come the shortest; *soonest*
-goes with time, and fills each link as it becomes free by what has waited longest, and of that the
-farthest. Both from the start, or from the end: all is read backwards, last transfers first, which
-suits other machines better.
+each as soon as its chunk is there and its links are free. Among the next candidates, *farthest*
+takes the one with the longest remaining distance, and among these the one that has come the
+shortest distance. *soonest* follows time, and fills each link as it becomes free with the chunk
+that has waited longest, and among these the farthest. Both work from the start, or backwards from
+the end, last transfers first, which suits other machines better.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def ordered(
     order: LinkOrder,
     pause: Callable[[], None] = lambda: None,
 ) -> tuple[ChunkSend, ...]:
-    """Return when each chunk goes its ways, by a heuristic.
+    """Return the times of chunks on their ways, by a heuristic.
 
     Args:
-        routes: (chunk, way), of each chunk a tree from where it is held.
-        pause: called now and then. It may raise to stop.
+        routes: (chunk, way), for each chunk a tree from its holder.
+        pause: called periodically. It may raise to stop.
     """
     if order.priority is Priority.SOONEST:
         found = list(sends_of(filled(posed, routes, order, 1, pause)))

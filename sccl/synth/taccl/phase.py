@@ -1,9 +1,9 @@
 """One phase of a collective within a sketch: routes, orders, exact times.
 
-Each step is a function of what the one before it found, which is kept: it can be looked at, and
-another put in its place. Beyond the paper, orders are left free once routes are known, both are
-bettered together where the model is small, and the bounds of the machine are passed in, so that a
-schedule that meets them is known to be the best.
+Each step is a function of the result of the one before, which is kept: it can be inspected and
+replaced. Beyond the paper, orders are left free once routes are known, both are improved together
+if the model is small, and the bounds of the machine are passed in, so that a schedule that attains
+them is known to be optimal.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ NEAR = Fraction(1, 1000)
 """Above the bound by such a part: near enough for a quick look, and where models are too large."""
 
 _MADE = 0.1
-"""Of effort, at the least, for a neighbourhood: making the model takes longer than solving it."""
+"""Minimum effort for a neighbourhood: building the model takes longer than solving it."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
 _ROUTING, _EXACT = 0.4, 0.3
-"""Of the effort: for routes, and for exact times; what is left betters both together."""
+"""Fractions of the effort for routes, and for exact times. The rest improves both together."""
 
 _TOGETHER = (2, 4, 8, 16, 32, 64, 256)
 """Chunks that are sent together at the most, as tried."""
@@ -68,19 +68,18 @@ class SketchedPhase:
     """A phase.
 
     Attributes:
-        spec: what it is of, which does not combine.
-        size_bytes: what C chunks make up.
-        whole: the same on all ways of the machine, which bounds are about.
-        strict: whether symmetries of the sketch are asked for, and not only a help.
-        twin: a phase of the same on a machine like this one, of which the same bounds hold.
-        any_chunks: ticks that no schedule of any chunks takes less than, on any ways of the
-            machine, as far as that is known.
+        spec: its collective, which does not combine.
+        size_bytes: size of C chunks.
+        whole: the same on all ways of the machine, for bounds.
+        strict: whether symmetries of the sketch are required, and not only a help.
+        twin: a phase of the same on an equal machine, with the same bounds.
+        any_chunks: lower bound in ticks for schedules of any chunks, on any ways of the machine, if
+            known.
         begun: routes of the first schedule, which step 1 begins from.
-        routes: what step 1 found.
-        batches: the best by now.
-        by: what found it: an order, or a model.
-        least_ticks: ticks that no schedule of such chunks takes less than, on any ways of the
-            machine.
+        routes: result of step 1.
+        batches: the best so far.
+        by: the order or model that found it.
+        least_ticks: lower bound in ticks for schedules of such chunks, on any ways of the machine.
     """
 
     posed: Posed
@@ -130,7 +129,7 @@ class SketchedPhase:
 
     @property
     def done(self) -> bool:
-        """Return whether what there is is good enough."""
+        """Return whether the result is good enough."""
         return bool(self.batches) and self.finish <= self.enough
 
     @property
@@ -140,7 +139,7 @@ class SketchedPhase:
 
     @property
     def _near(self) -> bool:
-        """Return whether what there is is near enough to the bound to look no further."""
+        """Return whether the result is near enough to the bound to stop."""
         return bool(self.batches) and self.finish <= self.least * (1 + NEAR)
 
     @property
@@ -185,7 +184,7 @@ class SketchedPhase:
         self.tried[_TREES] = self.finish
 
     def bound(self) -> None:
-        """Work out what no schedule of such chunks takes less than, now that there is one."""
+        """Compute the lower bound for schedules of such chunks, once there is a schedule."""
         self._bounded = True
         if self.twin is not None and self.twin._bounded:  # noqa: SLF001 - of its own kind
             self.least_ticks = max(self.least_ticks, self.twin.least_ticks)
@@ -216,13 +215,13 @@ class SketchedPhase:
         self.told(self.us(self.finish), self.least_ticks * tick_us)
 
     def run(self, effort: Effort, *, quick: bool = False) -> None:
-        """Go through the steps, until the bound is met or the effort is spent.
+        """Run the steps, until the bound is attained or the effort is spent.
 
         Args:
             quick: routes and orders alone.
 
         Raises:
-            KeyboardInterrupt: the user interrupted; what was found by then is kept.
+            KeyboardInterrupt: the user interrupted. Results so far are kept.
         """
         spending, units = Spending(effort), effort.units or 1.0
         if self.routes is None:
@@ -336,9 +335,9 @@ class SketchedPhase:
                 self.take(batches, "chunks together")
 
     def _joined(self, spending: Spending, pairs: list[tuple[int, int]]) -> None:
-        """Better orders and times, and routes too, some chunks at a time around all others.
+        """Improve orders and times, and routes too, some chunks at a time with all others fixed.
 
-        Where the sketch has symmetries that its routes are to keep, these stay as they are.
+        If the routes must keep the symmetries of the sketch, they stay unchanged.
         """
         if self.done or self.options.steps == "three" or spending.used_up() or spending.late():
             return

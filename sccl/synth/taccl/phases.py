@@ -102,7 +102,7 @@ def bound_of_any_chunks(phase: SketchedPhase) -> Fraction:
 def assembled(
     request: Request, dual: Dual, chunks: int, phases: list[SketchedPhase], *, at_once: bool
 ) -> Found:
-    """Return what the phases found as one schedule.
+    """Return the results of the phases as one schedule.
 
     Args:
         at_once: whether to leave out bounds that take seconds.

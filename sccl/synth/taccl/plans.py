@@ -21,15 +21,15 @@ from sccl.synth.taccl.phase import NEAR, SketchedPhase
 from sccl.synth.taccl.phases import assembled, bound_of_any_chunks, directions, phase_of
 
 UNITS = 4.0
-"""Of effort, if nothing is said."""
+"""Default effort, in units."""
 
 
 @dataclass(frozen=True, slots=True)
 class SketchedBest:
-    """The best schedule so far, and what none takes less than, of one phase; microseconds.
+    """The best schedule so far and the lower bound, for one phase, in microseconds.
 
     Attributes:
-        sketch: within which it is.
+        sketch: its sketch.
     """
 
     us: float
@@ -39,12 +39,12 @@ class SketchedBest:
 
 @dataclass(frozen=True, slots=True)
 class PhaseFound:
-    """What a phase came to.
+    """The result of a phase.
 
     Attributes:
-        relaxed_us: of its routes: no order of them takes less.
-        by: what found its schedule.
-        tried: what each order, and each model, came to, microseconds.
+        relaxed_us: lower bound for any order of its routes.
+        by: the order or model that found its schedule.
+        tried: time by each order, and each model, microseconds.
     """
 
     relaxed_us: float
@@ -54,7 +54,7 @@ class PhaseFound:
 
 @dataclass(frozen=True, slots=True)
 class SketchKept:
-    """What was found keeps to this sketch, and its phases went so."""
+    """The sketch of a result, and the results of its phases."""
 
     kept: SketchWire
     phases: tuple[PhaseFound, ...]
@@ -76,7 +76,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
 
 
 _LOOK = 0.15
-"""Of the effort: for a first look at a sketch, routes and orders alone."""
+"""Fraction of the effort for a first evaluation of a sketch, with only routes and orders."""
 
 _WITH_CARE = 2
 """Sketches that are planned with care, in the end."""
@@ -126,7 +126,7 @@ class _Several:
         return self.spending.effort.why_late if late else "no routes within that budget"
 
     def look(self) -> None:
-        """Take a quick look at what the machine suggests, one choice after the other."""
+        """Evaluate the machine's suggestions quickly, one choice after the other."""
         choices = suggested(self.request, symmetric=_treats_alike(self.request))
         try:
             some = next(choices)
@@ -159,7 +159,7 @@ class _Several:
                 raise
 
     def _take_from(self, one: WithinSketch) -> None:
-        """Look at a sketch, and take what there is then, where that is interrupted, too."""
+        """Evaluate a sketch, and keep its result, even after an interrupt."""
         try:
             one.look(self.spending, self.units * _LOOK)
         finally:
@@ -190,7 +190,7 @@ def _treats_alike(request: Request) -> bool:
 
 
 class WithinSketch:
-    """A request within a sketch: its phases, and what they come to."""
+    """A request within a sketch: its phases, and their results."""
 
     def __init__(self, request: Request, sketch: Sketch, options: Options, notify: Notify) -> None:
         """Pose the phases. Nothing is found yet.
@@ -234,9 +234,9 @@ class WithinSketch:
 
     @property
     def done(self) -> bool:
-        """Return whether nothing else gets below what was found, or not by much.
+        """Return whether the result is optimal, or nearly so.
 
-        Of the chunks that were asked for. If none were, of any number of them.
+        That is for the requested chunks, or for any number of chunks if none were requested.
         """
         if not self.found:
             return False
@@ -252,7 +252,7 @@ class WithinSketch:
             phase.begin()
 
     def bound(self) -> None:
-        """Work out what no schedule of any chunks takes less than."""
+        """Compute the lower bound for schedules of any chunks."""
         for phase in self.phases:
             phase.no_less_than(bound_of_any_chunks(phase))
         self._bounded = True
@@ -265,10 +265,10 @@ class WithinSketch:
                 phase.run(left, quick=True)
 
     def run(self, spending: Spending, units: float) -> None:
-        """Go through all steps of all phases.
+        """Run all steps of all phases.
 
         Raises:
-            KeyboardInterrupt: the user interrupted; what was found by then is kept.
+            KeyboardInterrupt: the user interrupted. Results so far are kept.
         """
         for phase in self.phases:
             left = spending.left(units / len(self.phases))
@@ -317,6 +317,6 @@ class WithinSketch:
         self.notify(SketchedBest(us, least_us, self.sketch.name))
 
     def assembled(self) -> Found:
-        """Return what the phases found as one schedule."""
+        """Return the results of the phases as one schedule."""
         asked = self.request, self.dual, self.chunks, self.phases
         return assembled(*asked, at_once=not self._bounded)

@@ -1,11 +1,12 @@
-"""Step 1, routing: over which ways each chunk goes, before anything is ordered on links.
+"""Step 1, routing: the ways of each chunk, before any ordering on links.
 
-TACCL (NSDI 2023), section 5.1 and appendix B.1. Chunks may pass a link at once; what links, budgets
-and switches carry in all, and how long each chunk's own way takes, is to be least (equations 1 to
-8). CP-SAT takes implications as they are, so there are no large constants, and equation 15 (what
-ends on another node leaves its own) follows from the ways that lead there. Of routes that take no
-longer, those are taken that use as many or as few connections as the sketch asks for (9 to 11), and
-of these the ones whose chunks arrive the soonest, in all. Images by a symmetry are one (12 to 14).
+TACCL (NSDI 2023), section 5.1 and appendix B.1. Chunks may pass a link at once. The objective is
+the maximum of the total loads of links, budgets and switches, and of each chunk's path time
+(equations 1 to 8). CP-SAT takes implications directly, so there are no large constants, and
+equation 15 (data for another node leave their node) follows from the ways that lead there. Among
+routes of minimum time, those are taken that use as many or as few connections as the sketch
+requires (9 to 11), and among these the ones with the earliest total arrivals. Images by a symmetry
+are one (12 to 14).
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ MOST_ROUTES = 60_000
 """Ways of first chunks that a model is made of."""
 
 MOST_IMAGES = 4_000_000
-"""Of these and their images, beyond which no model is made of routes that meet the bound."""
+"""Limit on routes and their images for a model of routes that attain the bound."""
 
 STRATEGY = cpsat.Strategy(conflicts=4000)
 
 _TIME, _TASTE = 0.7, 0.3
-"""Of the effort: for the least time, and for which of the routes that take it."""
+"""Fractions of the effort for the minimum time, and for the choice among routes that attain it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """Which ways chunks go.
+    """The ways of chunks.
 
     Attributes:
-        ways: of each first chunk of an orbit. In no order.
-        units: the relaxed time: no order of these on their links takes less.
-        least: no routes of this sketch have a smaller one.
-        spent: of effort.
+        ways: for each first chunk of an orbit, in no order.
+        units: the relaxed time: a lower bound for any order of these routes.
+        least: lower bound on the relaxed time for all routes of this sketch.
+        spent: effort spent.
     """
 
     ways: dict[int, tuple[int, ...]]
@@ -190,7 +191,7 @@ class _Model:
                     model.add(sum(own) >= sent)
 
     def _loads(self) -> None:
-        """Bound the time by what each thing carries, of links of an orbit by the first's."""
+        """Bound the time by the load of each resource. Links of an orbit have the first's load."""
         posed, action, links = self.posed, self.action, len(self.posed.topology.links)
         firsts = {min(images) for images in zip(*action.links, strict=True)}
         loads: dict[int, dict[int, tuple[IntVar, int]]] = {}
@@ -233,7 +234,7 @@ class _Model:
                 self.model.add_hint(self.arrive[chunk, rank], far)
 
     def connected(self, edges: Iterable[tuple[HyperedgePolicy, list[int]]]) -> list[IntVar | int]:
-        """Return what to minimise for the policies of hyperedges: connections, or lacking ones."""
+        """Return terms to minimise for policies of hyperedges: connections, or lacking ones."""
         images: dict[int, list[IntVar]] = {}
         for (_, way), sent in self.sent.items():
             for ways in self.action.ways:
@@ -266,13 +267,13 @@ def routed(  # noqa: PLR0913, PLR0917 - what is asked
 ) -> Routed:
     """Return routes of the first chunks.
 
-    Where they are too many for a model they are the trees that it would begin from.
+    If they are too many for a model, they are the trees that it would begin from.
 
     Args:
-        chosen: of each first chunk the ways that it may go.
-        edges: the ways of each hyperedge, and how many of them are to be used.
-        least: units that no schedule takes less than.
-        begun: routes to begin from. None: trees that grow.
+        chosen: for each first chunk the allowed ways.
+        edges: the ways of each hyperedge, and its policy on their number.
+        least: lower bound for schedules, units.
+        begun: routes to begin from. None: grown trees.
 
     Raises:
         KeyboardInterrupt: the user interrupted.

@@ -43,12 +43,12 @@ After = dict[tuple[int, int], list[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class RouteTrees:
-    """Routes as trees: what follows a way of a chunk, and what is before it.
+    """Routes as trees: the successors and predecessors of each way of a chunk.
 
     Attributes:
-        ways: of each chunk that goes any: by the rank that they come to.
-        to_go: of a (chunk, way): units from its start to the last arrival that follows from it.
-        come: units that ways before it take.
+        ways: for each routed chunk, by destination rank.
+        to_go: for a (chunk, way): units from its start to the last arrival after it.
+        come: units of the ways before it.
     """
 
     ways: dict[int, dict[int, int]]
@@ -78,10 +78,10 @@ class RouteTrees:
         return cls(ways, to_go, come)
 
     def waits(self, posed: Posed, *, backwards: bool) -> tuple[Waits, After]:
-        """Return for how many others each transfer waits, and which wait for each.
+        """Return the number of predecessors of each transfer, and its successors.
 
         Args:
-            backwards: in time: what follows a transfer is before it.
+            backwards: whether time is reversed, so that successors come first.
         """
         waits: Waits = {}
         after: After = {}
@@ -107,7 +107,7 @@ def _depth(posed: Posed, own: dict[int, int], cost: tuple[int, ...], rank: int) 
 def key_of(
     posed: Posed, trees: RouteTrees, order: LinkOrder, key: tuple[int, int], start: int
 ) -> tuple[int, ...]:
-    """Return by what a transfer is before others: the least first."""
+    """Return the sort key of a transfer: the smallest goes first."""
     chunk, way = key
     backwards = order.direction is Direction.END
     to_go, come = trees.to_go[key], trees.come[key]
@@ -119,18 +119,18 @@ def key_of(
 
 
 class Holds:
-    """What a chunk holds on a way; where time runs backwards, from its arrival on."""
+    """The resources that a chunk holds on a way, from its arrival on if time is reversed."""
 
     def __init__(self, posed: Posed, *, backwards: bool) -> None:
         self.posed, self.backwards = posed, backwards
 
     def of(self, chunk: int, way: int) -> list[Hop]:
-        """Return what a chunk holds on a way."""
+        """Return the resources that a chunk holds on a way."""
         own = self.posed.hops_of(chunk)[way]
         return self.turned(own, self.posed.cost_of(chunk)[way])
 
     def turned(self, hops: Iterable[Hop], cost: int) -> list[Hop]:
-        """Return what is held, counted from the arrival where time runs backwards."""
+        """Return the held resources, relative to the arrival if time is reversed."""
         if not self.backwards:
             return list(hops)
         return [Hop(h.thing, cost - h.offset - h.busy, h.busy, h.weight, h.stem) for h in hops]

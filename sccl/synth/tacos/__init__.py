@@ -26,10 +26,10 @@ FEATURES = (
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
-    """Return the schedule that finishes first of those from some seeds, with a lower bound.
+    """Return the earliest schedule of several seeds, with a lower bound.
 
     Raises:
-        InputError: the options do not fit the request, or what comes out would be too large.
+        InputError: the options do not fit the request, or the result would be too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
     from sccl.synth.tacos import search  # noqa: PLC0415 - loads NumPy and Numba

@@ -16,27 +16,27 @@ class Stopped(Exception):  # noqa: N818 - not an error
 
 
 class Meter:
-    """What an attempt has spent, and may; called as a :data:`~sccl.synth.network.sends.Pause`.
+    """The effort spent by an attempt, and its limit. A :data:`~sccl.synth.network.sends.Pause`.
 
     Attributes:
         spent: units of effort.
     """
 
     def __init__(self, why_end: Callable[[float], str], tell: Callable[[int], None]) -> None:
-        """Make one of which nothing is spent.
+        """Make one with no effort spent.
 
         Args:
-            why_end: from what was spent to why the attempt is to end. Empty: it is not.
-            tell: called with how many transfers were found.
+            why_end: returns, for the effort spent, why the attempt has to end. Empty: it continues.
+            tell: called with the number of transfers found.
         """
         self._why_end, self._tell = why_end, tell
         self.spent = 0.0
 
     def __call__(self, sends: int, done: bool) -> None:
-        """Count and tell what was done.
+        """Count and report progress.
 
         Raises:
-            Stopped: the attempt is to end, and not all is done.
+            Stopped: the attempt has to end, and is not complete.
         """
         self.spent += sends / SENDS_OF_A_UNIT
         self._tell(sends)
@@ -55,12 +55,12 @@ class Meter:
 
 @dataclass(slots=True)
 class Seeded:
-    """What came of one seed.
+    """The result of one seed.
 
     Attributes:
-        parts: of each half what finishes first. Empty: there is none.
+        parts: for each half the earliest result. Empty: there is none.
         log: the finish and the log of rounds, instead of parts. None: there is none.
-        least: of each half: no matching finishes earlier.
+        least: for each half a lower bound on the finish of matchings.
         ended: why it ended before all was tried. Empty: it did not.
         spent: units of effort.
     """
@@ -74,13 +74,13 @@ class Seeded:
 
 
 def attempted(task: Task, number: int, seed: int, units: float, meter: Meter) -> Seeded:
-    """Return what comes of an attempt.
+    """Return the result of an attempt.
 
     Args:
-        units: of effort, for bettering it.
+        units: effort for improvements.
 
     Raises:
-        UnreachableError: a rank has no way from any source of what it wants.
+        UnreachableError: a rank has no path from any source of a chunk it wants.
         KeyboardInterrupt: the user interrupted before anything was found.
     """
     attempt = Seeded(task.halves(turns=task.turns(number)))
@@ -106,7 +106,7 @@ def attempted(task: Task, number: int, seed: int, units: float, meter: Meter) ->
 def _better(  # noqa: PLR0913, PLR0917 - what is told
     task: Task, attempt: Seeded, place: int, improver: Improver, units: float, meter: Meter
 ) -> None:
-    """Put what trials find instead of a part of an attempt."""
+    """Replace a part of an attempt by the result of trials."""
     half, part = attempt.halves[place], attempt.parts[place]
     attempt.least.append(task.least_of(half, part[0]))
     share = 0.0 if half.unwound else units / len(attempt.halves)

@@ -1,8 +1,8 @@
-"""What the compiled loops share: random numbers, and chunks as bits of 64-bit words.
+"""Shared functions of the compiled loops: random numbers, and chunks as bits of 64-bit words.
 
-Their whole numbers are unsigned: Numba looks at each signed index for whether it counts from the
-end, and turns a sum of both kinds into a float. It looks for changes of a function's own file
-alone: what it kept of the loops that call these is stale where only this file changes.
+Integers are unsigned: Numba checks each signed index for negative values, and converts a sum of
+both kinds to float. Numba's cache notices changes only in a function's own file: cached code of
+loops that call these functions is stale if only this file changes.
 """
 
 from __future__ import annotations

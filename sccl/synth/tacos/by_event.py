@@ -37,17 +37,17 @@ USUAL = Style(16, 2, 0)
 
 
 class ByEvent:
-    """Matchings of one demand on one machine, of which the seed decides how chunks lie.
+    """Matchings of one demand on one machine. The seed determines the layout of chunks.
 
-    Ranks that are on the way of a chunk want it, too, but a chunk may come another way in the end:
-    what nobody has asked for, nor needs to pass on, is left out.
+    Ranks on the path of a chunk want it, too, but a chunk may take another path in the end:
+    transfers that nobody wants or forwards are left out.
     """
 
     def __init__(self, net: Net, asked: Demand, seed: int) -> None:
-        """Make one of a demand as it is asked.
+        """Make one from a demand.
 
         Raises:
-            UnreachableError: a rank has no way from any source of what it wants.
+            UnreachableError: a rank has no path from any source of a chunk it wants.
         """
         self.asked, demand = asked, with_relays(asked, net)
         if demand.wanted is not None:  # who is near may have no use for a chunk, nor pass it on
@@ -60,13 +60,13 @@ class ByEvent:
             self.wanted = rows_of_bits(demand.wanted_by, self.place[demand.wanted], self.shape)
 
     def matched(self, seed: int, pause: Pause, given: Given, style: Style) -> Timed:
-        """Return the tick at which every rank holds what it wants, and the transfers.
+        """Return the tick at which every rank holds all that it wants, and the transfers.
 
         Args:
-            given: what it goes on from.
+            given: the state to continue from.
 
         Raises:
-            UnreachableError: that cannot be.
+            UnreachableError: that is impossible.
         """
         state = self._begun(given, style)
         before = len(given.kept.start)
@@ -89,9 +89,10 @@ class ByEvent:
         return self._serving(sends, self.asked.wanted * self.shape[0] + self.asked.wanted_by)
 
     def _serving(self, sends: Sends, wanted: Ticks) -> Timed:
-        """Return when all has arrived that is asked for, and what brings it there.
+        """Return the finish of the demand, and the transfers that serve it.
 
-        Read backwards, a rank that got a chunk for nothing would have to send a sum it has not.
+        Read backwards, a rank that got a useless chunk would have to send a sum that it does not
+        have.
 
         Args:
             wanted: chunk by chunk, of as many numbers each as there are nodes.

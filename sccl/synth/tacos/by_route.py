@@ -14,7 +14,7 @@ from sccl.synth.tacos.traffic import traffic_of
 _PIECE = 200_000
 
 MAX_NODES = 4096
-"""Of machines: the ways between all pairs are kept."""
+"""Limit on the nodes of machines: the paths between all pairs are kept."""
 
 
 class ByRoute:

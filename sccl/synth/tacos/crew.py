@@ -1,8 +1,8 @@
-"""Two threads share a round of links: each decides for a block of nodes, and waits for the other.
+"""Two threads share a round of links: each processes a block of nodes, and waits for the other.
 
-What comes out depends on the blocks, and these on the machine that is planned for alone, so that it
-is the same on any number of cores. Numba's own threads would serve as well, but cannot be used by
-two threads at once, or not after a fork, as its threading layer has it.
+The result depends on the blocks, and these only on the machine that is planned for, so it is the
+same on any number of cores. Numba's threads would work as well, but depending on its threading
+layer two threads cannot use them at once, or not after a fork.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import numpy as np
 Task = tuple[Callable[..., Any], tuple[Any, ...]]
 
 LINKS = 2**14
-"""Of a machine from which on nodes are in two blocks: handing over takes as long as some thousand
-links."""
+"""Number of links from which on nodes are in two blocks: a hand-over takes as long as some thousand
+links.
+"""
 
 
 class Crew:
@@ -53,7 +54,7 @@ class Crew:
             self._done.put((number, result))
 
     def each(self, function: Callable[..., Any], parts: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Return what a function that lets other threads go on gives of each part.
+        """Return the result of a function, which releases the GIL, for each part.
 
         Args:
             parts: one for this thread, and at most one for each other.

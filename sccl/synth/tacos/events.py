@@ -1,13 +1,13 @@
-"""Links that cost unlike, or are held by budgets: whatever is free when something arrives goes on.
+"""Matching on links of different costs, or with budgets: free links choose at each arrival.
 
 Source: TACOS (MICRO 2024) section IV-F: cheaper links choose first.
 
-What a link takes is, of four chunks, the one that fewest hold. It looks first for one that nobody
-near its destination has got, who are those from whom cheaper links lead there. Then for any other,
-unless cheaper links may well bring all that is missing sooner. (Over 18 tori and dragonflies of two
-and three speeds, both models of alpha, and 1 and 4 chunks per rank, times are 6 % above the bound.
-Without any of the three 10 or 11 %. To look between the two for one that no cheaper in-neighbour
-has got gained 0.3 %.)
+A link takes, among four chunks, the one that fewest ranks hold. It looks first for one that no node
+near its destination has, i.e. no node with cheaper links there. Then for any other, unless cheaper
+links may well bring all missing chunks sooner. (Over 18 tori and dragonflies of two and three
+speeds, both models of alpha, and 1 and 4 chunks per rank, times are 6 % above the bound. Without
+any of the three rules 10 or 11 %. An additional search between the two for a chunk that no cheaper
+in-neighbour has gained 0.3 %.)
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from sccl.synth.tacos.traffic import BUSY, HELD, IDLE, Traffic, advance, begin, 
 
 
 class Events(NamedTuple):
-    """A matching under way. Chunks go by places, which have nothing to do with their numbers.
+    """A matching in progress. Chunks are indexed by places, which are independent of their numbers.
 
     Attributes:
         have: a row of bits per node: the chunks that it holds.
-        got: likewise: those that it holds or is being sent, and those that it does not want.
+        got: a row of bits per node: the chunks that it holds, is being sent, or does not want.
         crossed: a row of bits per group of ``Net.near``: those that one of its nodes has got.
-        missing: of each node: how many chunks it wants and has not got.
-        holders: of each chunk: how many nodes have got it.
-        onward: a row of bits per link: the chunks to which it is on a shortest way from where they
-            start. No rows: links do not ask.
-        sample: how many chunks a link chooses among.
+        missing: by node: number of chunks that it wants and has not got.
+        holders: by chunk: number of nodes that have got it.
+        onward: a row of bits per link: the chunks for which it is on a shortest path from their
+            source. No rows: links do not check this.
+        sample: number of chunks that a link chooses among.
     """
 
     have: Words

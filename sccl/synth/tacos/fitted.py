@@ -1,10 +1,10 @@
-"""Rounds in which each rank's links take as many chunks as can be, the scarcest first.
+"""Rounds in which each rank's links take as many chunks as possible, the rarest first.
 
-What :mod:`~sccl.synth.tacos.rounds` does link by link, which is fast, is done here rank by rank: a
-link that could take several chunks leaves to another one what that alone could take. Of all sets of
-chunks that the links into a rank can bring it in a round together, the one is taken in which the
-chunks that the fewest hold come first (the greedy set of a transversal matroid, Edmonds 1971), each
-let in by an augmenting path (Kuhn 1955).
+:mod:`~sccl.synth.tacos.rounds` works link by link, which is fast. Here the choice is made rank by
+rank: a link that could take several chunks leaves to another one the chunk that only that could
+take. Among all sets of chunks that the links into a rank can bring it in a round together, the one
+is taken in which the chunks with the fewest holders come first (the greedy set of a transversal
+matroid, Edmonds 1971), each added by an augmenting path (Kuhn 1955).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sccl.synth.network.groups import Count
 from sccl.synth.tacos.bits import ONE, ZERO, Words, below
 
 NEVER = 2**16 - 1
-"""Of a round: a rank does not hold a chunk."""
+"""Value of a round: a rank does not hold a chunk."""
 
 MOST_LINKS = 64
 """Into a rank: they are the bits of a word."""
@@ -28,19 +28,19 @@ _NONE = np.int64(-1)
 
 
 class Fitting(NamedTuple):
-    """A matching under way. A slot is a place of the links by where they lead to.
+    """A matching in progress. A slot is a place of the links by destination.
 
     Attributes:
-        first: of each node, and one more: its first slot.
-        src: of each slot.
+        first: by node, and one more: its first slot.
+        src: source of each slot.
         since: by node and chunk: the round from which on it may be sent from there.
-        lacks_first: of each node: where its part of ``lacks`` begins.
-        lacks: chunks that nodes want still.
-        missing: of each node: how many these are.
-        holders: of each chunk: how many hold it, or are being sent it.
+        lacks_first: by node: where its part of ``lacks`` begins.
+        lacks: chunks that nodes still want.
+        missing: by node: their number.
+        holders: by chunk: number of nodes that hold it, or are being sent it.
         random: the state of the generator.
-        came: rows (round, slot, chunk) of what is sent.
-        counts: how many chunks all nodes together want still. How many rows there are.
+        came: rows (round, slot, chunk) of sends.
+        counts: number of chunks that all nodes together still want, and number of rows.
     """
 
     first: Count
@@ -56,15 +56,15 @@ class Fitting(NamedTuple):
 
 
 class _Choice(NamedTuple):
-    """What is decided of one rank in one round. By place in its part of ``lacks``.
+    """The choice of one rank in one round. By place in its part of ``lacks``.
 
     Attributes:
         offers: the links that could bring the chunk, as bits.
-        key: chunks with a lesser one are let in first.
+        key: chunks with a smaller one are added first.
         order: places, in that order.
-        link: which brings the chunk; negative: none does.
+        link: link that brings the chunk. Negative: none does.
         via: by link: the place from which the path came to it.
-        brings: by link: the place of the chunk that it brings; negative: none.
+        brings: by link: the place of the chunk that it brings. Negative: none.
         queue: places on paths.
     """
 
@@ -108,7 +108,10 @@ def _let_in(choice: _Choice, root: Any) -> bool:
 
 @compiled
 def _look(state: Fitting, choice: _Choice, node: Any, number: Any) -> Any:
-    """Write which links offer what a node lacks, and which chunks are scarcer; return all links."""
+    """Write the links that offer each missing chunk of a node, and their rarity.
+
+    Return all links.
+    """
     chunks, begin, all_links = np.uint64(len(state.holders)), state.first[node], ZERO
     for i in range(state.missing[node]):
         chunk, found = state.lacks[state.lacks_first[node] + i], ZERO
@@ -125,7 +128,7 @@ def _look(state: Fitting, choice: _Choice, node: Any, number: Any) -> Any:
 
 @compiled
 def _fit(state: Fitting, choice: _Choice, node: Any, number: Any) -> None:
-    """Let the links into a node take what they can in a round."""
+    """Choose the maximum set of chunks for the links into a node in a round."""
     left = _look(state, choice, node, number)
     choice.brings[:] = _NONE
     count, lacks_first = state.missing[node], state.lacks_first[node]

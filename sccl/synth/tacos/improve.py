@@ -1,10 +1,10 @@
-"""What was matched is matched again, from some tick on, as long as it is above the bound.
+"""Improve a matching: it is repeated from some tick on, as long as it is above the bound.
 
-A link that is dear brings little, and may end late what has long been everywhere else. How soon
-they are better left idle depends on the machine, and so does what links look for first. So the
-times at which the last chunk may arrive over a dear link, and the styles of choosing, are tried:
-of machines of unequal links each style is the best for some. Half of the trials keep what begins
-before a random tick.
+An expensive link brings little, and may end late with a chunk that has long been everywhere else.
+The best time to leave it idle depends on the machine, and so does the order of preference of links.
+So the times at which the last chunk may arrive over an expensive link, and the styles of choosing,
+are tried: among machines of unequal links each style is the best for some. Half of the trials keep
+all transfers that begin before a random tick.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Improver:
         self._by_route: ByRoute | None = None
 
     def improved(self, part: Timed, least: int, units: float, pause: Pause) -> Iterator[Timed]:
-        """Yield after each trial the best by then, as long as it is above the bound.
+        """Yield after each trial the best so far, as long as it is above the bound.
 
         Args:
-            part: what was found before.
-            units: of effort, which the trials take together at the most.
+            part: the earlier result.
+            units: limit on the total effort of the trials.
         """
         left = units * SENDS_OF_A_UNIT
         while not is_close(part[0], least):
@@ -64,7 +64,7 @@ class Improver:
             yield part
 
     def _given(self, part: Timed, least: int, most: float) -> Given:
-        """Return what the next trial goes on from: the start, or what began before some tick."""
+        """Return the starting point of the next trial: the begin, or transfers before some tick."""
         finish, sends = part
         limit = NEVER
         if self.random.random() < 0.5:

@@ -19,11 +19,11 @@ _LINE = 3
 
 
 class Log(NamedTuple):
-    """What links took, as a packed schedule has it.
+    """The transfers of links, in the form of a packed schedule.
 
     Attributes:
-        fired: of each round a bit per slot, in words.
-        chunk: what they took, by round and slot.
+        fired: by round a bit per slot, in words.
+        chunk: the chunks, by round and slot.
     """
 
     fired: Words
@@ -110,7 +110,7 @@ def _begun(net: Net, demand: Demand, seed: int, blocks: int) -> Rounds:
 def _held(
     rank: NDArray[np.int64], place: NDArray[np.int64], nodes: int, groups: int, bits: int
 ) -> Words:
-    """Return what nodes hold, as bits by group, node and word."""
+    """Return the chunks that nodes hold, as bits by group, node and word."""
     have = np.zeros((groups, nodes, 1 << bits), dtype=np.uint64)
     word, one = place >> 6, ONE << (place.astype(np.uint64) & IN_WORD)
     np.bitwise_or.at(have, (word >> bits, rank, word & ((1 << bits) - 1)), one)

@@ -1,4 +1,4 @@
-"""What TACOS can be told. The seed is that of the effort."""
+"""The options of TACOS. The seed is that of the effort."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sccl.synth import contract
 
 
 class Options(contract.Options, frozen=True, kw_only=True):
-    """How finely what is moved is cut, how often it is tried, and what a link does during alpha."""
+    """The number of chunks, the number of trials, and the state of a link during alpha."""
 
     chunks: Annotated[
         int, Meta(ge=1, le=65_536, description="Chunks per part that a rank sends or is to get.")

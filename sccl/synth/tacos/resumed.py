@@ -1,4 +1,4 @@
-"""A matching that goes on from where another one was at some tick: what began before is kept."""
+"""A matching that continues from another one at some tick: earlier transfers are kept."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sccl.synth.tacos.traffic import BUSY, HEADS, NEVER, Traffic
 
 
 class Given(NamedTuple):
-    """What a matching goes on from.
+    """The starting point of a matching.
 
     Attributes:
         kept: transfers that begin before ``tick``, by their start.
-        tick: when it goes on.
-        limit: as :class:`~sccl.synth.tacos.traffic.Traffic` has it.
+        tick: the tick from which it continues.
+        limit: as in :class:`~sccl.synth.tacos.traffic.Traffic`.
     """
 
     kept: Sends
@@ -28,14 +28,14 @@ class Given(NamedTuple):
 
 
 def from_the_start(limit: int = NEVER) -> Given:
-    """Return what a matching goes on from of which nothing is kept."""
+    """Return a starting point without kept transfers."""
     none = np.zeros(0, dtype=np.int64)
     link = none.astype(np.int32)
     return Given(Sends(none, link, link, none.astype(np.bool_)), 0, limit)
 
 
 def before(sends: Sends, tick: int, limit: int) -> Given:
-    """Return what a matching goes on from of which all that begins before a tick is kept."""
+    """Return a starting point that keeps all transfers that begin before a tick."""
     first = int(np.searchsorted(sends.start, tick))
     kept = Sends(sends.start[:first], sends.chunk[:first], sends.link[:first], sends.reduce[:first])
     return Given(kept, tick, limit)
@@ -48,11 +48,11 @@ def arrived(net: Net, given: Given) -> Ticks:
 
 
 def resume(traffic: Traffic, net: Net, given: Given, place: Ticks) -> None:
-    """Let links be as busy as they are at the tick, and the log begin with what is kept.
+    """Set links busy as they are at the tick, and begin the log with the kept transfers.
 
     Args:
-        traffic: of which nothing has begun; of ``left`` only the count of transfers is changed.
-        place: of each chunk, as the log counts them.
+        traffic: state without transfers. In ``left`` only the count of transfers is changed.
+        place: place of each chunk, as the log counts them.
     """
     kept, tick, count = given.kept, given.tick, len(given.kept.start)
     link, kind = kept.link.astype(np.int64), net.kind[kept.link].astype(np.int64)

@@ -87,13 +87,14 @@ class Rounds(NamedTuple):
 def choose(  # noqa: PLR0913, PLR0917 - a state, and a part of it
     state: Rounds, slots: Slots, block: Any, node: Any, end: Any, own: Words
 ) -> Any:
-    """Choose what links into a block of nodes take in this round; return how many take something.
+    """Choose the chunks for links into a block of nodes in this round. Return their number.
 
-    The rarer of two chunks of one word. (One long function: handing the state on at every link
-    would count references to all its arrays, which takes four times as long as what is done here.)
+    It takes the rarer of two chunks of one word. (It is one long function: passing the state at
+    every link would count references to all its arrays, which takes four times as long as the work
+    here.)
 
     Args:
-        own: a word for each of a node, all 0: what its links take in this round.
+        own: a word for each of a node, all 0: the choices of its links in this round.
     """
     have, missing, holders, maybe = state.have, state.missing, state.holders[block], state.maybe
     news, taken, first, srcs = state.news, state.taken, slots.first, slots.src
@@ -151,10 +152,10 @@ def choose(  # noqa: PLR0913, PLR0917 - a state, and a part of it
 
 @compiled
 def deliver(state: Rounds, slots: Slots, node: Any, end: Any, at: Any) -> None:
-    """Deliver what is sent to some nodes in this round.
+    """Deliver the chunks sent to some nodes in this round.
 
     Args:
-        at: where the chunks that they take begin in the log.
+        at: where their chunks begin in the log.
     """
     have, missing, news, taken = state.have, state.missing, state.news, state.taken
     fired, log, first, chunks = state.fired, state.log, slots.first, state.chunk
@@ -181,7 +182,7 @@ def deliver(state: Rounds, slots: Slots, node: Any, end: Any, at: Any) -> None:
 
 @compiled
 def learn(state: Rounds, block: Any, slot: Any, end: Any) -> None:
-    """Let a block know what the links of another one took in this round."""
+    """Update a block with the choices of another block's links in this round."""
     holders, taken = state.holders[block], state.taken
     while slot < end:
         if taken[slot]:

@@ -1,12 +1,13 @@
-"""Chunks that one rank holds and one wants: each link takes one that it brings closer.
+"""Matching of chunks with one holder and one destination: links bring chunks closer.
 
-The public code of TACOS has allgather alone. Here a link that is free takes, of some chunks that
-wait at its source, one to which it is on a shortest way, in ticks. If there is none, one that comes
-closer to where it is wanted, if the detour takes no longer than what waits there takes to leave.
-Every transfer brings its chunk closer, so it ends. Of several it takes the one that has farthest to
-go; where many ranks send to many, of those for which the fewest links would do. (Alltoall on nine
-machines comes to 1.27 times the bound so, by the farthest alone to 1.37, at random to 1.52. On
-tori to 1.09, 1.28 and 1.40. What one rank sends or gets needs the farthest first.)
+The public code of TACOS has only allgather. Here a free link takes, among some chunks that wait at
+its source, one for which it is on a shortest path, in ticks. If there is none, it takes one that it
+brings closer, if the detour takes no longer than the chunks that wait there take to leave. Every
+transfer brings its chunk closer, so the process ends. Among several it takes the one with the
+longest remaining distance. If many ranks send to many, among those with the fewest usable links.
+(Alltoall on nine machines takes 1.27 times the bound with this rule, 1.37 by the farthest alone,
+1.52 at random. On tori 1.09, 1.28 and 1.40. Chunks that one rank sends or gets need the farthest
+first.)
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ SAMPLE = 16
 
 
 class Routes(NamedTuple):
-    """Chunks on their ways.
+    """The state of chunks on their paths.
 
     Attributes:
-        far: by node and destination: ticks of the shortest way.
-        closer: a row of bits per link: the destinations to which it is on a shortest way. Then
+        far: by node and destination: ticks of the shortest path.
+        closer: a row of bits per link: the destinations for which it is on a shortest path. Then
             another per link: those to which it leads closer.
-        cost: of each link: ticks until a chunk arrives.
-        drain: of each node: ticks in which a chunk leaves it, all its links together.
-        waiting: of each node: how many chunks wait there.
+        cost: by link: ticks until a chunk arrives.
+        drain: by node: ticks in which a chunk leaves it, all its links together.
+        waiting: by node: number of chunks that wait there.
         waits: a row of bits per node: the destinations that chunks wait for there.
         first: by node and destination: the first chunk that waits. 0: none. Chunks count from 1.
-        after: of each chunk: the next that waits there.
-        goal: of each chunk: where it is wanted.
-        choices: by node and destination: links on shortest ways, where fewer go first. Otherwise 0.
+        after: by chunk: the next that waits there.
+        goal: by chunk: its destination.
+        choices: by node and destination: number of links on shortest paths, if chunks with fewer go
+            first. Otherwise 0.
     """
 
     far: Ticks
@@ -159,9 +161,9 @@ def _arrive(state: Routes, traffic: Traffic, net: Net, arrived: Count) -> None:
 
 @compiled
 def go_on(state: Routes, traffic: Traffic, net: Net, most: Any) -> bool:
-    """Let things happen until all is done, or ``most`` transfers began; return whether all is done.
+    """Simulate until all is done, or ``most`` transfers began. Return whether all is done.
 
-    It is not, either, where nothing more can happen, or the log has no room for what begins.
+    It is also not done if nothing more can happen, or the log is full.
     """
     pairs = np.empty(2 * len(net.src) + 1, dtype=np.uint64)
     left, room = traffic.left, np.uint64(len(traffic.when))

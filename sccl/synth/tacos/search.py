@@ -22,17 +22,17 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """So many transfers have been found, of so many at the most, trials to better them apart."""
+    """Progress: transfers found, and their maximum number, without trials of improvements."""
 
     sends: int
     of: int
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
-    """Return the schedule that finishes first of those from some seeds, with a lower bound.
+    """Return the earliest schedule of several seeds, with a lower bound.
 
     Raises:
-        InputError: the options do not fit the request, or what comes out would be too large.
+        InputError: the options do not fit the request, or the result would be too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
     task = task_of(request, options)
@@ -57,7 +57,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
 
 
 class _Best:
-    """The best of some attempts, and what none is better than."""
+    """The best of some attempts, and the lower bound."""
 
     def __init__(self, task: Task) -> None:
         self.task, self.least, self.finish = task, 0, 0
@@ -81,9 +81,9 @@ class _Best:
 
 
 class _Attempts:
-    """Attempts at a task, one per seed. With several jobs some at a time, to the same results.
+    """Attempts at a task, one per seed. Several jobs run some at a time, with the same results.
 
-    Jobs are threads: what takes time are compiled loops, which let others go on.
+    Jobs are threads: most of the time is spent in compiled loops, which release the GIL.
     """
 
     def __init__(self, task: Task, options: Options, effort: Effort, notify: Notify) -> None:
@@ -95,13 +95,13 @@ class _Attempts:
         self._coming: deque[Future[Seeded]] = deque()
 
     def close(self) -> None:
-        """End what is under way."""
+        """End all attempts in progress."""
         self._end = self._end or "not needed any more"
         if self._pool:
             self._pool.shutdown(cancel_futures=True)
 
     def interrupted(self) -> list[Seeded]:
-        """End what is under way because the user interrupted; return what came of it."""
+        """End all attempts in progress after an interrupt. Return their results."""
         self._end = "interrupted"
         self.close()
         return [f.result() for f in self._coming if not f.cancelled() and not f.exception()]
@@ -116,7 +116,7 @@ class _Attempts:
             yield attempt
 
     def _too_much(self, attempt: Seeded) -> bool:
-        """Return whether an attempt spent what those before it had not left."""
+        """Return whether an attempt exceeded the effort that earlier ones left."""
         units = self.effort.units
         return units is not None and self._spent + attempt.spent >= units
 

@@ -1,4 +1,4 @@
-"""What is planned: the machine and the demand as arrays, and what comes of a matching of them."""
+"""The planning task: the machine and the demand as arrays, and results of a matching."""
 
 from __future__ import annotations
 
@@ -38,25 +38,27 @@ from sccl.synth.tacos.unwound import Unwound, replayed, unwound
 from sccl.synth.tacos.window import again
 
 MAX_SENDS = 2**28
-"""Of a schedule in memory: with what it takes to find them 8 GiB."""
+"""Limit for a schedule in memory: 8 GiB with the memory of the search."""
 
 PACKED_FROM = 2**22
-"""Transfers from which on what goes in rounds stays packed: 25 bytes each would be 100 MB."""
+"""Transfers from which on a schedule in rounds stays packed: 25 bytes each would be 100 MB."""
 
 MAX_LOG = 6 * 2**30
-"""Bytes of the chunks of a packed schedule: with what it takes to find and judge it 8 GiB."""
+"""Limit in bytes for the chunks of a packed schedule: 8 GiB with search and verification."""
 
 _MOST_TICKS = 2**60
-"""Of all that a machine sends, one chunk after the other: it bounds every time."""
+"""Limit on the total time of all chunks of a machine one after the other, which bounds every
+time.
+"""
 
 
 class Matching(NamedTuple):
-    """What is matched at once.
+    """The part that is matched at once.
 
     Attributes:
-        backwards: whether that is on the reversed machine, and turned round.
-        reduces: whether it reduces, then.
-        unwound: what it is matched on instead of switches. None: on the machine as it is.
+        backwards: whether it is on the reversed machine, and reversed afterwards.
+        reduces: whether it then reduces.
+        unwound: links that replace switches for the matching. None: the machine is unchanged.
     """
 
     net: Net
@@ -68,15 +70,15 @@ class Matching(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What is planned.
+    """The planning task.
 
     Attributes:
-        forward: what is matched on the machine itself. None: nothing.
-        backward: what is matched on the reversed one, and turned round.
-        reversed_net: that one; of what is never matched backwards the machine itself.
-        crossings: what links of the machine's net are.
-        back: of each link of the reversed one: which of the machine's goes against it.
-        unwound: both of them with links instead of switches. None: switches are as they are.
+        forward: the demand to match on the machine itself. None: nothing.
+        backward: the demand to match on the reversed one, and reverse. None: nothing.
+        reversed_net: the reversed one, or the machine itself if nothing is matched backwards.
+        crossings: the meaning of links of the machine's net.
+        back: by link of the reversed one: the opposite link of the machine.
+        unwound: both of them with links instead of switches. None: switches are kept.
     """
 
     topology: Topology
@@ -110,7 +112,7 @@ class Task:
 
     @property
     def passes(self) -> tuple[Pass, ...]:
-        """Return how a log of rounds is gone through. Empty: what is found is no log.
+        """Return the passes over a log of rounds. Empty: the result is no log.
 
         For allreduce, the log that spreads the sums also collects them, backwards over the opposite
         links, if the reversed machine is the same.
@@ -128,7 +130,7 @@ class Task:
         return (Pass.REDUCES, Pass.STORES) if same else ()
 
     def logged(self, seed: int, pause: Pause) -> tuple[int, Log]:
-        """Return the finish and the log, for what has passes."""
+        """Return the finish and the log, for tasks with passes."""
         demand = self.forward or self.backward
         net = self.net if self.forward else self.reversed_net
         assert demand is not None
@@ -136,10 +138,10 @@ class Task:
         return len(log.fired) * len(self.passes) * int(net.busy[0]), log
 
     def halves(self, *, turns: bool) -> tuple[Matching, ...]:
-        """Return what is matched, one after the other.
+        """Return the parts to match, one after the other.
 
         Args:
-            turns: whether what could be matched forwards is matched backwards.
+            turns: whether to match backwards where forwards is possible, too.
         """
         found = []
         if self.backward is not None:
@@ -156,7 +158,7 @@ class Task:
         return Matching(net, demand, backwards=True, reduces=reduces, unwound=its)
 
     def joined(self, halves: tuple[Matching, ...], parts: Sequence[Timed]) -> Timed:
-        """Return the finish and the transfers of what was matched for each half."""
+        """Return the finish and the transfers of the matchings of all halves."""
         ends = [self._forwards(*pair) for pair in zip(halves, parts, strict=True)]
         if len(ends) == 1:
             return ends[0]
@@ -164,7 +166,7 @@ class Task:
         return finish + time, joined(sends, finish, then)
 
     def _forwards(self, half: Matching, part: Timed) -> Timed:
-        """Return what was matched for a half, turned round where that was backwards."""
+        """Return the matching of a half, reversed if it was backwards."""
         if not half.backwards:
             return part
         finish, sends = part
@@ -182,9 +184,9 @@ class Task:
         )
 
     def turns(self, attempt: int) -> bool:
-        """Return whether an attempt is matched backwards, as every other may be.
+        """Return whether an attempt is matched backwards, as every second one may be.
 
-        Where all chunks go to one rank that decides better which link into it takes which.
+        If all chunks go to one rank, that distributes them better over the links into it.
         """
         demand = self.forward
         if demand is None or self.backward is not None or not demand.is_routed():
@@ -232,10 +234,10 @@ class Task:
 
 
 def task_of(request: Request, options: Options) -> Task:
-    """Return what is planned.
+    """Return the planning task of a request.
 
     Raises:
-        InputError: the options do not fit the request, or what comes out would be too large.
+        InputError: the options do not fit the request, or the result would be too large.
     """
     topology, dual = request.topology, dual_of(request.spec)
     collective = request.spec.at(request.spec.unit * options.chunks)
@@ -321,7 +323,7 @@ def first_of(half: Matching, seed: int, pause: Pause) -> Timed:
     """Return the finish and the transfers of the first matching of a half.
 
     Raises:
-        UnreachableError: a rank has no way from any source of what it wants.
+        UnreachableError: a rank has no path from any source of a chunk it wants.
     """
     if half.unwound is None:
         return matched(half.net, half.demand, seed, pause)
@@ -336,7 +338,7 @@ def matched(net: Net, demand: Demand, seed: int, pause: Pause) -> Timed:
     """Return the finish and the transfers of one matching.
 
     Raises:
-        UnreachableError: a rank has no way from any source of what it wants.
+        UnreachableError: a rank has no path from any source of a chunk it wants.
     """
     if net.alike and demand.wanted is None:
         log = in_rounds(net, demand, seed, pause)

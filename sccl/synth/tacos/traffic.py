@@ -1,9 +1,9 @@
-"""What is under way on links that cost unlike: who is free when, and what arrives.
+"""The transfers in progress on links of different costs: when links are free, and arrivals.
 
 Time goes from event to event. Transfers over links of one cost end in the order in which they
 began, so the log itself is a queue for each cost, with one head for links that become free, one for
-chunks that arrive and one for budgets that have room again. A heap of all links would take longer
-as long as costs are few.
+chunks that arrive and one for budgets that have room again. With few costs this is faster than a
+heap of all links.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ TWO = np.uint64(2)
 NEVER = 2**62
 
 HEADS = 4
-"""Of each kind, in ``Traffic.heads``."""
+"""Number of heads of each kind, in ``Traffic.heads``."""
 
 BUSY, IDLE, READY, HELD = 0, 1, 2, 3
-"""A link that is idle wakes when something arrives at its source, one that is held when its budget
-has room; what is ready is about to choose."""
+"""States of a link. An idle link wakes at an arrival at its source, a held one when its budget has
+room. A ready one is about to choose.
+"""
 
 
 class Traffic(NamedTuple):
@@ -124,7 +125,7 @@ def begin(state: Traffic, net: Net, chosen: Count) -> None:
 
 @compiled
 def _ends(net: Net, kind: Any, head: Any) -> Any:
-    """Return how long after its begin what a head is about happens to a transfer."""
+    """Return the delay from a transfer's begin to the event of a head."""
     if head == 0:
         return net.busy[kind]
     return net.busy[kind] + net.lag[kind] if head == 1 else net.hold[kind]
@@ -167,7 +168,7 @@ def wake(links: Count, which: int, state: Traffic, queues: Count, span: tuple[An
 
 @compiled
 def _free(state: Traffic, net: Net, link: Any) -> None:
-    """Give back what a link takes of its budgets, and wake who waits for that."""
+    """Return a link's share of its budgets, and wake links that wait for it."""
     for place in range(net.pipes_first[link], net.pipes_first[link + ONE]):
         budget = net.pipes[place]
         state.room[budget] += net.weight[place]
@@ -185,13 +186,13 @@ def _relent(state: Traffic, net: Net) -> None:
 
 @compiled
 def advance(state: Traffic, net: Net, arrived: Count) -> bool:
-    """Go on to the next tick at which something happens; return whether there is one.
+    """Advance to the tick of the next event. Return whether there is one.
 
-    Links and budgets become free, and those that wait for that are ready. Where it lies behind the
-    limit, that is forgotten first, at this tick.
+    Links and budgets become free, and those that wait for them are ready. If the tick is after the
+    limit, the limit is removed first, at this tick.
 
     Args:
-        arrived: becomes the links over which something arrives, each with its chunk.
+        arrived: receives the links with arrivals, each with its chunk.
     """
     now = _next(state, net)
     if now > state.limit[0]:

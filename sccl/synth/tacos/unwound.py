@@ -1,13 +1,13 @@
-"""Switches unwound to a degree, as TACOS has it, and what is found so on the machine itself.
+"""Switches unwound to a degree, as in TACOS, and the conversion of results to the machine.
 
-Source: TACOS (MICRO 2024) section IV-G: instead of a switch, each of its ranks has links of its
-own to the next d ranks around, with the latency of the way through the switch and 1/d of the rate
-of its port.
+Source: TACOS (MICRO 2024) section IV-G: instead of a switch, each of its ranks has separate links
+to the next d ranks around, with the latency of the path through the switch and 1/d of the rate of
+its port.
 
 On the machine, a port does not send d chunks side by side: each link of a switch serves one at a
-time. So transfers are sent in the order in which they arrive where the switch is unwound, each at
-the full rate, as soon as the chunk is there and what its way needs is free. That takes about as
-long: what d links carry in a while, the port carries one after the other.
+time. So transfers are sent in the order in which they arrive with unwound switches, each at the
+full rate, as soon as the chunk is there and its path is free. That takes about as long: the port
+carries the data of d links one after the other.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     """Return the best schedule of chunks that is found, with a lower bound.
 
     Raises:
-        InputError: the options do not fit the request, or what comes out would be too large.
+        InputError: the options do not fit the request, or the result would be too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
     from sccl.synth.teccl import plans  # noqa: PLC0415 - loads NumPy and CP-SAT

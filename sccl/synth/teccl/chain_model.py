@@ -1,9 +1,9 @@
 """The continuous-time model of allreduce as chains: two intervals for each chunk and way.
 
-One is there if a partial result goes that way to be reduced, the other if the result is copied
+One is present if a partial result goes that way to be reduced, the other if the result is copied
 over it. Every rank but the root, of which each chunk has one, sends its partial result once, after
-all that it reduces has come, and gets the result once. So what is reduced is a tree into the root,
-and what is copied one out of it: around a cycle each would wait for itself.
+all contributions that it reduces have come, and gets the result once. So the reductions are a tree
+into the root, and the copies one out of it: around a cycle each would wait for itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sccl.synth.teccl.chains import ChainSend, is_reduced
 
 
 class ChainModel(IntervalModel):
-    """The model; what the base has of chunks it has of their copies."""
+    """The model. The base class handles chunks, and here their copies."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class ChainModel(IntervalModel):
         model.add(self.arrive[chunk, dst] >= start + cost).only_enforce_if(x)
 
     def _held(self) -> dict[int, list[tuple[IntervalVar, int]]]:
-        """Return when each thing is held: by copies, and by what is reduced, each by itself."""
+        """Return the uses of each resource: by copies, and by reductions, each separately."""
         held, posed = super()._held(), self.posed
         for (chunk, way), x in self._reduced.items():
             start = self._begins[chunk, way]
@@ -139,7 +139,7 @@ class ChainModel(IntervalModel):
                     model.add_hint(starts[key], at[key])
 
     def solved(self, effort: Effort, strategy: cpsat.Strategy) -> Improved:
-        """Return what CP-SAT finds.
+        """Return CP-SAT's result.
 
         Raises:
             KeyboardInterrupt: the user interrupted.

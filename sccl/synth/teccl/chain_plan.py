@@ -20,11 +20,11 @@ MOST_PLACED = 2**17
 
 @dataclass
 class ChainPlan(PhasePlan):
-    """An allreduce; ``least`` is of all of them, whatever their method.
+    """An allreduce. ``least`` is a bound for all of them, by any method.
 
     Attributes:
         posed: its second phase, an allgather on the machine itself.
-        ahead: units: of the best that is no chain of one root.
+        ahead: units of the best that is no chain of one root.
     """
 
     ahead: int = FAR
@@ -53,12 +53,12 @@ class ChainPlan(PhasePlan):
         return few and not self.posed.copied and self.options.model not in EPOCHS
 
     def run_before(self, units: int, effort: Effort) -> None:
-        """Look for what finishes before so many units, unless it is to be in epochs.
+        """Search for a schedule that finishes before some units, unless epochs are required.
 
-        Where something else does so well, chains are not bettered step by step.
+        If another method does as well, chains are not improved step by step.
 
         Raises:
-            KeyboardInterrupt: the user interrupted; what was found by then is kept.
+            KeyboardInterrupt: the user interrupted. Results so far are kept.
         """
         self.ahead = units
         self.exhausted = units < self.finish
@@ -69,12 +69,12 @@ class ChainPlan(PhasePlan):
         return min(self.finish, self.ahead)
 
     def columns(self) -> Sends:
-        """Return what is sent, in ticks and by columns."""
+        """Return the sends, in ticks and by columns."""
         return sends_of(self.posed, self.sends or ())
 
     def _take(self, sends: tuple[ChunkSend, ...]) -> None:
         super()._take(tightened(self.posed, sends))
 
     def _exhaust(self) -> None:
-        """Take note that chains of such chunks are not better; what is no chain may be."""
+        """Record that chains of such chunks are not better. Schedules that are no chains may be."""
         self.exhausted = True

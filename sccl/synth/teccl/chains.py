@@ -1,9 +1,8 @@
 """Allreduce as chains of demands: each chunk is reduced on its way to a root, then copied from it.
 
-TE-CCL, section 8: ALLREDUCE is several demands, each a stage of the other. The stages are those of
-each chunk by itself: what is sent of a chunk waits for what has come of that chunk, and for its
-links, and never for other chunks. As nobody wants a chunk between the stages, any rank may be its
-root.
+TE-CCL, section 8: ALLREDUCE is several demands, each a stage of the other. The stages are separate
+for each chunk: a send of a chunk waits for arrivals of that chunk, and for its links, and never for
+other chunks. No rank wants a chunk between the stages, so any rank may be its root.
 """
 
 from __future__ import annotations
@@ -54,15 +53,15 @@ def finish_of(posed: Posed, sends: Iterable[ChunkSend]) -> int:
 
 
 def is_reduced(send: ChunkSend) -> bool:
-    """Return whether what is sent is a partial result."""
+    """Return whether a send carries a partial result."""
     return isinstance(send, ChainSend) and send.reduce
 
 
 def tightened(posed: Posed, chain: Sequence[ChunkSend]) -> Chain:
-    """Return chains whose sends each start once they can, placed in their order, and turned round.
+    """Return chains whose sends each start as early as possible in their order, then reversed.
 
-    A rank sends its partial result once all has come that it reduces, and copies what it got. The
-    root copies what it reduced.
+    A rank sends its partial result once all contributions that it reduces have come, and copies the
+    result that it got. The root copies the result that it reduced.
     """
     order = sorted(chain, key=lambda s: (s.start, s.chunk, s.way))
     groups = _groups(posed, order)
@@ -89,9 +88,9 @@ def tightened(posed: Posed, chain: Sequence[ChunkSend]) -> Chain:
 
 
 def _groups(posed: Posed, chain: Sequence[ChunkSend]) -> list[tuple[int, list[int], bool]]:
-    """Return the chunk and the ways of what is sent together, and whether it is reduced.
+    """Return the chunk and the ways of sends that go together, and whether they reduce.
 
-    What is reduced goes each way by itself, and counts as chunks of its own here.
+    Reductions go each way separately, and count as separate chunks here.
     """
     rows = [ChunkSend(s.start, s.chunk + posed.chunks * is_reduced(s), s.way) for s in chain]
     return [(n % posed.chunks, ways, n >= posed.chunks) for _, n, ways in together(posed, rows)]

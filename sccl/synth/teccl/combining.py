@@ -1,4 +1,4 @@
-"""What combines, as a whole: its dual read backwards, chunk by chunk, or by direct demands."""
+"""Combining collectives as a whole: their dual reversed, chunk by chunk, or direct demands."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PS_PER_US = 10**6
 
 
 class Combining(StrEnum):
-    """How what combines was found; of what takes as long, the first."""
+    """The method for a combining collective. The first one counts among equal times."""
 
     REVERSAL = "reversal"
     OVERLAP = "overlap"
@@ -55,27 +55,27 @@ _ORDER = tuple(Combining)
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """The best schedule of what combines was found so."""
+    """The method of the best schedule of a combining collective."""
 
     by: Combining
 
 
 @dataclass(frozen=True)
 class Whole:
-    """What was found of a request.
+    """The result of a request.
 
     Attributes:
         finish: the tick by which all has arrived.
         posed: its first phase.
         crossings: of the machine, by size.
-        size: of each chunk: which of the clock's sizes it has.
+        size: by chunk: index of its size in the clock.
         sends: over ways of its crossings.
-        copied: whether switches copy what of these passes a link together.
-        message: of each send, in their order, the message that it is a hop of. None: one by itself.
-        least: ticks that nothing of that scope takes less than.
+        copied: whether switches copy chunks that pass a link together.
+        message: by send, in order, the message that it is a hop of. None: one by itself.
+        least: lower bound in ticks for that scope.
         spread: of an allreduce, in groups or not, the allgather that comes after the reducescatter.
-        mean: of several tenants, the mean of their finishes by priority, and what it is at the
-            least; ticks.
+        mean: for several tenants, the mean of their finishes by priority, and its lower bound, in
+            ticks.
     """
 
     topology: Topology
@@ -120,7 +120,7 @@ class Whole:
 def in_phases(
     request: Request, options: Options, collective: Collective, phases: list[PhasePlan]
 ) -> Whole:
-    """Return what was found of the phases, one after the other."""
+    """Return the results of the phases, one after the other."""
     topology, dual, its = request.topology, dual_of(request.spec), phases[-1].posed.clock
     model = AlphaModel(options.alpha)
     clock = Clock.of(topology, its.chunk_bytes, model, its.tick_ps)
@@ -174,11 +174,11 @@ def _range(sizes: Sequence[int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CombiningAsked:
-    """How what combines is looked for, and who is told.
+    """The methods for a combining collective, and progress callbacks.
 
     Attributes:
         last: its last phase.
-        how: by which methods.
+        how: allowed methods.
     """
 
     last: PhasePlan
@@ -190,14 +190,14 @@ class CombiningAsked:
 def combined(
     strict: Whole, asked: CombiningAsked, spending: Spending, units: float
 ) -> tuple[Whole, str]:
-    """Return what combines, bettered as a whole, and why that ended early. Empty: it did not.
+    """Return a combining schedule, improved as a whole, and why that ended early, if it did.
 
     Args:
         strict: its phases, one after the other.
-        units: of effort, at the most.
+        units: limit on effort.
 
     Raises:
-        TooLargeError: it is to be direct, and that takes too many messages.
+        TooLargeError: it has to be direct, and that takes too many messages.
     """
     best, how, ended = strict, Combining.REVERSAL, ""
     try:
@@ -226,7 +226,7 @@ def _only_direct(strict: Whole, last: PhasePlan) -> tuple[Whole, Combining]:
 
 
 def _direct(best: Whole, how: Combining, last: PhasePlan) -> tuple[Whole, Combining]:
-    """Return the best of what there is and what is sent directly."""
+    """Return the better of the known result and direct demands."""
     if len(best.crossings) > 1:  # chunks of several sizes are not sent so
         return best, how
     spread = best.spread
@@ -256,7 +256,7 @@ def _chained(
     spending: Spending,
     units: float,
 ) -> tuple[Whole, Combining, str]:
-    """Return the best of what is known and chains, how that is, and why it ended early."""
+    """Return the better of the known result and chains, its method, and why it ended early."""
     (best, how), last = known, asked.last
     posed, ended = last.posed, ""
     least = ceil(strict.least / posed.unit)

@@ -1,9 +1,9 @@
-"""What combines by direct demands: contributions go to where they are reduced, alone all the way.
+"""Combining collectives by direct demands: contributions go alone to the ranks that reduce them.
 
-TE-CCL, section 8. A reducescatter is an alltoall of contributions: who is on the way passes them on
-and reduces nothing, so that each is one message of several hops. An allreduce is that, and then an
-allgather, or all contributions go to all ranks, and each reduces for itself, which takes no longer
-than the longest way while chunks are small.
+TE-CCL, section 8. A reducescatter is an alltoall of contributions: ranks on the path forward them
+and reduce nothing, so that each is one message of several hops. An allreduce is that, and then an
+allgather, or all contributions go to all ranks, and each rank reduces separately, which takes no
+longer than the longest path while chunks are small.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from sccl.synth.network.sends import Sends
 from sccl.synth.teccl.waiting import Waiting
 
 MOST_HOPS = 2**15
-"""Of all messages: some seconds."""
+"""Limit on the hops of all messages: some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectSends:
-    """What is sent, over ways.
+    """Sends over ways.
 
     Attributes:
-        ticks: after which all has arrived.
-        message: of each send, which message it is a hop of.
+        ticks: finish.
+        message: by send, the message that it is a hop of.
     """
 
     ticks: int
@@ -44,7 +44,7 @@ Contribution = tuple[int, int, int]
 
 
 def to_owners(collective: Collective, spread: Collective | None = None) -> list[Contribution]:
-    """Return the contributions of what combines, of which one rank wants each chunk.
+    """Return the contributions of a combining collective in which one rank wants each chunk.
 
     Args:
         spread: of an allreduce: the allgather after it, in which one rank holds each chunk.
@@ -71,10 +71,10 @@ class _Hop(NamedTuple):
     """A hop of a message.
 
     Attributes:
-        needs: pairs (hop, way) that have to have arrived when it starts; of a first one none.
+        needs: pairs (hop, way) that have to have arrived when it starts. Empty for a first hop.
         reduce: whether it is the last hop of a contribution.
-        message: which message.
-        rank: by which they are placed.
+        message: message number.
+        rank: order of placement.
     """
 
     chunk: int
@@ -91,13 +91,13 @@ def direct(
     enough: int,
     copies: Iterable[ChunkSend] = (),
 ) -> DirectSends | None:
-    """Return a schedule. None: there is none that takes less than so long.
+    """Return a schedule. None: there is none within the time.
 
     Args:
         posed: an allgather on the machine, of chunks of that size.
         enough: ticks.
-        copies: what is sent of the results, by when, each chunk from where it is reduced. Those of
-            one chunk that share a stem are sent one by one.
+        copies: sends of the results, each chunk from where it is reduced. Those of one chunk that
+            share a stem are sent one by one.
     """
     paths = _paths(posed, contributions)
     if sum(map(len, paths)) > MOST_HOPS or _busiest(posed, paths) * posed.unit >= enough:
@@ -137,9 +137,9 @@ def _placed(posed: Posed, hops: Sequence[_Hop], enough: int) -> DirectSends | No
 
 
 def _apart(posed: Posed, hops: Sequence[_Hop], starts: Sequence[int]) -> bool:
-    """Return whether ranks send what they contribute before others' is reduced into it.
+    """Return whether ranks send their contributions before others are reduced into them.
 
-    What a rank sends of a chunk is what it has of it, so of those that reduce it, too.
+    A rank sends its whole value of a chunk, which would include contributions reduced before.
     """
     comes: dict[tuple[int, int], int] = {}
     for start, hop in zip(starts, hops, strict=True):

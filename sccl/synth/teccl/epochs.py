@@ -34,13 +34,13 @@ MOST = 4096
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What a chunk on a way holds of a thing: in which epochs, and how much.
+    """The use of a resource by a chunk on a way: the epochs, and the amount.
 
     Attributes:
-        first: epochs after that in which it sets out.
-        last: likewise. It is held in that one, too.
-        load: in each of these, of what the thing has in an epoch: its room, times the length.
-        stem: ways with one stem hold it once for a chunk that sets out on them together.
+        first: first epoch, relative to the start.
+        last: last epoch, relative to the start, inclusive.
+        load: amount in each of these, out of the resource's capacity in an epoch.
+        stem: ways with one stem use it once for a chunk that starts on them together.
     """
 
     thing: int

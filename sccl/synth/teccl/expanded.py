@@ -47,11 +47,11 @@ class OutOfTimeError(Exception):
 
 @dataclass(frozen=True)
 class EpochState:
-    """What there is when a model begins.
+    """The state when a model begins.
 
     Attributes:
-        there: the epoch from which a chunk is at a rank, by (chunk, rank); holders' is 0.
-        held: what is still held of things, by (thing, epoch).
+        there: the epoch from which a chunk is at a rank, by (chunk, rank). For holders it is 0.
+        held: amounts still in use, by (resource, epoch).
     """
 
     there: dict[tuple[int, int], int]
@@ -89,12 +89,12 @@ class EpochState:
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """What a model says.
+    """The result of a model.
 
     Attributes:
-        sends: of all chunks, by the epoch in which they start. None: it found none.
-        refuted: whether there are none, of those that are symmetric.
-        units: of effort that it took.
+        sends: sends of all chunks, by the epoch in which they start. None: it found none.
+        refuted: whether it is proved that there are none, among symmetric ones.
+        units: effort spent.
     """
 
     sends: tuple[ChunkSend, ...] | None

@@ -1,8 +1,8 @@
-"""A first schedule of chunks of unequal sizes: each goes the quickest ways that are still free.
+"""A first schedule of chunks of unequal sizes: each takes the fastest ways that are still free.
 
-One chunk after the other is sent where it is wanted, by the tree along which it comes to each rank
-the soonest, given what those before it hold (Dijkstra's algorithm over arrivals). The largest and
-farthest come first. Then some orders at random. What comes out is bettered by models.
+Each chunk in turn is sent by the tree along which it reaches each rank the soonest, given the uses
+of earlier chunks (Dijkstra's algorithm over arrivals). The largest and farthest come first, then
+some random orders. Models improve the result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What TE-CCL can be told. The seed is that of the effort."""
+"""The options of TE-CCL. The seed is that of the effort."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sccl.synth import contract
 
 
 class Options(contract.Options, frozen=True, kw_only=True):
-    """How finely what is moved is cut, by what it is scheduled, and when that is good enough."""
+    """The number of chunks, the scheduling method, and the required quality."""
 
     chunks: Annotated[
         int, Meta(ge=1, le=1024, description="Chunks per part that a rank sends or is to get.")

@@ -1,7 +1,7 @@
-"""One phase of a collective: what is sent on one machine, bettered until the bound is met.
+"""One phase of a collective: sends on one machine, improved until the bound is attained.
 
-What combines is planned as its dual on the reversed machine, and allreduce as both, one after the
-other (:mod:`sccl.collectives.duality`).
+A combining collective is planned as its dual on the reversed machine, and allreduce as both, one
+after the other (:mod:`sccl.collectives.duality`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sccl.synth.teccl.varied_epochs import varied_epochs_of
 from sccl.synth.teccl.varied_least import least_varied
 
 MOST_SENDS = 2**20
-"""Of a schedule that models look at."""
+"""Limit for schedules that models improve."""
 
 MOST_OPTIONAL = 12_000
 """Intervals of a model of all chunks at once."""
@@ -53,7 +53,7 @@ EPOCHS = frozenset({"milp", "astar"})
 """Models whose time is in epochs."""
 
 LISTED = "list scheduling"
-"""What finds the schedule that models begin with."""
+"""Name of the method that finds the schedule that models begin with."""
 
 _ROUND = 4
 """Epochs that a round of A* has at least, beside the longest alpha's."""
@@ -63,11 +63,11 @@ STRATEGY = cpsat.Strategy(conflicts=4000)
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Who is told what.
+    """Progress callbacks.
 
     Attributes:
-        better: the best finish so far and the bound, microseconds.
-        counted: how long an epoch is, microseconds, and in how many of them there is a schedule.
+        better: receives the best finish so far and the bound, microseconds.
+        counted: receives the length of an epoch, microseconds, and the epochs of a schedule.
     """
 
     better: Callable[[float, float], None]
@@ -76,7 +76,7 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class FoundBy:
-    """What found the schedule that is returned, of what does not combine."""
+    """The method that found the returned schedule, for collectives that do not combine."""
 
     found_by: str
 
@@ -86,14 +86,14 @@ class PhasePlan:
     """A phase.
 
     Attributes:
-        options: how it is scheduled.
+        options: options of the scheduling.
         sends: the best. None: there is none yet.
-        least: units that no schedule of such chunks takes less than; of several tenants what
-            their finishes are worth together, at the least.
-        steady: the least, too, if bandwidth did not vary.
-        soonest: units before which no tenant finishes.
-        by: what found the best: list scheduling, or a model. Empty: nothing yet.
-        by_search: whether the least is the solver's word.
+        least: lower bound in units for schedules of such chunks, or, for several tenants, on the
+            weighted sum of their finishes.
+        steady: the lower bound at constant bandwidth.
+        soonest: lower bounds on the finishes of tenants, units.
+        by: method that found the best: list scheduling, or a model. Empty: none yet.
+        by_search: whether the lower bound is a result of the solver.
         exhausted: whether the model of all chunks has nothing better.
         ended: why list scheduling ended before its effort was spent. Empty: it did not.
     """
@@ -111,13 +111,13 @@ class PhasePlan:
     exhausted: bool = False
     kind: ClassVar[type[IntervalModel]] = IntervalModel
     intervals: ClassVar[int] = 1
-    """Of a chunk and a way in a model."""
+    """Number of intervals for a chunk and a way in a model."""
     most: ClassVar[int] = MOST_OPTIONAL
     """Intervals of a model of all chunks at once."""
     made: ClassVar[float] = 1e-3
-    """Of effort, at the least, for a neighbourhood."""
+    """Minimum effort for a neighbourhood."""
     at_once: ClassVar[tuple[float, float]] = (2.0, 1.0)
-    """Of effort, for all chunks at once, and for one of each orbit."""
+    """Effort for all chunks at once, and for one of each orbit."""
 
     @property
     def finish(self) -> int:
@@ -128,7 +128,7 @@ class PhasePlan:
 
     @property
     def value(self) -> int:
-        """Return what is to be least: of one tenant the finish."""
+        """Return the objective: for one tenant the finish."""
         return FAR if self.sends is None else self.posed.value(self.sends)
 
     @property
@@ -151,7 +151,7 @@ class PhasePlan:
         return costs[np.array(self.posed.size, dtype=np.int64)[sends.chunk], sends.link]
 
     def columns(self) -> Sends:
-        """Return what is sent, in ticks and by columns."""
+        """Return the sends, in ticks and by columns."""
         rows = [(s.start * self.posed.unit, s.chunk, s.way) for s in self.sends or ()]
         table = np.array(rows, dtype=np.int64).reshape(-1, 3)
         return Sends(
@@ -171,17 +171,17 @@ class PhasePlan:
             self.sends, self.by = kept
 
     def tell(self) -> None:
-        """Tell what the best takes, and the bound: of several tenants the mean."""
+        """Report the best value and the bound: for several tenants the mean."""
         all_of_it = sum(self.posed.priorities)
         self.told.better(self.us(self.value) / all_of_it, self.us(self.least) / all_of_it)
 
     def run(self, effort: Effort) -> None:
-        """Better the schedule until it is near enough to the bound, or the effort is spent.
+        """Improve the schedule until it is near enough to the bound, or the effort is spent.
 
         Raises:
-            ParameterError: the options ask for what cannot be.
+            ParameterError: the options are contradictory.
             TooLargeError: a model would be too large.
-            KeyboardInterrupt: the user interrupted; what was found by then is kept.
+            KeyboardInterrupt: the user interrupted. Results so far are kept.
         """
         enough, spending = self.enough, Spending(effort)
         if self.options.model in EPOCHS:
@@ -225,7 +225,9 @@ class PhasePlan:
             search.fewest(spending, enough, None if self.sends is None else self.finish)
 
     def _in_rounds(self, search: EpochSearch, spending: Spending, count: int) -> None:
-        """Take what rounds find, whatever it takes. If they do not end, what there was before.
+        """Take the result of rounds, even if it is slower.
+
+        If they do not end, keep the earlier one.
 
         Args:
             count: epochs of a round.
@@ -286,9 +288,10 @@ class PhasePlan:
             self.least, self.by_search = self.value, True
 
     def _horizon(self) -> int:
-        """Return the units by which all has arrived in whatever is better.
+        """Return the units by which all has arrived in any better schedule.
 
-        Of several tenants one may be as late as others that finish as soon as they can make good.
+        For several tenants one may be later if the others can compensate with their earliest
+        finishes.
         """
         if len(self.soonest) == 1:
             return self._latest() - 1
@@ -307,15 +310,15 @@ def phase_of(  # noqa: PLR0913 - what is asked, and how
     told: Listeners,
     backwards: bool = False,
 ) -> PhasePlan:
-    """Return a phase, with its first schedule, if list scheduling does as it is told.
+    """Return a phase, with its first schedule if list scheduling supports the options.
 
     Args:
-        spec: of the phase. It does not combine.
-        size_bytes: what C chunks make up; of chunks with counts, an element.
+        spec: collective of the phase. It does not combine.
+        size_bytes: size of C chunks, or of an element if chunks have counts.
         backwards: whether the machine is reversed, and schedules on it are read backwards.
 
     Raises:
-        InputError: the machine or the collective is not served, or there are too many transfers.
+        InputError: the machine or the collective is not supported, or there are too many transfers.
         NoScheduleError: time ran out before there was one.
         KeyboardInterrupt: the user interrupted before there was one.
     """
@@ -381,9 +384,10 @@ def _each_alone(
 
 
 def _together(priorities: Sequence[int], soonest: Sequence[int], least: int) -> int:
-    """Return what finishes are worth together, at the least.
+    """Return a lower bound on the weighted sum of finishes.
 
-    None is before the soonest of its tenant, and the last of them not before the least of all.
+    None is before the earliest possible finish of its tenant, and the last of them not before the
+    lower bound of all.
     """
     value = sum(p * own for p, own in zip(priorities, soonest, strict=True))
     pairs = zip(priorities, soonest, strict=True)

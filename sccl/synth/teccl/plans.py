@@ -1,4 +1,4 @@
-"""From a request to a schedule: its phases, each bettered, and what none takes less than."""
+"""From a request to a schedule: its phases, each improved, and a lower bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sccl.synth.teccl.phases import FoundBy, Listeners, PhasePlan, phase_of
 from sccl.synth.teccl.varied_plans import PlannedAnew
 
 UNITS = 2.0
-"""Of effort, if nothing is said: about as many times some seconds."""
+"""Default effort in units of a few seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class InEpochs:
 
 @dataclass(frozen=True, slots=True)
 class Incumbent:
-    """The best schedule so far, and what none takes less than, of one phase; microseconds."""
+    """The best schedule so far and the lower bound, for one phase, in microseconds."""
 
     us: float
     least_us: float
@@ -43,7 +43,7 @@ def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> 
     """Return the best schedule of chunks that is found, with a lower bound.
 
     Raises:
-        InputError: the options do not fit the request, or what comes out would be too large.
+        InputError: the options do not fit the request, or the result would be too large.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
     dual = dual_of(request.spec)
@@ -171,13 +171,13 @@ def _check(options: Options, spec: Spec) -> None:
 
 
 def _check_no_epochs(options: Options) -> None:
-    """Check that nothing is said of epochs that nothing is planned in.
+    """Check that no option is about epochs if the method uses none.
 
-    Where bandwidth varies, epochs of some length come after plans without any. How many there are
-    is for these to say.
+    If bandwidth varies, epochs of some length are used after methods without any, and an option may
+    set their number.
 
     Raises:
-        ParameterError: something is.
+        ParameterError: an option is.
     """
     given = {"epoch": options.epoch, "multiplier": options.multiplier, "epochs": options.epochs}
     none = {"epoch": "auto", "multiplier": 1, "epochs": 0}
@@ -213,7 +213,7 @@ def _check_priorities(spec: Spec, options: Options) -> None:
 
 
 def _machines(topology: Topology, dual: Dual) -> list[Topology]:
-    """Return what the phases are planned on. Once, if that is the same for both of allreduce."""
+    """Return the machines of the phases, once if it is the same for both of allreduce."""
     if not dual.on_reversed and dual.phases == 1:
         return [topology]
     forwards = tuple(replace(switch, copies=False) for switch in topology.switches)
@@ -223,7 +223,7 @@ def _machines(topology: Topology, dual: Dual) -> list[Topology]:
 
 
 def _alike(one: Topology, other: Topology) -> bool:
-    """Return whether two machines have the same links and budgets, whatever their names."""
+    """Return whether two machines have the same links and budgets. Names may differ."""
     speeds = one.budget_speeds() == other.budget_speeds()
     things = (one.links, one.budgets, one.switches)
     return things == (other.links, other.budgets, other.switches) and speeds

@@ -1,9 +1,9 @@
-"""TE-CCL in epochs: the fewest in which all can be sent, or round after round of A*.
+"""TE-CCL in epochs: the fewest epochs in which all can be sent, or rounds of A*.
 
-The number of epochs is looked for from what exact time fills, which it can seldom be below: by
-feasibility alone, upward as long as it is refuted, in longer strides where it is neither found nor
-refuted, and then between the least that can be and what is found.
-(Appendix E looks for an upper bound, and leaves the rest to the objective.)
+The search for the number of epochs starts from the time of a known schedule: by feasibility alone,
+upward as long as it is refuted, in longer strides if it is neither found nor refuted, and then
+between the lower bound and the result. (Appendix E searches for an upper bound, and leaves the rest
+to the objective.)
 """
 
 from __future__ import annotations
