@@ -28,7 +28,7 @@ FEATURES = (
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
-    """Return a schedule near the infimum over all chunkings, and what none takes less than.
+    """Return a schedule near the infimum over all chunkings, with a lower bound.
 
     Raises:
         InputError: the options do not fit the request, or the machine is too large.

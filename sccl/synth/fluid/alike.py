@@ -1,7 +1,7 @@
-"""The same, where groups of nodes are alike, and joined alike: a number instead of the others.
+"""Tables of trees if groups of nodes are equal, and equally joined: counts replace sets of groups.
 
-As in :mod:`sccl.synth.fluid.tables` a tree enters each group once. Where it makes no difference
-which groups are still to be reached, only how many, one table serves all groups.
+As in :mod:`sccl.synth.fluid.tables` a tree enters each group once. If only the number of groups
+still to be reached matters, and not which, one table serves all groups.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def fill_alike(  # noqa: PLR0912, PLR0913, PLR0917 - what :func:`tables.fill` ta
     arrive: Whole,
     table: Whole,
 ) -> None:
-    """Fill in what it costs to serve some of a group, and some other groups, from each node.
+    """Fill in the cost of serving some ranks of a group, and some other groups, from each node.
 
     Args:
         cost: shape (kinds, slots).
-        arrive: likewise.
+        arrive: shape (kinds, slots).
         table: by the number of other groups, own ranks as bits, slot (and one after the last) and
             node.
     """
@@ -207,10 +207,10 @@ def walk_alike(  # noqa: PLR0912, PLR0913, PLR0915, PLR0917 - a table, and where
 def alike_groups(
     problem: FluidProblem,
 ) -> tuple[AlikeGroups, dict[tuple[int, int, int], int]] | None:
-    """Return how chassis are alike, and the link of a kind from one to another. None: they differ.
+    """Return the mapping between equal chassis, and the links between them. None: they differ.
 
-    They are if ranks follow one another in them, each has the same links, from each to each other
-    lead the same, and what these take and hold is the same by symmetry.
+    They are equal if each has consecutive ranks and the same links, the same links lead from each
+    to each other, and their costs and uses are equal by symmetry.
     """
     topology = problem.topology
     chassis = [sorted(map(int, inside)) for inside in topology.chassis]

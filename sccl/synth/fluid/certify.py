@@ -49,21 +49,21 @@ from sccl.synth.fluid.floors import (
 from sccl.synth.fluid.late import latest
 
 _FINE = 2**32
-"""Of the dearest price, as a whole number."""
+"""The largest price as an integer."""
 
 _CLOSE = 1 - Fraction(1, 10**8)
-"""Of a bound: less is looked for by prices, as cuts do not prove it."""
+"""Fraction of a bound to search by prices, if cuts do not prove it."""
 
 _PS_PER_US = 10**6
 
 
 @dataclass(frozen=True, slots=True)
 class TimeCertificate:
-    """A certificate of times that was written.
+    """A written certificate of times.
 
     Attributes:
-        file: of its claims.
-        least: what it proves of each size, microseconds.
+        file: file of its claims.
+        least: proved lower bound for each size, microseconds.
     """
 
     file: Path
@@ -73,13 +73,13 @@ class TimeCertificate:
 def write_time_certificate(
     topology: Topology, spec: Spec, found: Mapping[int, Found], folder: Path
 ) -> TimeCertificate:
-    """Write what no plan takes less than at some sizes, and schedules near it.
+    """Write lower bounds on the time of plans at some sizes, and schedules near them.
 
     Args:
         found: by the bytes of a rank's buffer.
 
     Raises:
-        InputError: the folder cannot be written, or holds the certificate of another question.
+        InputError: the folder cannot be written, or contains another certificate.
     """
     least: dict[int, Fraction] = {}
 
@@ -102,7 +102,7 @@ def write_time_certificate(
 
 
 def _known(claims: Sequence[Claim], size_bytes: int) -> Fraction:
-    """Return what no plan of a size takes less than, by some claims."""
+    """Return the lower bound for a size by some claims."""
     floors = [floor_of(claim).us(size_bytes) for claim in claims if isinstance(claim, TimeWire)]
     return max(floors, default=Fraction(0))
 
@@ -139,7 +139,7 @@ def _near(  # noqa: PLR0913, PLR0917 - a question, a size, what was found, and w
 
 
 class _Cuts:
-    """What is known without prices of slots."""
+    """The bounds without prices of slots."""
 
     def __init__(self, topology: Topology, spec: Spec) -> None:
         self.topology, self.spec = topology, spec
@@ -155,7 +155,7 @@ class _Cuts:
             self.alone = (Crossing(share, tuple(sorted(pipes)), alone),)
 
     def claims(self, size_bytes: int, before: Sequence[Claim]) -> Iterator[Claim]:
-        """Yield what proves the most for a size, unless the claims before do."""
+        """Yield the strongest claim for a size, unless earlier claims are as strong."""
         crossings = (*self.least.crossings, *self.alone)
         best = max(crossings, key=lambda one: one.us(size_bytes), default=None)
         whole, each = Fraction(0), self.least.us_per_byte
@@ -190,7 +190,7 @@ def _told(floor: Floor) -> dict[str, str]:
 
 
 def _late(topology: Topology, dual: Dual, size_bytes: int) -> TimeLateWire | None:
-    """Return what comes late to a chassis, and what that proves of a size. None: nothing."""
+    """Return the claim for a size by data that arrive late at a chassis. None: no such bound."""
     if dual.phases > 1:
         return None
     machine = topology.reversed() if dual.on_reversed else topology
@@ -212,7 +212,7 @@ def _late(topology: Topology, dual: Dual, size_bytes: int) -> TimeLateWire | Non
 
 
 def priced(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire | None:
-    """Return what prices of links in slots prove of a size. None: no more than cuts."""
+    """Return the claim for a size by prices of links in slots. None: no better than cuts."""
     if topology.switches or dual.phases > 1:
         return None
     machine = topology.reversed() if dual.on_reversed else topology
@@ -234,13 +234,13 @@ def priced(topology: Topology, dual: Dual, size_bytes: int) -> TimePricesWire | 
 def _exactly(
     problem: FluidProblem, dual: Dual, size_bytes: int, proof: SlotProof
 ) -> TimePricesWire | None:
-    """Return what prices prove, in fractions: the time that buys just the bytes there are."""
+    """Return the exact claim by prices: the time that buys exactly the given bytes."""
     prices = _prices(problem, proof)
     chunks = problem.collective.chunks * dual.chunk_factor
     goals = None if proof.goals is None else tuple(sorted(proof.goals))
 
     def floor(us: Fraction, middle: int | None) -> Floor:
-        """Return what a time proves."""
+        """Return the lower bound by a time."""
         (work := Work()).begin()
         borders = _borders(proof.borders, us)
         return by_prices(

@@ -1,20 +1,20 @@
-"""What no plan takes less than, by size: cuts, and prices of links in slots from few programs.
+"""Lower bounds on time by size: cuts, and prices of links in slots from few programs.
 
-Between the sizes that programs are solved for nothing is interpolated but what holds there. Let
-M(T) be the most bytes of a rank's buffer that any chunking can have moved by T, and T*(L) the least
-time of L bytes (``docs/mathematics/time.md``):
+Between the sizes of solved programs only proved bounds are used. Let M(T) be the maximum number of
+bytes of a rank's buffer that any chunking can move by T, and T*(L) the minimum time of L bytes
+(``docs/mathematics/time.md``):
 
-- *One program, many sizes.* Between two times the borders of slots keep their order, and so what
-  may follow on what. For all T there the same prices say that trees cost D a byte, and that all
-  slots cost w0 + w1 T: so M(T) <= (w0 + w1 T) / D, and T*(L) >= (D L - w0) / w1, as long as this
-  lies between the two. Beyond the last change that is so for every longer time.
-- *More bytes take no less time*: M grows with T, so what holds of L holds of all larger sizes.
-- *Fewer take no less than their part of it*: who moves L' in T can take as long as he likes,
-  T L / L' for L > L', sending everything that much later and slower, and bytes that come sooner
-  wait: so T*(L) / L falls with L, and T*(L') >= T*(L) L' / L.
+- *One program, many sizes.* Between two times the borders of slots keep their order, and so the
+  possible successors of slots. For all T there the same prices give a cost of D a byte for trees,
+  and of w0 + w1 T for all slots: so M(T) <= (w0 + w1 T) / D, and T*(L) >= (D L - w0) / w1, as long
+  as this lies between the two. After the last change that holds for every longer time.
+- *More bytes take no less time*: M grows with T, so a bound for L holds for all larger sizes.
+- *Fewer bytes take at least their fraction of it*: a plan for L' in T can be slowed down to T L /
+  L' for L > L', with every send that much later and slower, where early bytes wait. So T*(L) / L
+  decreases with L, and T*(L') >= T*(L) L' / L.
 
-Prices are about alphas that travel. Where :func:`sccl.prove.check.times.holds_for_both` is true of
-the machine, they bound plans in which alphas occupy links, too. Elsewhere only cuts are used.
+Prices are about alphas that travel. If :func:`sccl.prove.check.times.holds_for_both` is true of the
+machine, they bound plans in which alphas occupy links, too. Otherwise only cuts are used.
 """
 
 from __future__ import annotations
@@ -44,32 +44,34 @@ from sccl.synth.fluid.floors import (
 )
 
 UNITS = 0.4
-"""Of effort for all sizes: a second, or so."""
+"""Effort for all sizes: about a second."""
 
 _PROGRAMS = 4
-"""Of which each may take such a part of it: trees of one that is left are where the next begins."""
+"""Each program may take this part of the effort. The next begins with the trees of an unfinished
+one.
+"""
 
 MOST_RANKS = 16
 """Up to which prices are looked for: more ranks are not posed within a second."""
 
 _WORTH = 1e-4
-"""By which part prices have to be above what is known, to be looked for any longer."""
+"""Minimum relative gain over the known bound for continuing the search for prices."""
 
 _SAFE = 1 - Fraction(1, 10**9)
-"""Of what floats say, for what sums of them lose."""
+"""Safety factor on float results, for rounding errors of their sums."""
 
 Shown = Literal["cuts", "prices"]
-"""By what a bound is known."""
+"""The kind of proof of a bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotFloor:
-    """What prices of links in slots prove, of all sizes.
+    """A lower bound for all sizes by prices of links in slots.
 
     Attributes:
-        begin: microseconds, from which to ``end`` the prices say the same.
-        us_per_byte: of a rank's buffer, in between.
-        before_us: of which so much is paid by what slots hold at any time.
+        begin: microseconds, from which to ``end`` the prices are valid.
+        us_per_byte: slope per byte of a rank's buffer, in between.
+        before_us: part of it that slots pay at any time.
     """
 
     begin: Fraction
@@ -87,10 +89,10 @@ class SlotFloor:
 
 @dataclass(frozen=True, slots=True)
 class LeastCurve:
-    """What no plan for a collective on a machine takes less than, by size.
+    """Lower bounds on the time of any plan for a collective on a machine, by size.
 
     Attributes:
-        floors: beside those of cuts.
+        floors: bounds in addition to those of cuts.
     """
 
     cuts: LeastTime
@@ -101,14 +103,14 @@ class LeastCurve:
         return max([self.cuts.us(size_bytes), *(floor.us(size_bytes) for floor in self.floors)])
 
     def raised(self, size_bytes: int, us: Fraction) -> LeastCurve:
-        """Return it with what else is known of a size, in microseconds."""
+        """Return it with an additional bound for a size, in microseconds."""
         if us <= self.us(size_bytes):
             return self
         point = SlotFloor(us, us, us / size_bytes, Fraction(0))
         return LeastCurve(self.cuts, (*self.floors, point))
 
     def shown_by(self, size_bytes: int | Fraction) -> Shown:
-        """Return by what it is known for a size."""
+        """Return the kind of proof of the bound for a size."""
         return "prices" if self.us(size_bytes) > self.cuts.us(size_bytes) else "cuts"
 
 
@@ -119,15 +121,15 @@ def least_curve(
     sizes: Sequence[int],
     effort: float = UNITS,
 ) -> LeastCurve:
-    """Return what no plan takes less than, by size: of cuts, and of prices where these say more.
+    """Return lower bounds on time, by size: by cuts, and by prices where these are stronger.
 
     Args:
-        cuts: of the machine.
-        sizes: bytes of a rank's buffer, ascending, at some of which prices are looked for.
-        effort: what may be spent for all of them, in units of some seconds.
+        cuts: bounds by cuts of the machine.
+        sizes: bytes of a rank's buffer, ascending, at some of which prices are computed.
+        effort: limit for all of them, in units of some seconds.
 
     Raises:
-        UnreachableError: something cannot be reached.
+        UnreachableError: a chunk cannot reach a rank that wants it.
         KeyboardInterrupt: the user interrupted.
     """
     if cuts.model is AlphaModel.OCCUPIES and not holds_for_both(topology):
@@ -154,11 +156,11 @@ class _Search:
         return self.topology.ranks <= MOST_RANKS and dual_of(self.spec).phases == 1
 
     def fill(self, sizes: Sequence[int]) -> None:
-        """Look at both ends, and in between, where what holds at one does not hold at the other.
+        """Search at both ends, and in between if the bound at one end is not valid at the other.
 
-        It would be for nothing where the borders are in one order and one price or one cut gives
-        the bound of both: the time that a program gives is convex in the bytes, and in between it
-        lies below its chord, and a cut's time above its own.
+        It would be useless if the borders are in one order and one price or one cut gives both
+        bounds: the time by a program is convex in the bytes, so in between it lies below its chord,
+        and a cut's time above its chord.
         """
         known = {0: self._at(sizes[0])}
         if known[0] is None:
@@ -174,9 +176,9 @@ class _Search:
             waiting += [(low, middle), (middle, high)]
 
     def _at(self, size: int) -> tuple[Fraction, int] | None:
-        """Look for prices at a size; return the order of borders there and what gives the bound.
+        """Search prices at a size. Return the order of borders there and the origin of the bound.
 
-        None: they cannot be looked for.
+        None: they cannot be computed.
         """
         dual = dual_of(self.spec)
         machine = self.topology.reversed() if dual.on_reversed else self.topology
@@ -207,7 +209,7 @@ class _Search:
 
 
 def slot_floor(problem: FluidProblem, proof: SlotProof, size_bytes: int) -> SlotFloor:
-    """Return what the prices of a proof for a size prove of all sizes."""
+    """Return the bound for all sizes by the prices of a proof for one size."""
     packing = proof.packing
     bought = np.array([thing.count for thing in problem.resources]) @ packing.prices
     each = float(bought @ packing.slots.grows[:, 0])

@@ -1,8 +1,8 @@
-"""Schedules of equal chunks, held against the bound of any: where packings say too little.
+"""Schedules of equal chunks, compared with the bound for any chunking, where packings are weak.
 
-An allreduce is more than two phases, one after the other, and on machines of many ranks without any
-structure the cheapest trees cannot be looked for. What list scheduling finds there is near the
-bound as soon as chunks are small.
+An allreduce is more than two phases, one after the other, and on machines of many ranks without
+structure the cheapest trees cannot be computed. List scheduling comes near the bound there as soon
+as chunks are small.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ CHUNKS = (1, 4, 16, 64)
 """Per part, as long as there are not too many sends."""
 
 FINE = (64, 256, 1024)
-"""Chunks of what one rank has for all, where all passes on what it gets: the finer, the nearer."""
+"""Numbers of chunks of one rank's data for all, if all ranks forward: finer is nearer to the
+bound.
+"""
 
 _MOST_SENDS = 200_000
 
 _OVERLAPPING = 0.2
-"""Of effort, for an allreduce of which no phase waits for the other, where there are phases."""
+"""Effort for an allreduce with overlapping phases, if there is one with two phases."""
 
 _TREE_RANKS, _TREE_STEPS, _TREE_UNITS = 16, 3, 1.0
 """Ranks up to which an allreduce in groups is also looked for by trees, of how many numbers of
@@ -111,13 +113,13 @@ def _by_trees(request: Request, effort: Effort, deadline: float) -> Iterator[Fou
 
 
 def finer(request: Request, packed: Found, enough: Fraction, effort: Effort, left: float) -> Found:
-    """Return the best of what packings say and of many chunks of what one rank has for all.
+    """Return the better of packings and of many chunks of one rank's data for all.
 
-    Where chassis lie between, trees are looked at that enter each once, and each after one in
-    turn; what is listed chunk by chunk may enter anywhere. It takes tenths of a second.
+    If there are several chassis, the packed trees enter each once, and each after another one in
+    turn. A list of chunks may enter anywhere. It takes tenths of a second.
 
     Args:
-        enough: microseconds after which nothing better is looked for.
+        enough: microseconds at which to stop.
         left: seconds.
     """
     tacos, best, deadline = registry.load("tacos"), packed, time.perf_counter() + left
@@ -141,15 +143,15 @@ def finer(request: Request, packed: Found, enough: Fraction, effort: Effort, lef
 def listed(
     request: Request, floor: Fraction, gap: float, effort: Effort, deadline: float
 ) -> Outcome:
-    """Return the best of some numbers of chunks that list scheduling finds.
+    """Return the best list schedule for some numbers of chunks.
 
     Args:
-        floor: what no schedule takes less than, microseconds.
-        gap: by which part of it one may be above it.
-        deadline: of ``time.perf_counter()``.
+        floor: lower bound, microseconds.
+        gap: allowed relative gap to it.
+        deadline: time by ``time.perf_counter()``.
 
     Raises:
-        InputError: the machine or the collective is not served.
+        InputError: the machine or the collective is not supported.
         KeyboardInterrupt: the user interrupted before there was a schedule.
     """
     tacos, best, ended = registry.load("tacos"), None, ""
@@ -186,7 +188,7 @@ def _some(effort: Effort, units: float | None, seconds: float) -> Effort:
 
 
 def _why(outcome: GaveUp, effort: Effort) -> str:
-    """Return why it ended, of the time that is the user's, and not of what was left of it."""
+    """Return why it ended, in terms of the user's limit and not of the remaining time."""
     late = outcome.reason.startswith(LATE)
     return effort.why_late if late else outcome.reason
 

@@ -1,9 +1,9 @@
-"""Some of the ranks that want a chunk: what serves all of them serves these, and costs no less.
+"""Trees to some of the ranks that want a chunk: they cost at most as much as trees to all.
 
-So prices of links in slots say the least time of machines of any number of ranks, where trees to
-all of them are too many to look at. Which ranks are taken changes how much is said, and never
-whether it holds. And where those are the ranks for which it is hard, trees to them are the greater
-part of a packing: everyone else joins them.
+So prices of links in slots bound the time of machines of any number of ranks, even if trees to all
+of them are too many. The choice of ranks affects the strength of the bound, never its validity. If
+the choice contains the hardest ranks, trees to them are the greater part of a packing: all others
+join them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_GOALS = 6
 """Trees to so many ranks take milliseconds, on any machine."""
 
 _BETTERED = 0.05
-"""Of effort, for trees that serve everyone, by prices of those that do."""
+"""Effort for trees to all ranks, by prices of trees to few."""
 
 _SHORT, _STEEP, _FULLEST, _FINE = 1e-3, 6.0, 3.0, 1 << 30
 """Of the whole: a slot counts as no shorter. By how much a full one is dearer, as a logarithm; what
@@ -36,11 +36,10 @@ is no dearer for being fuller, and the dearest send as a whole number."""
 
 
 def few_goals(problem: FluidProblem) -> frozenset[int]:
-    """Return ranks that are hard to serve together; none: chunks do not all go the same ways.
+    """Return ranks that are hard to serve together. Empty: chunks do not all take the same paths.
 
-    Those are the farthest rank of each chassis, as what comes late to a chassis comes to it by
-    itself, and of each way that a chunk can begin with, one that is far by that way, as what leaves
-    late has to leave by several.
+    These are the farthest rank of each chassis, as each chassis has its late arrivals, and for each
+    link that a chunk can begin with, a rank far from it, as late data have to leave over several.
     """
     if len(problem.commodities) != 1 or len(problem.commodities[0].members) != 1:
         return frozenset()
@@ -110,9 +109,9 @@ class JoinedTrees:
         return found if found.whole else None
 
     def _joined(self, packing: TimedPacking) -> list[tuple[int, Tree]]:
-        """Return the trees of a packing, and how each goes on to everyone, the largest share first.
+        """Return the trees of a packing, each continued to all ranks, the largest share first.
 
-        What a link costs in a slot grows with what trees before load it with, by its length.
+        The cost of a link in a slot grows with the load by earlier trees, relative to its length.
         """
         slots = packing.slots
         load = np.zeros((len(self._counts), slots.count))

@@ -1,6 +1,6 @@
-"""The least time over all chunkings from below: prices of links in slots that raise what cuts say.
+"""Lower bounds over all chunkings by prices of links in slots, which improve those of cuts.
 
-What finds packings for given slots is here as well.
+The choice of an algorithm for packings in given slots is here as well.
 """
 
 from __future__ import annotations
@@ -30,39 +30,39 @@ _ALPHAS, FIRST = 6, 8
 """Of links that differ, of which sums are borders, and how many of these bounds look at."""
 
 _FLOWS = 30.0
-"""Of effort for the first packing of what is not copied."""
+"""Effort for the first packing of flows without copies."""
 
 _PIVOT = 1e-9
-"""Of effort, of a pivot and a column."""
+"""Effort per pivot and column."""
 
 MOST_SEARCHED = 20
 """Ranks of which the cheapest trees are searched, where no tables hold them all."""
 
 NARROWED = 1.5
-"""Of effort, for prices of trees to few ranks: a second or two, where they say anything."""
+"""Effort for prices of trees to few ranks: a second or two, if they give a bound."""
 
 KnownTrees = dict[tuple[frozenset[Fraction], Fraction], tuple[tuple[int, Tree], ...]]
 """Trees of commodities, by borders of slots and the time from which on these are in an order."""
 
 
 def engine_of(problem: FluidProblem) -> FlowProgram | TreePricing:
-    """Return what finds packings of a problem.
+    """Return the algorithm for packings of a problem.
 
     Raises:
-        TooLargeError: there are too many sets of ranks to look at.
+        TooLargeError: there are too many sets of ranks.
     """
     return FlowProgram(problem) if is_unicast(problem) else TreePricing(problem)
 
 
 @dataclass(frozen=True, slots=True)
 class SlotProof:
-    """By which prices a time is known to be the least.
+    """The prices that prove a lower bound on time.
 
     Attributes:
-        borders: of slots, from the start and from the end.
+        borders: borders of slots, from the start and from the end.
         begin: between it and ``end`` the order of borders is the same.
-        packing: with the prices.
-        goals: ranks that trees serve, whoever else wants something. None: trees serve everyone.
+        packing: the packing with the prices.
+        goals: ranks that trees serve, whoever else wants something. None: all.
     """
 
     borders: frozenset[Fraction]
@@ -74,23 +74,22 @@ class SlotProof:
 
 @dataclass
 class FloorSearch:
-    """A search for what no schedule of a problem takes less than, and for packings of some slots.
+    """A search for a lower bound on the schedules of a problem, and for packings of some slots.
 
     Attributes:
-        engine: what finds packings: a program of all flows, or the cheapest trees at some prices.
-        floor: what no schedule takes less than, microseconds: cuts of the machine say so.
-        gap: by which part of it a packing may be above it.
-        deadline: of ``time.perf_counter()``.
+        engine: algorithm for packings: a program of all flows, or the cheapest trees at prices.
+        floor: lower bound, microseconds, initially by cuts of the machine.
+        gap: allowed relative gap of a packing to it.
+        deadline: time by ``time.perf_counter()``.
         notify: called with (bound, best so far).
-        place: makes schedules of a packing, of ever smaller chunks until one takes no more than a
-            time: only of the largest, unless it is told to be thorough; returns what the best of
-            all takes.
-        effort: what may be spent, in units of some seconds.
+        place: makes schedules of a packing, of smaller and smaller chunks until one is within a
+            time, or only of the largest chunks, unless it is thorough. Returns the best time.
+        effort: limit, in units of some seconds.
         best: the best packing so far.
-        placed_us: what the best schedule takes. Infinite: there is none yet.
-        proof: of the floor. None: it is still that of cuts.
-        trees: of the programs that raise the floor, which are good ones for other sizes, too.
-        goals: the ranks to which the problem is narrowed. None: it is whole.
+        placed_us: time of the best schedule. Infinite: there is none yet.
+        proof: proof of the floor. None: it is still that of cuts.
+        trees: trees of the programs that raise the floor, which are useful for other sizes, too.
+        goals: the ranks to which the problem is restricted. None: it is whole.
     """
 
     problem: FluidProblem
@@ -188,7 +187,7 @@ class FloorSearch:
         return self.raise_by_few(worth)
 
     def raise_by_few(self, worth: float = 1e-9) -> Fraction | None:
-        """Raise the floor by trees to few ranks, beside what may be spent."""
+        """Raise the floor by trees to few ranks, in addition to the limit on effort."""
         few = narrowed_search(self.problem, self.floor, self.deadline)
         if few is None:
             return None

@@ -24,16 +24,16 @@ def insert(  # noqa: PLR0913, PLR0917 - a network, prices, and what is wanted
     begun: Whole,
     tree: Whole,
 ) -> int:
-    """Put the (link, slot)s of a cheap tree into ``tree``; return how many, -1 if there is none.
+    """Write the (link, slot)s of a cheap tree into ``tree``. Return their number, or -1 if none.
 
     Args:
-        src: of each link.
-        dst: of each link.
-        cost: shape (links, slots): of a send, 1 or more.
-        arrive: likewise: from which slot on what was sent is there. -1: it is not sent.
-        since: of each rank: 0 if it has the chunk from the start. Otherwise -1.
+        src: source of each link.
+        dst: destination of each link.
+        cost: shape (links, slots): cost of a send, 1 or more.
+        arrive: shape (links, slots): slot from which on a send has arrived. -1: it is not sent.
+        since: by rank: 0 if it has the chunk from the start. Otherwise -1.
         wanted: whether each rank wants it.
-        begun: whether a tree is begun with each rank. The cheapest is kept.
+        begun: whether to begin a tree with each rank. The cheapest is kept.
         tree: shape (most, 2).
     """
     slots, ranks = cost.shape[1], len(since)
@@ -80,14 +80,14 @@ def _spread(  # noqa: PLR0912, PLR0913, PLR0917
     far: Whole,
     via: Whole,
 ) -> None:
-    """Fill in what it costs to have the chunk at each rank by each slot, from who has it.
+    """Fill in the cost of having the chunk at each rank by each slot, from its holders.
 
     Args:
-        have: since which slot each rank has it.
+        have: slot since which each rank has it.
         by: link and slot by which each rank has it.
-        below: a rank that has it not, nor who has it from there. -1: none.
-        via: the link by which it is there first in a slot. -1: from the slot before. -2: it is
-            there anyway.
+        below: a rank that does not have it, nor the ranks served from there. -1: none.
+        via: the link by which it arrives first in a slot. -1: from the slot before. -2: it is there
+            anyway.
     """
     slots, ranks = cost.shape[1], len(have)
     out = np.zeros(ranks, np.int64)
@@ -176,7 +176,7 @@ def _anew(  # noqa: PLR0913, PLR0917
 
 @compiled
 def _price(src: Whole, cost: Whole, by: Whole, wanted: Whole) -> int:
-    """Leave out who neither wants the chunk nor serves others; return what the others cost."""
+    """Remove ranks that neither want the chunk nor serve others. Return the cost of the rest."""
     again = True
     while again:
         again = False

@@ -1,7 +1,7 @@
-"""What comes late to a chassis is not sent on twice: a time that no schedule beats.
+"""A lower bound by data that arrive late at a chassis, which are not forwarded twice.
 
-What is proved is :mod:`sccl.prove.check.late`, where n, m, d, D, a, R, O and Q are explained: here
-the chassis, the sources and the distance are looked for by which it takes the most.
+The proof is in :mod:`sccl.prove.check.late`, where n, m, d, D, a, R, O and Q are explained. Here
+the chassis, the sources and the distance with the strongest bound are searched.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _Farness = tuple[Fraction, tuple[Fraction, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """What comes late somewhere.
+    """Data that arrive late somewhere.
 
     Attributes:
-        us: what no schedule takes less than.
-        inside: the chassis to which it comes.
-        sources: what only these have is counted.
-        apart: from who wants it, microseconds, or more.
+        us: lower bound.
+        inside: the chassis at which they arrive.
+        sources: only data that these alone hold are counted.
+        apart: minimum distance to the ranks that want them, microseconds.
     """
 
     us: Fraction
@@ -37,15 +37,15 @@ class Late:
 
 
 def late_us(problem: FluidProblem) -> Fraction:
-    """Return the microseconds that no schedule takes less than, by what comes late. 0: nothing."""
+    """Return the lower bound in microseconds by data that arrive late. 0: none."""
     found = latest(problem)
     return found.us if found else Fraction(0)
 
 
 def latest(problem: FluidProblem) -> Late | None:
-    """Return what comes late such that it takes the most. None: nothing does.
+    """Return the late data with the strongest bound. None: there are none.
 
-    Where a switch copies nothing is said: one byte out of a rank may be many deliveries.
+    Switches that copy are excluded: one byte out of a rank may be many deliveries.
     """
     topology = problem.topology
     if any(switch.copies for switch in topology.switches):
@@ -66,10 +66,10 @@ def latest(problem: FluidProblem) -> Late | None:
 def _of(
     problem: FluidProblem, inside: frozenset[int], known: Sequence[Mapping[int, Fraction]]
 ) -> Iterator[Late]:
-    """Yield what is known of a chassis: of all that comes to it, and of what comes from afar.
+    """Yield bounds for a chassis: by all data that come to it, and by data from afar.
 
     Args:
-        known: how far ranks are from the first of each commodity.
+        known: distances of ranks from the first of each commodity.
     """
     entering = [w for w, (u, v) in enumerate(problem.edges) if u not in inside and v in inside]
     gates = {problem.edges[w][1] for w in entering}
@@ -112,7 +112,7 @@ def _least_alpha(problem: FluidProblem, inside: frozenset[int]) -> Fraction:
 
 
 def _by_links(topology: Topology) -> Callable[[Iterable[int]], dict[int, Fraction]]:
-    """Return what says how far nodes are from some, by alphas of links."""
+    """Return a function from nodes to the distances of all others, by alphas of links."""
     alphas = {link.edge: Fraction(str(link.alpha_us)) for link in topology.links}
     parts = lcm(*(alpha.denominator for alpha in alphas.values()))
     whole = {edge: int(alpha * parts) for edge, alpha in alphas.items()}  # adds up fast
@@ -126,7 +126,7 @@ def _by_links(topology: Topology) -> Callable[[Iterable[int]], dict[int, Fractio
 
 
 def _when(changes: list[tuple[Fraction, Fraction]], needed: Fraction) -> Fraction:
-    """Return when all is served, by how what is served changes, bytes a microsecond."""
+    """Return when all is served, given the changes of the rate, bytes a microsecond."""
     rate, at = Fraction(0), Fraction(0)
     for when, more in changes:
         if rate and needed <= rate * (when - at):

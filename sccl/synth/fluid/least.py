@@ -39,14 +39,14 @@ _FEW, _SEVERAL = 3, 6
 """Times the farthest way, up to which borders come first, and up to which they are tried."""
 
 _MANY = 12
-"""Likewise, up to which slots of about alphas are tried for what one rank sends, or gets."""
+"""Limit up to which slots of about alphas are tried for data of, or for, one rank."""
 
 _BESIDE, _DEAR = 1.0, 0.01
 """Of effort for packings where there are schedules of chunks of one size, if it takes more than so
 much to price trees once."""
 
 _THROUGHOUT = 1.0
-"""Of effort for each number of slots of the least alpha: what comes after it is little."""
+"""Effort for each number of slots of the least alpha. Later gains are small."""
 
 _EPOCHS = 12
 """In which the floor is cut."""
@@ -144,9 +144,10 @@ class Least(FloorSearch):
     # Trees to few ranks, which everyone else joins: all slots can be looked at, on any machine.
 
     def _few_ranks(self) -> bool:
-        """Pack trees to few ranks, and join everyone; return whether nothing else is any better.
+        """Pack trees to few ranks, and join all others. Return whether no alternative is better.
 
-        It is done beside what may be spent: where others are as hard to reach, it says little.
+        It is done in addition to the limit on effort: if others are as hard to reach, it gives
+        little.
         """
         goals = frozenset[int]() if self._looks_at_all else few_goals(self.problem)
         if not goals:
@@ -157,7 +158,7 @@ class Least(FloorSearch):
         few, joining, packed = narrowed(self.problem, goals), JoinedTrees(self.problem, goals), inf
 
         def place(packing: TimedPacking, enough: float, thorough: bool) -> float:
-            """Make schedules of what all have joined."""
+            """Make schedules after all ranks have joined."""
             nonlocal packed
             if whole := joining.whole(packing, packing.us * (1 + self.gap / 8)):
                 packed = min(packed, whole.us)
@@ -376,7 +377,7 @@ class Least(FloorSearch):
         return self._search(slots, hopeless=float(end))
 
     def _raise(self) -> None:
-        """Raise the floor, whatever that takes of what is left."""
+        """Raise the floor, with all of the remaining effort."""
         if self._looks_at_all:
             self.raise_floor()
         else:

@@ -1,4 +1,4 @@
-"""What the fluid packing can be told."""
+"""The options of the fluid packing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sccl.synth import contract
 
 
 class Options(contract.Options, frozen=True, kw_only=True):
-    """How near the bound is near enough, and what a link does during alpha."""
+    """The allowed gap to the bound, and the state of a link during alpha."""
 
     gap: Annotated[
         float,

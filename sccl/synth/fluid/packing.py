@@ -34,7 +34,7 @@ _SHORT = 1e-3
 """Of the whole: a slot counts as no shorter, where trees are to load all evenly."""
 
 _DEAR = 1000.0
-"""What serving a commodity by no tree costs, in times of the whole: no packing does it."""
+"""Cost of serving a commodity by no tree, in multiples of the whole: no packing does it."""
 
 
 class _Master:
@@ -101,7 +101,7 @@ class _Master:
         return True
 
     def cheapest(self, prices: Floats) -> Floats:
-        """Return, for each commodity, what the cheapest of its trees so far costs a byte."""
+        """Return, for each commodity, the cost per byte of the cheapest of its trees so far."""
         found = np.full(len(self.problem.commodities), np.inf)
         if self._loads:
             own, rows, holds = zip(*self._loads, strict=True)
@@ -123,9 +123,9 @@ class _Master:
 
 
 class WayPrices:
-    """What a byte costs over each way, of what its links and budgets cost: sums of few things.
+    """The price of a byte over each way, as a sum of the prices of its links and budgets.
 
-    As a product of matrices they would be a library's, which wakes threads for each.
+    A library's matrix product would wake threads for each.
 
     Attributes:
         meets: shape (resources, ways): microseconds of each that a byte takes.
@@ -249,11 +249,11 @@ class Growth:
         return more
 
     def _spread(self, effort: float) -> None:
-        """Begin with trees that load all slots evenly: each is cheap where those before it are not.
+        """Begin with trees that load all slots evenly: each is cheap where earlier ones are not.
 
-        What a slot costs grows with what it carries, by its length (Garg and Koenemann 1998). There
-        are about as many trees as rows: few commodities are priced more often, as a solution of
-        the program takes longer then than pricing does.
+        The cost of a slot grows with its load, relative to its length (Garg and Koenemann 1998).
+        There are about as many trees as rows. Few commodities are priced more often, since a
+        solution of the program then takes longer than pricing.
         """
         count = self.slots.grows.shape[1]
         lengths = self.slots.fixed + self.slots.grows @ np.full(count, self.master.unit / count)
@@ -278,7 +278,7 @@ class Growth:
             prices /= prices.max()
 
     def _bound_by(self, trees: list[tuple[float, Tree]], prices: Floats) -> None:
-        """See what the cheapest trees at prices that are no solution's prove of the time."""
+        """Update the bound by the cheapest trees at arbitrary prices."""
         each = self.master.counts @ prices
         buys = float((each @ self.slots.grows).max())  # a microsecond more, wherever it is
         if buys > 0:
@@ -297,17 +297,17 @@ class Growth:
         return self._bounded(prices, windows)
 
     def _bounded(self, prices: Floats, windows: Floats) -> bool:
-        """Add cheapest trees at some prices, and see what they prove."""
+        """Add cheapest trees at some prices, and update the bound."""
         trees = self._cheapest(prices)
         added = [self.master.add(c, tree) for c, (_, tree) in enumerate(trees)]
         self._prove(np.array([cost for cost, _ in trees]), prices, windows)
         return any(added)
 
     def _prove(self, costs: Floats, prices: Floats, windows: Floats) -> None:
-        """Take note of what prices prove, if it is the most so far.
+        """Record the bound by prices, if it is the best so far.
 
         Args:
-            costs: of a byte of each commodity, by its cheapest tree.
+            costs: cost of a byte of each commodity, by its cheapest tree.
         """
         least, buys = self._proved(costs, prices, windows)
         if least > self.least or self.best is None:
@@ -317,7 +317,7 @@ class Growth:
             self.sure = max(0.0, sure)
 
     def _proved(self, costs: Floats, prices: Floats, windows: Floats) -> tuple[float, float]:
-        """Return what prices prove of the time, in units, and what a unit of it buys."""
+        """Return the bound on time by prices, in units, and the value of a unit of time."""
         each, master, buys = self.master.counts @ prices, self.master, 1.0
         cost = float(self.sizes @ costs) / master.unit
         least = cost + float(windows @ master.least) - float(each @ master.fixed)

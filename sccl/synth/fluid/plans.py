@@ -28,23 +28,23 @@ from sccl.synth.fluid.pricing import TreePricing
 from sccl.synth.fluid.turning import can_turn, turned
 
 UNITS = 0.7
-"""Of effort, if nothing is said: about as many times some seconds."""
+"""Default effort in units of a few seconds."""
 
 MOST_RANKS = 128
 MOST_COMMODITIES = 5000
-"""Of classes that are no images of one another: of more the program becomes slow."""
+"""Limit on classes that are no images of one another: with more the program becomes slow."""
 
 _PS_PER_US = 10**6
 
 _FEW = 3
-"""Times the longest alpha: in less, links between chassis have time for what came there before."""
+"""Multiple of the longest alpha within which links between chassis cannot forward arrivals."""
 
 _NEAR, _DEAR, _SLOTS = 1.03, 0.1, 20
 """Times the bound, up to which a schedule is not bettered by packings if these are dear: if pricing
 trees of so many slots once takes so much effort."""
 
 _WHOLE = 2.0
-"""Of effort, for an allreduce that is no two phases."""
+"""Effort for an allreduce that is not two phases."""
 
 _LATE, _INTERRUPTED = "late", "interrupted"
 
@@ -59,7 +59,7 @@ class Narrowed:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """The user interrupted, and what was found is kept once so many sends are verified."""
+    """The user interrupted. The result is kept once its sends are verified."""
 
     kept_sends: int
 
@@ -68,17 +68,17 @@ class _NoPackingError(Exception):
     """Packings cannot be looked for, and there is no schedule."""
 
     def __init__(self, floor: Fraction, why: TooLargeError) -> None:
-        """Keep what no schedule takes less than, microseconds, and why there is no packing."""
+        """Keep the lower bound, microseconds, and why there is no packing."""
         super().__init__(str(why))
         self.floor, self.why = floor, why
 
 
 @dataclass
 class _Half:
-    """What is found for one phase.
+    """The result of one phase.
 
     Attributes:
-        floor: no schedule takes less, microseconds.
+        floor: lower bound, microseconds.
         ended: why it ended before its time. Empty: it did not.
     """
 
@@ -137,7 +137,7 @@ class _Half:
 
 
 def plan(request: Request, options: Options, effort: Effort, notify: Notify) -> Outcome:
-    """Return a schedule near the infimum over all chunkings, with what none takes less than.
+    """Return a schedule near the infimum over all chunkings, with a lower bound.
 
     Raises:
         InputError: the options do not fit the request, or the machine is too large.
@@ -248,10 +248,10 @@ def _is_single(spec: Spec) -> bool:
 
 
 def _dual_of(request: Request) -> Dual:
-    """Return what is solved: what one rank gathers is scattered by it, read backwards.
+    """Return the dual that is solved. A gather is a scatter, read backwards.
 
-    Flows into one rank are a program of their own for each rank that they come from. Those out of
-    it are one. Budgets are read backwards only where they have to be.
+    Flows into one rank need a separate program for each source. Flows out of it need only one.
+    Budgets are reversed only if necessary.
     """
     dual, spec = dual_of(request.spec), request.spec
     classes = spec.at(spec.unit).classes()
@@ -295,7 +295,7 @@ def _half(  # noqa: PLR0913, PLR0917 - a question, how well, how long, and who i
     notify: Notify,
     deadline: float,
 ) -> _Half:
-    """Return what is found for a phase.
+    """Return the result for a phase.
 
     Raises:
         InputError: the machine is too large.

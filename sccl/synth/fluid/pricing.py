@@ -34,10 +34,10 @@ _BEGUN = 4
 """Ranks with which trees are begun at first, where all take long."""
 
 _SEARCH = 0.05
-"""Of effort, in units of some seconds, of a tree that is searched."""
+"""Effort of a searched tree, in units of some seconds."""
 
 _FINE = 1 << 30
-"""Of the dearest send, as a whole number: sums of them stay far below 64 bits."""
+"""The largest cost of a send as an integer: sums stay far below 64 bits."""
 
 
 class TreePricing:
@@ -86,7 +86,7 @@ class TreePricing:
             )
 
     def effort(self, slots: int, *, lightly: bool = False) -> float:
-        """Return what it takes to price trees of so many slots, in units of some seconds."""
+        """Return the effort for pricing trees in a number of slots, in units of some seconds."""
         parts = self.light if lightly else self.parts
         took = 5e-10 * sum(part.work(slots) for part in parts)
         if self.searched is None or lightly:
@@ -246,10 +246,10 @@ class _Inserted:
     exact = False
 
     def __init__(self, problem: FluidProblem, begun: int = 0) -> None:
-        """Take note of what is to be served.
+        """Store the demands of a problem.
 
         Args:
-            begun: with how many ranks a tree is begun, one after the other. 0: with each.
+            begun: number of ranks with which to begin a tree, one after the other. 0: all.
         """
         self.problem = problem
         self.commodities = tuple(range(len(problem.commodities)))

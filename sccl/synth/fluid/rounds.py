@@ -1,12 +1,13 @@
-"""Allreduces in rounds: in each, ranks of a line of the machine exchange what each has added up.
+"""Allreduces in rounds: in each, ranks of a line of the machine exchange their partial sums.
 
-A machine whose links make it a product (a hypercube, a torus of four by four, a DGX-1: two quads)
-has coordinates, and ranks that differ in one of them alone are on a line. Where those of a line are
-linked all with all, a coordinate is done with in one round. After one round for each, in any order,
-everyone has everything exactly once. Coordinates may also be halved: one rank of a line gets what
-the others have, goes through the other rounds for them, and tells them in the end.
+A machine that is a product by its links (a hypercube, a torus of four by four, a DGX-1: two quads)
+has coordinates, and ranks that differ in only one of them are on a line. If the ranks of a line are
+linked all with all, one round completes a coordinate. After one round for each, in any order, every
+rank has every contribution exactly once. Coordinates may also be halved: one rank of a line gets
+the sums of the others, takes part in the other rounds for them, and sends them the result in the
+end.
 
-All of a round are one send after another of the same bytes: in a plan they are in one slot.
+A round is several sends of the same bytes: in a plan they are in one slot.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sccl.synth.fluid.tables import INFINITE, Whole
 from sccl.synth.network.products import Coordinates, coordinates
 
 _MOST_RANKS = 32
-"""Of more, pairs of links are many."""
+"""Limit on ranks, since there are many pairs of links."""
 
 _MOST_PLANS = 1000
 """That are priced each time, those of which most is exchanged first."""
@@ -103,7 +104,7 @@ class RoundPricing:
             self._turns[p, : len(plan.adds + plan.tells)] = plan.adds + plan.tells
 
     def effort(self, slots: int) -> float:
-        """Return what it takes to price them in so many slots, in units of some seconds."""
+        """Return the effort for pricing rounds in a number of slots, in units of some seconds."""
         return slots * (_SLOT + _GOAL * self._turns.size) if self.plans else 0.0
 
     def cheapest(self, cost: Whole, arrive: Whole) -> tuple[int, Tree]:
@@ -154,7 +155,7 @@ class RoundPricing:
                 yield self._tree(plan, sent)
 
     def _then(self, arrive: Whole) -> Whole:
-        """Return from which slot on what a round brings is there, shape (rounds, slots)."""
+        """Return the slot from which on the data of a round are there, shape (rounds, slots)."""
         there = arrive[self._every]
         then: Whole = np.maximum.reduceat(there, self._first, axis=0)
         then[np.minimum.reduceat(there, self._first, axis=0) < 0] = -1
@@ -194,7 +195,7 @@ class RoundPricing:
     ) -> Iterator[RoundPlan]:
         """Yield plans that halve the first coordinates of an order, and exchange along the others.
 
-        Where the machine's symmetries take each rank to all, all halve to the same ranks.
+        If the machine's symmetries are transitive on ranks, all halve to the same ranks.
         """
         each = (range(1 if self._alike else sizes[i]) for i in order[:halved])
         for ends in product(*each):
@@ -215,7 +216,7 @@ class RoundPricing:
 
 
 def _after(least: Whole, turn: Whole, each: Whole, then: Whole) -> Whole:
-    """Return what plans cost up to a round and with it, by the slot by which it is there."""
+    """Return the cost of plans up to and including a round, by the slot of its arrival."""
     found = np.full_like(least, INFINITE)
     found[turn < 0] = least[turn < 0]
     rows = np.flatnonzero(turn >= 0)

@@ -1,7 +1,7 @@
-"""Cheapest timed trees by CP-SAT: where all sets of ranks are too many to be looked at.
+"""Cheapest timed trees by CP-SAT, for too many sets of ranks for tables.
 
-A rank has one way in, or none if it does not want the chunk; what it sends on has come before. What
-CP-SAT proves within its effort is told as well, so that prices say something even then.
+A rank has one way in, or none if it does not want the chunk. It forwards only after the arrival.
+CP-SAT's bound within its effort is returned as well, so that prices give a bound even then.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from sccl.synth.flows.problem import FluidCommodity, FluidProblem, Tree
 from sccl.synth.fluid.tables import Whole
 
 UNITS = 0.5
-"""Of effort for a tree: sixteen ranks take a tenth of it."""
+"""Effort for a tree: sixteen ranks take a tenth of it."""
 
 _FINE = 10**6
-"""Of the dearest send, as a whole number: sums of more make the search longer."""
+"""The largest cost of a send as an integer: larger sums make the search longer."""
 
 _STRATEGY = Strategy(linear=2)
-"""Trees are nearly what linear programs say: 0.17 s each of 16 ranks in 11 slots."""
+"""Linear relaxations of trees are nearly tight: 0.17 s for each of 16 ranks in 11 slots."""
 
 
 class SearchedTrees:
@@ -34,11 +34,11 @@ class SearchedTrees:
     def cheapest(
         self, commodity: int, cost: Whole, arrive: Whole, hint: Tree | None
     ) -> tuple[Tree | None, float]:
-        """Return a cheap tree, and what no tree costs less than. None: it has found none.
+        """Return a cheap tree (None: it found none), and a lower bound on the cost of trees.
 
         Args:
             cost: shape (links, slots).
-            arrive: likewise: from which slot on it is there. -1: it is not sent.
+            arrive: shape (links, slots): slot from which on it is there. -1: it is not sent.
             hint: a tree to begin with.
 
         Raises:
@@ -88,7 +88,7 @@ class _Model:
                     model.add(turn[v] > turn[u]).only_enforce_if(sent)
 
     def cheapest(self, cost: Whole, hint: Tree | None) -> tuple[Tree | None, float]:
-        """Return what :meth:`SearchedTrees.cheapest` does."""
+        """Return the result of :meth:`SearchedTrees.cheapest`."""
         dearest = max(1, int(cost.max(initial=1)))
         part = max(1, dearest // _FINE)
         uses = list(self.sent)

@@ -15,10 +15,10 @@ class NoTreeError(Exception):
 
 
 class SetTables:
-    """Tables of what trees to all sets of ranks of groups, and of the other groups, cost.
+    """Tables of the costs of trees to all sets of ranks of groups, and of other groups.
 
     Attributes:
-        commodities: that they serve.
+        commodities: the commodities they serve.
         exact: whether no trees are left out.
     """
 
@@ -58,7 +58,7 @@ class SetTables:
         """Return a cheapest tree from a node that has the chunk from a slot on.
 
         Args:
-            goal: what is to be served: ranks of the node's group as bits, and above them groups.
+            goal: the set to serve: ranks of the node's group as bits, and above them groups.
 
         Raises:
             NoTreeError: there is none.
@@ -73,7 +73,7 @@ class SetTables:
         return frozenset((int(e), int(t)) for e, t in self._tree[:count])
 
     def prices(self, start: int, slots: int) -> Whole:
-        """Return what trees from a node cost, shape (goals, slots and one more): from when on."""
+        """Return the costs of trees from a node, shape (goals, slots and one more), by start."""
         groups, g = self.groups, int(self.groups.group[start])
         nodes, first = int(groups.nodes[g]), int(groups.first[g])
         goals = 1 << int(groups.ranks[g] + (groups.place >= 0).sum())

@@ -1,13 +1,12 @@
 """The cheapest timed tree to every set of ranks, from every node and slot: compiled loops.
 
-Dreyfus and Wagner's dynamic programming (1972), on a network expanded in time. What a node does
-with a chunk that it has from some slot on, to serve a set: it waits. It sends the chunk over a
-link, which has it some slots later. It serves two parts of the set, each by itself, or it is in the
-set.
+Dreyfus and Wagner's dynamic programming (1972), on a network expanded in time. A node that has a
+chunk from some slot on serves a set in one of these ways: it waits. It sends the chunk over a link,
+whose end has it some slots later. It serves two parts of the set separately. It is itself the set.
 
-Nodes lie in groups, a chassis each. A tree is taken to enter each group at most once, and to serve
-all of it from there, so another group counts as one thing to be reached, however many ranks it has.
-With a single group nothing is assumed.
+Nodes lie in groups, one for each chassis. A tree is assumed to enter each group at most once, and
+to serve all of it from there, so another group counts as one goal, however many ranks it has. With
+a single group nothing is assumed.
 """
 
 from __future__ import annotations
@@ -55,13 +54,13 @@ class NodeGroups(NamedTuple):
 
 @compiled
 def fill(groups: NodeGroups, slots: int, cost: Whole, arrive: Whole, table: Whole) -> None:
-    """Fill in what it costs to serve each set, from each node, from each slot on.
+    """Fill in the cost of serving each set, from each node, from each slot on.
 
     Args:
-        cost: shape (links, slots): of a send in a slot, 1 or more.
-        arrive: likewise: the slot from which on what was sent is there. -1: it is not sent.
+        cost: shape (links, slots): cost of a send in a slot, 1 or more.
+        arrive: shape (links, slots): the slot from which on it has arrived. -1: it is not sent.
         table: by group, set, slot (and one after the last) and node. A set is the group's own ranks
-            as bits, and above them the groups that are to be reached, this one left out.
+            as bits, and above them the groups that are to be reached, without this one.
     """
     many = 0
     for g in range(len(groups.nodes)):
@@ -132,7 +131,7 @@ def _fill_row(  # noqa: PLR0912, PLR0913, PLR0917 - what :func:`fill` takes, and
 def _onward(  # noqa: PLR0913, PLR0917 - a table, a link and a set
     groups: NodeGroups, slots: int, table: Whole, link: int, there: int, own: int, others: int
 ) -> int:
-    """Return what the set costs from where a link leads to, once the chunk is there."""
+    """Return the cost of the set from the end of a link, once the chunk is there."""
     dst = groups.dst[link]
     g, h = groups.group[groups.src[link]], groups.group[dst]
     if g != h:

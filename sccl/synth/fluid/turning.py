@@ -1,8 +1,8 @@
-"""Allreduce as one packing: contributions come up a tree to a rank, and the sum goes down another.
+"""Allreduce as one packing: contributions go up a tree to a rank, and the sum down another.
 
-Where bytes turn, and when, is each plan's own. So all links can be busy from the first moment to an
-alpha before the last one, where of two phases each lets some rest for an alpha. A tree up is one
-down, of the links turned round and of time backwards: both are priced by the same tables.
+Each plan has its place and time of the turn. So all links can be busy from the first moment to an
+alpha before the last one, whereas in each of two phases some are idle for an alpha. A tree up is a
+tree down, over reversed links and backwards in time: the same tables price both.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from sccl.synth.fluid.turns import TurnPricing
 _PS_PER_US = 10**6
 
 _FEW = Fraction(3, 2)
-"""Times what it takes to come to a rank and to go from it, up to which borders come first."""
+"""Multiple of the time to a rank and from it, up to which borders come first."""
 
 
 def can_turn(topology: Topology, spec: Spec) -> bool:
-    """Return whether bytes may be planned to turn: they come from all, and are wanted by all.
+    """Return whether bytes may turn: all ranks contribute to them, and all want them.
 
-    Every link has an alpha: what comes and what is sent on is never planned for the same moment.
+    Every link has an alpha: an arrival and its forwarding are never planned for the same moment.
     """
     alike = spec == named("allreduce", topology.ranks) and not spec.counts
     return alike and topology.ranks > 1 and all(link.alpha_us for link in topology.links)
@@ -45,8 +45,7 @@ def can_turn(topology: Topology, spec: Spec) -> bool:
 def pooled(problem: FluidProblem) -> FluidProblem:
     """Return an allgather's problem with one commodity for all of an allreduce's bytes.
 
-    Each class of chunks is any part of these, and its symmetry takes what is planned of the first
-    to it.
+    Each class of chunks is any part of these, and its symmetry maps the plan of the first to it.
     """
     ranks = range(problem.topology.ranks)
     every = tuple(member for one in problem.commodities for member in one.members)
@@ -58,12 +57,12 @@ def pooled(problem: FluidProblem) -> FluidProblem:
 
 
 def up_and_down(problem: FluidProblem, rounds: RoundPricing) -> tuple[FluidProblem, UpAndDownWays]:
-    """Return an allgather's problem as one of up and down, and what its ways stand for.
+    """Return an allgather's problem as one of up and down, and the meaning of its ways.
 
-    Each rank is there twice: while it adds what comes up, and once it has the sum. A way leads from
+    Each rank occurs twice: while it adds contributions, and once it has the sum. A way leads from
     rank to rank of the first kind, or of the second, or from the first to the second, where ranks
-    exchange what each has added. Then come, of each rank, what takes it from the one to the other,
-    and last, of each round, all ways again: from the end of the round before to the end of it.
+    exchange their sums. Then comes, for each rank, the way from the one to the other, and last, for
+    each round, all ways again: from the end of the round before to its end.
     """
     ranks, count = problem.topology.ranks, len(problem.edges)
     steps = [(0, 0), (0, ranks), (ranks, ranks)]
@@ -90,7 +89,7 @@ def up_and_down(problem: FluidProblem, rounds: RoundPricing) -> tuple[FluidProbl
 
 
 def told_apart(problem: FluidProblem, slots: TimeSlots, tree: Tree, rounds: RoundPricing) -> Tree:
-    """Return what goes up and down, or in rounds, as sends over the ways of :func:`up_and_down`."""
+    """Return sends up and down, or in rounds, as sends over the ways of :func:`up_and_down`."""
     count, ranks = len(problem.edges), problem.topology.ranks
     if tree in rounds.known:
         first = 3 * count + ranks
@@ -186,15 +185,15 @@ def turned(  # noqa: PLR0913, PLR0917 - a question, what is known, how well, how
     deadline: float,
     told: Callable[[float, float], None],
 ) -> tuple[Found | None, bool]:
-    """Return the best of two phases and of trees up and down, and whether the user interrupted.
+    """Return the better of two phases and trees up and down, and whether the user interrupted.
 
     Args:
         phases: None: there are none.
-        floor: what no schedule takes less than, microseconds.
-        gap: by which part of it one may be above it.
-        units: of effort.
-        deadline: of ``time.perf_counter()``.
-        told: of (bound, best so far), microseconds.
+        floor: lower bound, microseconds.
+        gap: allowed relative gap to it.
+        units: limit on effort.
+        deadline: time by ``time.perf_counter()``.
+        told: called with (bound, best so far), microseconds.
 
     Raises:
         KeyboardInterrupt: the user interrupted before there was a schedule.

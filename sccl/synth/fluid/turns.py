@@ -1,7 +1,7 @@
 """The cheapest pairs of timed trees: one into a rank, or two that exchange, and one out of it.
 
-A tree up is one down, of the links turned round and of time backwards, so both are priced by the
-same tables: of all ranks and slots at once, as these hold what every one of them costs.
+A tree up is a tree down, over reversed links and backwards in time, so the same tables price both:
+for all ranks and slots at once, as these contain all costs.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ from sccl.synth.fluid.sets import NoTreeError, SetTables
 from sccl.synth.fluid.tables import INFINITE, Whole
 
 MOST_WORK = 3 * 10**7
-"""Of a table, pairs of sets times slots times nodes: of more, pricing takes tenths of a second."""
+"""Limit for a table, pairs of sets times slots times nodes: beyond, pricing takes tenths of a
+second.
+"""
 
 MOST_SHARED = 2 * 10**5
 """Pairs of ranks times sets that one of them may serve: of more, nobody exchanges."""
 
 _GOAL = 1e-8
-"""Of effort, in units of some seconds, of what ranks may serve, in a slot."""
+"""Effort, in units of some seconds, per set that ranks may serve, in a slot."""
 
 _DEARER = 8
 """Times what tables are said to take elsewhere: what they were seen to take, filled in twice."""
 
 _FINE = 1 << 30
-"""Of the dearest send, as a whole number."""
+"""The largest cost of a send as an integer."""
 
 
 class _Turn(NamedTuple):
-    """Where trees up end and trees down begin.
+    """A place where trees up end and trees down begin.
 
     Attributes:
-        ranks: one, or two that exchange what has come up to them.
-        links: by which they do.
-        goals: of each rank: what it may serve, in so many ways that all together serve everything.
+        ranks: one, or two that exchange their sums.
+        links: the links of the exchange.
+        goals: by rank: the sets that it may serve, such that together they serve everything.
     """
 
     ranks: tuple[int, ...]
@@ -51,7 +53,7 @@ class _Turn(NamedTuple):
 
 
 class _Costs(NamedTuple):
-    """Shape (links, slots): what a send costs, and from which slot on it is there. -1: never."""
+    """Shape (links, slots): the cost of a send, and the slot of its arrival. -1: never."""
 
     cost: Whole
     arrive: Whole
@@ -71,11 +73,11 @@ class _BothWays(NamedTuple):
 
 
 class _Cheapest(NamedTuple):
-    """Where trees turn that cost the least, and in which slots.
+    """The cheapest turn of trees, and its slots.
 
     Attributes:
-        until: the slot by which all has come up.
-        since: from which on it goes down.
+        until: the slot by which all contributions have come.
+        since: the slot from which on the sum goes down.
     """
 
     price: int
@@ -105,7 +107,7 @@ class _Pair:
         self.goals = sum(len(turn.goals[0]) for turn in self.turns)
 
     def _shared(self, u: int, v: int) -> tuple[Whole, Whole]:
-        """Return what two ranks may serve such that they serve everything together."""
+        """Return the sets of two ranks that together are everything."""
         groups = self.down.groups
         g, h = int(groups.group[u]), int(groups.group[v])
         if g == h:
@@ -153,7 +155,7 @@ class _Pair:
 
 
 def _together(turn: _Turn, tables: SetTables, slots: int) -> Whole:
-    """Return what all ranks of a place cost together, by what each serves, and slot."""
+    """Return the total cost of all ranks of a place, by the set of each, and slot."""
     first, *others = (
         tables.prices(rank, slots)[goals]
         for rank, goals in zip(turn.ranks, turn.goals, strict=True)
@@ -185,7 +187,7 @@ class TurnPricing(TreePricing):
             )
 
     def effort(self, slots: int, *, lightly: bool = False) -> float:
-        """Return what it takes to price trees of so many slots. See :class:`TreePricing`."""
+        """Return the effort for pricing trees in a number of slots. See :class:`TreePricing`."""
         own = super().effort(slots, lightly=lightly)
         turns = _GOAL * slots * sum(pair.goals for pair in self._pairs)
         return _DEARER * own + turns + self.rounds.effort(slots)
@@ -193,9 +195,9 @@ class TurnPricing(TreePricing):
     def cheapest(
         self, prices: NDArray[np.float64], arrive: Whole, *, lightly: bool = False
     ) -> list[tuple[float, Tree]]:
-        """Return what is cheapest, trees up and down as one, or all sends of some rounds.
+        """Return the cheapest trees up and down as one, or all sends of some rounds, and the price.
 
-        And its price. See :class:`TreePricing`.
+        See :class:`TreePricing`.
         """
         del lightly  # all tables are
         cost = np.floor(prices * (_FINE / (float(prices.max(initial=0.0)) or 1.0)))
@@ -212,14 +214,14 @@ class TurnPricing(TreePricing):
 
 
 def turned_round(cost: Whole, arrive: Whole) -> _BothWays:
-    """Return costs of trees down, and of those of links turned round, in time that runs backwards.
+    """Return costs of trees down, and of trees over reversed links in reversed time.
 
-    What has to be there by a slot is sent in the one from which it comes by then; of several such
-    the cheapest is taken.
+    A send that has to be there by a slot leaves in the slot from which it comes by then. Among
+    several the cheapest is taken.
 
     Args:
-        cost: shape (links, slots): of a send.
-        arrive: likewise: from which slot on it is there, a later one. -1: never.
+        cost: shape (links, slots): cost of a send.
+        arrive: shape (links, slots): the later slot from which on it is there. -1: never.
     """
     links, slots = cost.shape
     back, there = np.full((links, slots), INFINITE), np.full((links, slots), -1, np.int64)

@@ -1,16 +1,15 @@
-"""Links that all cost alike go in step: in every round each takes one chunk, or sleeps.
+"""Matching on equal links in step: in every round each link takes one chunk, or none.
 
-Source: TACOS (MICRO 2024) sections IV-C to IV-E. Rounds are owned by the destinations: each looks
-at what its in-neighbours held as the round began, so that no link takes a chunk that its source is
-still being sent, and blocks of nodes may be looked at by a thread each. Of two candidates the one
-that fewer hold is taken: on tori one alone loses 2 to 7 %.
+Source: TACOS (MICRO 2024) sections IV-C to IV-E. Destinations choose: each considers the chunks
+that its in-neighbours held as the round began, so that no link takes a chunk that its source is
+still being sent, and blocks of nodes may be processed by a thread each. Among two candidates the
+one with fewer holders is taken: on tori a single candidate loses 2 to 7 %.
 
-Words of the bitsets go by groups, up to 64 of them, and a group of one node lies beside the same
-group of the next. All nodes begin a round at the same group, so that what is read lies in one part
-of the memory. Each link knows in which groups its source may have something to offer: those where
-something arrived there since the link found nothing. (Measured on a mesh of 100x100, against rows
-of whole nodes and random places to begin at: 47 ns a transfer instead of 60 to 90, most of it for
-words that were walked in vain.)
+Words of the bitsets are in groups, up to 64 of them, and a group of one node lies beside the same
+group of the next. All nodes begin a round at the same group, so that reads are local. Each link
+knows the groups in which its source may have a useful chunk: those with an arrival there since the
+link found nothing. (Measured on a mesh of 100x100, compared with rows of whole nodes and random
+starts: 47 ns a transfer instead of 60 to 90, most of it for words without a useful chunk.)
 """
 
 from __future__ import annotations
@@ -43,26 +42,25 @@ class Slots(NamedTuple):
 
 
 class Rounds(NamedTuple):
-    """A matching under way. Chunks go by places, which have nothing to do with their numbers.
+    """A matching in progress. Chunks are indexed by places, which are independent of their numbers.
 
     Attributes:
-        groups: how many groups of words there are, at most 64.
+        groups: number of groups of words, at most 64.
         bits: a group has 2 ** bits words.
         have: by group, node and word of the group: the chunks that the node holds, as bits.
-        missing: of each node: how many chunks it still wants.
-        holders: of each place: how many nodes hold the chunk, or are being sent it. A row for each
-            block of nodes, which sees what others take in this round when that has ended.
-        maybe: of each slot a bit per group: whether its source may have something to offer there.
-        news: of each node likewise: whether something arrived there in the last round.
-        taken: of each slot: the place of the chunk that it takes in this round, and one more; 0:
-            none.
-        place: of each chunk.
-        chunk: of each place.
-        left: how many chunks all nodes together still want. How many rounds were made. How many
-            chunks are in ``log``. The seed.
-        counts: of each block of nodes: how many chunks it took in this round.
-        came: how often threads came to where they wait for one another, all together.
-        fired: of each round a bit per slot: whether it took a chunk.
+        missing: by node: number of chunks it still wants.
+        holders: by place: number of nodes that hold the chunk, or are being sent it. A row for each
+            block of nodes, which sees the choices of others when the round has ended.
+        maybe: by slot a bit per group: whether its source may have a useful chunk there.
+        news: by node a bit per group: whether a chunk arrived there in the last round.
+        taken: by slot: 1 plus the place of its chunk in this round. 0: none.
+        place: by chunk.
+        chunk: by place.
+        left: number of chunks that all nodes together still want, number of rounds, number of
+            chunks in ``log``, and the seed.
+        counts: by block of nodes: number of chunks it took in this round.
+        came: number of times that threads came to their barrier, in total.
+        fired: by round a bit per slot: whether it took a chunk.
         log: the chunks taken, by round and slot.
     """
 
