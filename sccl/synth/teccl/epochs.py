@@ -1,11 +1,11 @@
-"""Time in epochs: how many a chunk is on its way, and what it holds in which (TE-CCL, section 3).
+"""Time in epochs: the delay of a chunk, and its use of resources by epoch (TE-CCL, section 3).
 
-A chunk that is sent in an epoch sets out within it. It may be sent on from the first epoch that
-begins no earlier than it has come, wherever in the epoch it set out. Where a chunk takes a link
-longer than an epoch it holds it for as many as that takes (appendix F). Otherwise a link carries in
-an epoch as many as pass it one after the other. What lasts into an epoch by less than a tenth of it
-is not counted as one more, as in the paper's own code: a short alpha would cost a long epoch. So
-schedules are placed again in exact time (:mod:`sccl.synth.intervals.placing`).
+A chunk that is sent in an epoch starts within it. It may be forwarded from the first epoch that
+begins no earlier than its arrival, wherever in the epoch it started. If a chunk takes a link longer
+than an epoch, it uses the link for several epochs (appendix F). Otherwise a link carries in an
+epoch as many chunks as pass it one after the other. Less than a tenth of an additional epoch is not
+counted, as in the paper's code: a short alpha would otherwise cost a long epoch. So schedules are
+placed again in exact time (:mod:`sccl.synth.intervals.placing`).
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class Epochs:
 
     Attributes:
         length: units.
-        delay: of each way: epochs from that of the send to that from which the chunk is there.
-        spans: of each way.
-        far: epochs from each rank to each other, if nothing is in the way.
-        first: how many epochs are over by then; epochs are counted from there.
-        sizes: of chunks of several sizes: of those of each. What this says itself of delays is
-            about the least.
+        delay: by way: epochs from that of the send to that from which the chunk is there.
+        spans: by way.
+        far: epochs from each rank to each other, without conflicts.
+        first: number of epochs before the first one considered.
+        sizes: for chunks of several sizes, the epochs of each. Delays here are those of the
+            smallest.
     """
 
     posed: Posed
@@ -90,7 +90,7 @@ class Epochs:
         return self.length * self.posed.unit * self.posed.clock.tick_ps / 10**6
 
     def room(self, thing: int, epoch: int) -> int:  # noqa: ARG002 - others vary
-        """Return what there is of a thing in an epoch."""
+        """Return the capacity of a resource in an epoch."""
         return self.posed.room[thing] * self.length
 
     def delay_at(self, way: int, epoch: int) -> int | None:  # noqa: ARG002 - others vary
@@ -98,7 +98,7 @@ class Epochs:
         return self.delay[way]
 
     def spans_at(self, way: int, epoch: int) -> tuple[Span, ...]:  # noqa: ARG002 - others vary
-        """Return what a chunk holds that sets out in an epoch."""
+        """Return the uses of resources by a chunk that starts in an epoch."""
         return self.spans[way]
 
     def soonest(self, chunk: int) -> list[int]:
@@ -231,7 +231,7 @@ def epochs_in(units: int, length: int) -> int:
 
 
 def span_of(hop: Hop, length: int, begin: int, *, alone: bool) -> Span:
-    """Return what a chunk holds, of a thing whose epochs begin so much later than others."""
+    """Return the use of a resource whose epochs begin later than others by an offset."""
     first, within = divmod(hop.offset - begin, length)
     last = first + epochs_in(within + hop.busy, length) - 1
     whole = alone or 2 * hop.busy > length

@@ -1,9 +1,10 @@
-"""TE-CCL's general model: which chunk goes which way in which epoch (section 3, appendices A to D).
+"""TE-CCL's general model: the way and epoch of each send (section 3, appendices A to D).
 
-Variables are Boolean: chunks are not split. A chunk comes once to a rank. So a rank's buffer is
-what has come so far, and flow conservation is that what leaves has come. The number of epochs is
-given. All is to be there by then, and nothing else is asked, which solvers settle fastest. Or, in
-a round of A*, as much as can be has to come as near as can be to where it is wanted.
+Variables are Boolean: chunks are not split. A chunk comes once to a rank. So a rank's buffer is the
+set of arrivals so far, and flow conservation means that a chunk leaves after its arrival. The
+number of epochs is given. All chunks have to arrive by then, without another objective, which is
+fastest for solvers. In a round of A*, as many as possible have to come as near as possible to their
+destinations.
 
 Images of a chunk by a symmetry of machine and collective share its variables.
 """
@@ -32,13 +33,13 @@ _HALF = 0.5
 """Solvers of programs are off by a little from 0 and 1."""
 
 _BITS = 40
-"""Of what there is of a thing: solvers reckon in 64 with sums of what is taken."""
+"""Bits for the capacity of a resource: solvers use 64 for sums."""
 
 _REWARD = 10_000
-"""Of a chunk where it is wanted, in the first epoch."""
+"""Reward of a chunk at a destination, in the first epoch."""
 
 _DISTANCE = 0.5
-"""What being near is worth of that, at most (the paper's gamma, below 1)."""
+"""Maximum reward for being near, relative to that (the paper's gamma, below 1)."""
 
 
 class OutOfTimeError(Exception):
@@ -64,7 +65,7 @@ class EpochState:
         return cls({(c, r): 0 for c, own in enumerate(holders) for r in own})
 
     def after(self, epochs: Epochs, sends: Iterable[ChunkSend], count: int) -> EpochState:
-        """Return what there is so many epochs later, after some sends, by epoch."""
+        """Return the state some epochs later, after some sends, by epoch."""
         posed = epochs.posed
         there = {key: max(0, epoch - count) for key, epoch in self.there.items()}
         held = {(t, k - count): load for (t, k), load in self.held.items() if k >= count}
@@ -128,15 +129,14 @@ class ExpandedModel:
         whole: bool = True,
         late: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Make it.
+        """Make the model.
 
         Args:
             count: epochs.
-            standing: what there is when it begins. None: what the collective says.
-            buffers: chunks of others that a rank keeps to send on later. None: any number. Only
-                with the action of the identity.
-            whole: whether all is to be there in the end. Otherwise as much as can be is to come
-                near.
+            standing: the initial state. None: that of the collective.
+            buffers: limit on chunks of others that a rank keeps to forward later. None: no limit.
+                Only with the action of the identity.
+            whole: whether all chunks have to arrive. Otherwise as many as possible come near.
             late: whether time is over.
 
         Raises:
@@ -211,7 +211,7 @@ class ExpandedModel:
                 self._keep(come, leave)
 
     def _keep(self, come: dict[int, list[IntVar]], leave: list[tuple[int, IntVar]]) -> None:
-        """Add that a rank sends on what has come by then."""
+        """Add that a rank sends only chunks that have arrived."""
         model, times = self.model, sorted(come)
         have: dict[int, IntVar] = {}
         for before, k in zip([None, *times], times, strict=False):
@@ -230,10 +230,10 @@ class ExpandedModel:
         came: int | None,
         leave: list[tuple[int, IntVar]],
     ) -> None:
-        """Add that a rank sends on what comes at that moment, or what it has kept.
+        """Add that a rank forwards a chunk at its arrival, or from its buffer.
 
         Args:
-            came: the epoch from which it is there, if that is settled.
+            came: the epoch from which it is there, if known.
         """
         model = self.model
         kept: IntVar | int = 0
@@ -254,7 +254,7 @@ class ExpandedModel:
                 model.add(x == 0)
 
     def _limit(self, late: Callable[[], bool]) -> None:
-        """Add what things have room for.
+        """Add the capacities of resources.
 
         Raises:
             OutOfTimeError: time is over before that.

@@ -1,9 +1,9 @@
-"""Chains with other roots: trees turned so that they meet elsewhere, at one rank or at two.
+"""Chains with other roots: trees modified so that they meet elsewhere, at one rank or at two.
 
-A chunk's trees are turned to a root by reversing what is sent between it and the old one. Where a
-neighbour sends the root its partial result, and gets the result from there, the two may exchange
-instead: the root sends what it has without the neighbour's part, at the same time, and both have
-all. So the longest way is that of both parts, and not there and back.
+A chunk's trees get another root by reversing the sends between it and the old one. If a neighbour
+sends the root its partial result, and gets the result from there, the two may exchange instead: the
+root sends its value without the neighbour's part, at the same time, and both have all. So the
+longest path consists of both parts, and not of the path there and back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sccl.synth.teccl.chains import Chain, ChainSend, is_reduced
 from sccl.synth.teccl.waiting import Waiting
 
 MOST_SENDS = 2**12
-"""Of chains whose roots are looked for."""
+"""Limit on chains whose roots are improved."""
 
 _PLACED = 2**16
 """Sends that are placed in all, as one chunk after the other is tried otherwise: some seconds."""
@@ -154,7 +154,7 @@ class _Search:
         ways: Sequence[Sequence[int]],
         ends: Sequence[int],
     ) -> dict[int, int]:
-        """Return of each rank but roots the way to it; of those as short the least loaded."""
+        """Return for each rank but roots the way to it, the least loaded among the shortest."""
         posed, found = self.posed, dict[int, int]()
         heap = [(0, 0, root, -1) for root in roots]
         done: set[int] = set()
@@ -221,7 +221,7 @@ class _Search:
         return found
 
     def _tasks(self, trees: RootedTrees) -> list[_Task]:
-        """Return what is sent of a chunk, each after what it needs."""
+        """Return the sends of a chunk, each with its predecessors."""
         posed, tasks = self.posed, list[_Task]()
         into: dict[int, list[int]] = {}
         for rank in _leaves_first(trees.up, posed.dst, trees.root):
@@ -242,10 +242,10 @@ class _Search:
         return tasks
 
     def _try(self, trees: list[RootedTrees]) -> bool:
-        """Place all; return whether that is better, and take it if so.
+        """Place all sends. Return whether that is better, and keep it if so.
 
-        Chunks whose trees stay are placed in the order that they have, others by when each send
-        could start if nothing were in the way.
+        Chunks whose trees stay are placed in their order, others by the earliest possible start of
+        each send.
         """
         ways, needs, starts, rows = [], [], list[int](), list[tuple[int, _Task]]()
         for chunk, own in enumerate(trees):

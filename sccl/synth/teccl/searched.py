@@ -22,7 +22,7 @@ from sccl.synth.teccl.epochs import MOST, Epochs, epochs_in
 from sccl.synth.teccl.expanded import EpochState, Expanded, ExpandedModel, OutOfTimeError
 
 MOST_VARIABLES = 1_500_000
-"""Of a model, about."""
+"""Approximate limit on the variables of a model."""
 
 _SHARE = 0.5
 """Of the effort that is left: for one model, and of the time, for a round of A*, as a first one
@@ -42,10 +42,10 @@ class EpochSearch:
 
     Attributes:
         actions: groups of symmetries that are tried, the last the identity alone.
-        least: units that no schedule takes less than, where bandwidth varies at its full one.
-        buffers: chunks of others that a rank keeps to send on later. None: any number.
+        least: lower bound in units, at full bandwidth if it varies.
+        buffers: limit on chunks of others that a rank keeps to forward later. None: no limit.
         told: called with each schedule that is found, in exact time, and its epochs.
-        solver: of the models.
+        solver: solver of the models.
     """
 
     epochs: Epochs
@@ -56,15 +56,15 @@ class EpochSearch:
     solver: str = "auto"
 
     def fewest(self, spending: Spending, enough: int, finish: int | None) -> int | None:
-        """Look for the fewest epochs; return how many are found. None: none are, by then.
+        """Search the fewest epochs. Return the number found. None: none so far.
 
         Args:
             enough: units: it ends with a schedule that finishes by then.
-            finish: units: of a schedule that is known. None: of none.
+            finish: finish of a known schedule, units. None: there is none.
 
         Raises:
             TooLargeError: the model would be too large.
-            KeyboardInterrupt: the user interrupted; what was found by then has been told.
+            KeyboardInterrupt: the user interrupted. Results so far have been reported.
         """
         if finish is not None and finish <= enough:
             return None
@@ -148,7 +148,7 @@ class EpochSearch:
         return True
 
     def solved(self, count: int, spending: Spending) -> Expanded:
-        """Return what the model of so many epochs says: symmetric schedules first, then all."""
+        """Return the result of the model with ``count`` epochs: symmetric schedules, then all."""
         self._check_size(count)
         found = Expanded(None, refuted=False, units=0.0)
         for action in self.actions:
@@ -161,10 +161,10 @@ class EpochSearch:
     def _spent(
         self, make: Callable[..., ExpandedModel], spending: Spending, share: float = 1.0
     ) -> Expanded:
-        """Return what a model says, which is made if there is time for it.
+        """Return the result of a model, which is built if there is time for it.
 
         Args:
-            share: of the time that is left then.
+            share: fraction of the remaining time.
         """
         nothing = Expanded(None, refuted=False, units=0.0)
         if spending.used_up():
@@ -189,9 +189,9 @@ class EpochSearch:
         return max(delays, default=0)
 
     def _tell(self, sends: Sequence[ChunkSend]) -> int:
-        """Tell of a schedule in exact time, without what serves nothing; return its finish.
+        """Report a schedule in exact time, without useless sends. Return its finish.
 
-        Where buffers are limited nothing leaves before its epoch.
+        If buffers are limited, no send leaves before its epoch.
         """
         posed, length = self.epochs.posed, 0 if self.buffers is None else self.epochs.length
         order = sorted(pruned(posed, sends), key=lambda s: (s.start, s.chunk, s.way))

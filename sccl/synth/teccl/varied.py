@@ -1,4 +1,4 @@
-"""Problems in which bandwidth varies, and the rows of schedules of what is sent then."""
+"""Problems with varying bandwidth, and the rows of their schedules."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def varied(posed: Posed, bandwidth: VariableBandwidth) -> Posed:
 def rows_of(posed: Posed, sends: Sends) -> Hops | None:
     """Return sends as the rows of a schedule, each for as long as its bytes take.
 
-    What passes a switch is reduced at the end of its way. None: the bandwidth does not vary.
+    Chunks through a switch are reduced at the end of their way. None: the bandwidth does not vary.
     """
     if not posed.varied:
         return None

@@ -1,10 +1,10 @@
-"""Epochs in which the bandwidth varies: capacities and delays by epoch (TE-CCL, section 3).
+"""Epochs with varying bandwidth: capacities and delays by epoch (TE-CCL, section 3).
 
-The paper takes a matrix of capacities per epoch, and that bandwidth changes between epochs alone.
-Here an epoch counts with what passes a link within it, rounded down. Where a chunk that is one of
-several in an epoch still passes within it, it does so. Else it has the link by itself, for as many
+The paper takes a matrix of capacities per epoch, with changes only between epochs. Here the
+capacity of an epoch is the data that pass a link within it, rounded down. A chunk that passes a
+link within an epoch, as one of several, does so. Otherwise it uses the link alone, for as many
 epochs as its bytes take from the epoch's begin on. So no chunk passes a link in an outage, however
-long that is, and one that began before it ends after it.
+long that is, and a transfer that began before it ends after it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sccl.synth.teccl.epochs import (
 from sccl.synth.teccl.varied_least import farthest
 
 _Setting = tuple[int | None, tuple[Span, ...]]
-"""The delay of a chunk that sets out, None if it never arrives, and what it holds."""
+"""The delay of a chunk (None if it never arrives), and its uses of resources."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class VariedEpochs(Epochs):
     _known: dict[tuple[int, int], _Setting] = field(default_factory=dict, kw_only=True)
 
     def room(self, thing: int, epoch: int) -> int:
-        """Return what there is of a thing in an epoch, at least 1: what is alone there takes it."""
+        """Return the capacity of a resource in an epoch, at least 1: a single chunk may use it."""
         if thing >= len(self.posed.topology.links):
             return super().room(thing, epoch)
         key = thing, self.first + epoch
@@ -60,7 +60,7 @@ class VariedEpochs(Epochs):
         return self._set_out(way, epoch)[0]
 
     def spans_at(self, way: int, epoch: int) -> tuple[Span, ...]:
-        """Return what a chunk holds that sets out in an epoch."""
+        """Return the uses of resources by a chunk that starts in an epoch."""
         return self._set_out(way, epoch)[1]
 
     def fewest(self, least: int) -> int:

@@ -1,11 +1,11 @@
-"""What no schedule takes less than where bandwidth varies, beside what holds at full bandwidth.
+"""Lower bounds for schedules with varying bandwidth, in addition to those at full bandwidth.
 
-- The first tick at which a chunk can be at a rank: what sets out later on a way never arrives
-  earlier, so Dijkstra's search by times of arrival finds it. If there is none, no schedule is.
-- Each chunk that a rank wants and does not hold comes over some link into it, and each that it
-  alone holds and others want leaves it. A link passes chunks one after the other, so by a tick no
-  more of them than whole times a chunk's bytes fit into what its rate has let pass by then. A chunk
-  arrives no earlier than the link's lag after that.
+- The first tick at which a chunk can be at a rank: a later start on a way never arrives earlier, so
+  Dijkstra's search by times of arrival finds it. If there is none, there is no schedule.
+- Each chunk that a rank wants and does not hold comes over some link into it, and each chunk that
+  it alone holds and others want leaves it. A link passes chunks one after the other, so by a tick
+  their number is at most the data that its rate allows by then over a chunk's bytes, rounded down.
+  A chunk arrives no earlier than the link's lag after that.
 """
 
 from __future__ import annotations
