@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+from collections.abc import Iterator
+from inspect import cleandoc
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,8 @@ GUIDES = [
     ROOT / "docs" / "tutorial.md",
     *sorted((ROOT / "docs" / "how-to").glob("*.md")),
 ]
+_ROLE = re.compile(r":\w+:`[^`]*`")
+_FIELDS = re.compile(r"\n\s*(\w+: |Args:|Returns:|Raises:|Attributes:|Yields:)")
 SEMICOLON, YOU = re.compile(";"), re.compile(r"\byou(?:rs?)?\b", re.IGNORECASE)
 
 
@@ -57,6 +62,24 @@ def test_sentences_are_short(page: Path) -> None:
 
 def test_guides_address_the_reader() -> None:
     assert together(GUIDES).per_thousand(YOU) >= 6
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    """Yield the docstrings of a module, those of its constants included."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str() as text)):
+                yield _FIELDS.sub(r"\n\n\1", _ROLE.sub("``code``", cleandoc(text)))
+
+
+def test_docstrings_are_plain() -> None:
+    files = sorted((ROOT / "sccl").rglob("*.py"))
+    texts = (prose_of(text) for path in files for text in docstrings(path))
+    text = Prose(tuple(sentence for part in texts for sentence in part.sentences))
+    assert text.words > 100_000
+    assert text.per_thousand(FREE_CLAUSE) <= 2
+    assert text.per_thousand(SEMICOLON) <= 3
+    assert text.share(START) <= 0.01
 
 
 def test_help_is_plain() -> None:
