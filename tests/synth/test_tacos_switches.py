@@ -70,6 +70,15 @@ def star(ranks: int, hub: Switch, speeds: tuple[float, float] = (50.0, 50.0)) ->
     return Topology("star", ranks, tuple(links), 0.25, 50.0, switches=(hub,))
 
 
+def test_switches_that_one_rank_sends_to_are_unwound() -> None:
+    edges = [(0, 2), (1, 2), (2, 0), (2, 1), (0, 3), (3, 1)]
+    links = tuple(Link(u, v, 1, 0.25, 250.0) for u, v in edges)
+    hubs = tuple(Switch(name, False, None, False) for name in ("both ways", "one way"))
+    machine = Topology("hubs", 2, links, 0.25, 250.0, switches=hubs)
+    best = found(machine, named("allgather", 2), 8, switch_degree=1)
+    assert violations(schedule(best)) == []
+
+
 HUBS = [Switch("plain"), Switch("copies", copies=True), Switch("stores", False, None, False)]
 
 

@@ -44,7 +44,7 @@ def unwound(topology: Topology, clock: Clock, crossings: Crossings, degree: int)
     members = {g: len(np.unique(crossings.src[around == g])) for g in np.unique(around).tolist()}
     chosen: dict[tuple[int, int], tuple[Link, int]] = {}
     for way in np.flatnonzero(~through | ((turns > 0) & (turns <= degree))).tolist():
-        most = min(degree, members[int(around[way])] - 1) if through[way] else 1
+        most = max(1, min(degree, members[int(around[way])] - 1)) if through[way] else 1
         link = _link(topology, crossings, way, most)
         other = chosen.get(link.edge)
         if other is None or _cost(link, clock) < _cost(other[0], clock):
