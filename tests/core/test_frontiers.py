@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -174,10 +173,7 @@ def test_what_lasts_has_no_times_and_no_folders(frontier: Frontier) -> None:
         ),
         seconds=1.0,
     )
-    plain = frontier_to_plain(frontier.lasting)
-    assert frontier_to_plain(elsewhere.lasting) == plain
-    text = json.dumps(plain)
-    assert not any(word in text for word in ('"seconds"', '"from_store"', "there"))
+    assert frontier_to_plain(elsewhere.lasting) == frontier_to_plain(frontier.lasting)
 
 
 def test_what_dominates_and_what_a_refutation_carries_to() -> None:
