@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,8 @@ def anonymous(schema: dict[str, Any]) -> Any:
     def renamed(part: Any) -> Any:
         if isinstance(part, list):
             return [renamed(row) for row in part]
+        if isinstance(part, str):
+            return cleandoc(part)  # releases of msgspec differ in the indentation of docstrings
         if not isinstance(part, dict):
             return part
         if "$ref" in part and isinstance(part["$ref"], str):
