@@ -18,8 +18,8 @@ THREADS = 512
 """Threads of a block: enough 16-byte loads under way to fill a link (SCCL section 4)."""
 
 BLOCK_GB_PER_S = 14
-"""What one thread block is taken to move over a link: 10 to 20 are told of NVLink, none measured
-here. A lane of 25 or 27 gets two."""
+"""Assumed rate of one thread block over a link. Published for NVLink: 10 to 20, none measured here.
+A lane of 25 or 27 GB/s gets two blocks."""
 
 PACKET_BYTES = 16 * 1024
 """Most of a chunk that is sent at once in packets."""

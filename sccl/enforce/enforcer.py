@@ -73,7 +73,7 @@ class Enforcer:
         self.sequence = CallSequence(self.program, [op for op, _ in script.submits], script.order)
         self.measures = Stopwatch()
         self._first: list[tuple[Hashable, ...]] | None = None if rank else []
-        self._calling = False  # it is about to call: then it does not stand
+        self._calling = False  # a thread that is about to call is not stalled
         self._lock = threading.RLock()
         self._open: dict[tuple[int, int], HeldOp] = {}
         self._made: deque[DeviceCall] = deque()
@@ -214,7 +214,7 @@ class Enforcer:
         while self._made:
             try:
                 made = self._made.popleft()
-            except IndexError:  # another thread has it
+            except IndexError:  # another thread took it
                 return
             made.follow()
 
@@ -239,7 +239,7 @@ class Enforcer:
             world = self._channels.group(lane, self._world)
             self._exchanges[id(motif)].run(held.row, world, op.reduce)
         else:
-            assert held.row  # what stays where it is, is put in place
+            assert held.row  # its creation copies the blocks that stay on this rank
 
     def _before_wait(self, call: HeldCall) -> None:
         """Wait until a call is issued. Earlier calls of the plan may still have to be submitted.
@@ -285,7 +285,7 @@ class Enforcer:
             with self._lock:
                 calls, stands = self.sequence.calls, bool(self._open)
             if stands and calls == before:
-                with suppress(ToolError):  # the store does not answer: where one waits, it is told
+                with suppress(ToolError):  # the waiting call reports a store that does not answer
                     self._stand()
                 self._give_up(time.monotonic() - limit)
             before = calls

@@ -179,7 +179,7 @@ class Recorder:
 
     def _backward_ends(self) -> None:
         begin = _Timer(self)
-        # What is called last comes after what was asked for until now.
+        # A callback queued last runs after all callbacks queued before.
         _at_end_of_backward(lambda: self._waited_in_backward(begin))
 
     def _waited_in_backward(self, begin: _Timer) -> None:

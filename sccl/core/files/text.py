@@ -54,7 +54,7 @@ def parse(text: str, wire: type[W], where: str) -> W:
 
     Raises:
         FormatError: not JSON (line and column), of another kind, not of that shape (path of the
-            field), or no plan and edited since it was written.
+            field), or an edited file that is no plan.
     """
     try:
         json.loads(text, object_pairs_hook=_refuse_repeated_keys)
@@ -112,7 +112,7 @@ def _other_kind(text: str, expected: Kind) -> str:
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):
-        return ""  # what is wrong was met before the end of what is JSON
+        return ""  # the text is wrong before its JSON ends
     if not isinstance(fields, dict):
         return ""
     if found := kind_of(fields):
@@ -149,7 +149,7 @@ def _words(kind: msgspec.inspect.Type) -> list[str]:
 
 def _meant(error: Exception, wire: type[msgspec.Struct]) -> str:
     """Return a question after the field that was perhaps meant. Empty: nothing is like it."""
-    # msgspec says which field it does not know, and where, in its message alone.
+    # msgspec names an unknown field and its path only in the message.
     unknown = r"Object contains unknown field `(.*?)`(?: - at `\$(.*)`)?"
     told = re.fullmatch(unknown, str(error), re.DOTALL)
     if not told:
@@ -196,7 +196,7 @@ _HEAD = ("schema", "kind", "digest", "sccl", "inputs")
 def digest(wire: msgspec.Struct) -> str:
     """Return the sha256 of a value's content, ``"sha256:..."``, ignoring a stated digest."""
     plain = msgspec.to_builtins(wire)
-    for head in _HEAD:  # whether msgspec leaves out defaults is its affair
+    for head in _HEAD:  # msgspec may leave out defaults
         plain.pop(head, None)
     return "sha256:" + hashlib.sha256(msgspec.json.encode(plain, order="sorted")).hexdigest()
 

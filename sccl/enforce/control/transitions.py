@@ -75,9 +75,9 @@ RANK: dict[tuple[RankState, RankEvent], tuple[RankState, Vote]] = {
     (_A, _COMMIT): (_A, Vote.NONE),
     (_C, _ABORT): (_C, Vote.NONE),
     (_X, _ABORT): (_X, Vote.NONE),
-    (_U, _ABORT): (_N, Vote.NONE),  # what comes of its plan yet is too late
+    (_U, _ABORT): (_N, Vote.NONE),  # later messages about its plan are ignored
     (_U, _LATER): (_P, Vote.NONE),
-    # What is heard again is answered again, in the same way; what is heard late is not answered.
+    # A repeated message gets the same answer again. A late message gets none.
     (_R, _FIT): (_R, Vote.YES),
     (_R, _UNFIT): (_R, Vote.YES),
     (_R, _COMMIT): (_C, Vote.NONE),
